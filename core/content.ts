@@ -1,0 +1,81 @@
+/** Content in the block shape of Anthropic's Messages API; other providers are mapped to it at the edge. */
+
+export interface TextBlock {
+  type: 'text';
+  text: string;
+}
+
+/** A model's reasoning. Kept with its signature and sent back unchanged, as the provider demands. */
+export interface ThinkingBlock {
+  type: 'thinking';
+  thinking: string;
+  signature: string;
+}
+
+export interface RedactedThinkingBlock {
+  type: 'redacted_thinking';
+  data: string;
+}
+
+export interface ImageBlock {
+  type: 'image';
+  source: { type: 'base64'; media_type: string; data: string } | { type: 'url'; url: string };
+}
+
+export interface ToolUseBlock {
+  type: 'tool_use';
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+}
+
+/** As a model sees it. Stored messages hold a reference to the ledger instead, see `StoredToolResult`. */
+export interface ToolResultBlock {
+  type: 'tool_result';
+  tool_use_id: string;
+  content: string;
+  is_error?: boolean;
+}
+
+export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock;
+export type UserBlock = TextBlock | ImageBlock | ToolResultBlock;
+
+/** A message as a model gets it. */
+export type Message = { role: 'user'; content: UserBlock[] } | { role: 'assistant'; content: AssistantBlock[] };
+
+/** In a stored message a tool's result is a reference: its text lives once, in the ledger row `tool_call_id`. */
+export interface StoredToolResult {
+  type: 'tool_result';
+  tool_use_id: string;
+  tool_call_id: string;
+}
+
+export type StoredMessage =
+  | { role: 'user'; content: (TextBlock | ImageBlock | StoredToolResult)[] }
+  | { role: 'assistant'; content: AssistantBlock[] };
+
+/** A JSON value, as it comes out of `JSON.parse`. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/** The text of a message: its text blocks, joined. */
+export function textOf(content: readonly { type: string }[]): string {
+  return content
+    .filter((block): block is TextBlock => block.type === 'text')
+    .map((block) => block.text)
+    .join('');
+}
+
+const UNSTORABLE = /\u0000|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
+
+/** Replaces NUL and lone surrogates by U+FFFD: Postgres's jsonb refuses them (execution.md, Checkpoints and messages). */
+export function cleanText(text: string): string {
+  return text.replace(UNSTORABLE, '\uFFFD');
+}
+
+/** `cleanText` on every string and key of a JSON value, whatever its depth. */
+export function cleanJson<T>(value: T): T {
+  if (typeof value === 'string') return cleanText(value) as T;
+  if (Array.isArray(value)) return value.map(cleanJson) as T;
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleanJson(item)])) as T;
+}

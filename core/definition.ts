@@ -1,0 +1,186 @@
+/** Agent definitions: the documents' schema 000 (A1) and the registry fields of 002 (C1) in one body. */
+import { z } from 'zod';
+import { LIMITS } from './limits.ts';
+
+const name64 = z.string().min(1).max(64);
+const tokens = z.int().min(1).max(10_000_000);
+
+/** A worked example: what a user asked and which calls led to the answer. Goes into the system prompt. */
+export const workflowExample = z
+  .strictObject({
+    question: z.string().max(5000).describe('What the user asks. `{name}` stands for a part that varies.'),
+    steps: z
+      .array(
+        z.strictObject({
+          tool: name64,
+          input: z
+            .record(z.string(), z.unknown())
+            .default({})
+            .describe('Arguments. `{name}` refers to the question, `{{steps.0.output.path}}` to an earlier result.'),
+        }),
+      )
+      .max(50)
+      .default([]),
+    answer: z.string().max(20_000).optional().describe('How the answer reads, with the same references.'),
+  })
+  .meta({ id: 'WorkflowExample' });
+export type WorkflowExample = z.output<typeof workflowExample>;
+
+const example = z.union([z.string().max(20_000), workflowExample]);
+
+const systemPrompt = z.union([
+  z.string().max(200_000),
+  z.strictObject({
+    role: z.string().max(20_000).optional(),
+    instructions: z.string().max(200_000).optional(),
+    examples: z.array(example).max(100).optional(),
+  }),
+]);
+
+const workflowGraph = z.strictObject({
+  entry_point: z.string(),
+  nodes: z.array(
+    z.strictObject({
+      name: z.string(),
+      type: z.enum(['llm', 'tool', 'router', 'human']),
+      config: z.record(z.string(), z.unknown()).optional(),
+    }),
+  ),
+  edges: z.array(
+    z.strictObject({
+      from: z.string(),
+      to: z.union([z.string(), z.array(z.string())]),
+      condition: z.string().nullable().optional(),
+    }),
+  ),
+});
+
+const rails = (...types: [string, ...string[]]) =>
+  z.array(z.strictObject({ type: z.enum(types), config: z.record(z.string(), z.unknown()).optional() })).max(50);
+
+const guardrailConfig = z.strictObject({
+  input_rails: rails('pii', 'injection', 'topic').optional(),
+  output_rails: rails('hallucination', 'toxicity', 'format').optional(),
+  tool_rails: z
+    .strictObject({
+      max_calls_per_turn: z.int().min(0).max(10_000).optional(),
+      allowed_tools: z.union([z.literal('all'), z.array(name64)]).optional(),
+    })
+    .optional(),
+});
+
+const memoryConfig = z.strictObject({
+  short_term: z
+    .strictObject({ max_tokens: tokens.optional(), strategy: z.enum(['fifo', 'summarize', 'hybrid']).optional() })
+    .optional(),
+  long_term: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      embedding_model: z.string().max(200).optional(),
+      top_k: z.int().min(1).max(100).optional(),
+    })
+    .optional(),
+  procedural: z.strictObject({ enabled: z.boolean().optional(), min_frequency: z.int().min(1).optional() }).optional(),
+  consolidation: z
+    .strictObject({
+      min_age_hours: z.number().min(0).optional(),
+      max_tokens: tokens.optional(),
+      importance_threshold: z.number().min(0).max(1).optional(),
+      max_entry_tokens: tokens.optional(),
+      archive_evicted: z.boolean().optional(),
+      half_life_hours: z.number().positive().optional(),
+    })
+    .optional(),
+});
+
+const llmConfig = z.strictObject({
+  default_model: z.string().max(200).optional(),
+  fallback_model: z.string().max(200).optional(),
+  temperature: z.number().min(0).max(2).optional(),
+  max_tokens: z.int().min(1).max(1_000_000).optional(),
+});
+
+const modelPreferences = z.strictObject({
+  primary_model: z.string().max(200).optional(),
+  fallback_models: z.array(z.string().max(200)).max(10).optional(),
+  temperature: z.number().min(0).max(2).optional(),
+  max_tokens: z.int().min(1).max(1_000_000).optional(),
+});
+
+const executionConfig = z.strictObject({
+  max_turns: z.int().min(1).max(1000).optional().describe('Steps per turn, 25 where absent.'),
+  timeout_seconds: z.number().positive().max(LIMITS.runDrivingSeconds).optional().describe('Driving time of a turn.'),
+  checkpoint_frequency: z.enum(['every_turn', 'on_change', 'manual']).optional(),
+  on_unknown: z.enum(['ask', 'tell_model', 'fail', 'retry']).optional(),
+  approval_timeout_seconds: z.number().positive().optional(),
+  client_tool_timeout_seconds: z.number().positive().optional(),
+  reflect: z.boolean().optional(),
+});
+
+const capability = z.strictObject({
+  skill_name: z.string().min(1).max(200),
+  domain: z.string().max(200).optional(),
+  proficiency: z.number().min(0).max(1).optional(),
+  input_schema: z.record(z.string(), z.unknown()).optional(),
+  output_schema: z.record(z.string(), z.unknown()).optional(),
+});
+
+/** A definition as a client sends it. Only `name` is required. */
+export const agentDefinition = z
+  .strictObject({
+    name: z.string().trim().min(1).max(100),
+    description: z.string().max(1000).optional(),
+    version: z
+      .string()
+      .regex(/^\d{1,9}\.\d{1,9}\.\d{1,9}$/, 'expected semver such as 1.0.0')
+      .optional(),
+    system_prompt: systemPrompt.optional(),
+    workflow_graph: workflowGraph.optional(),
+    memory_config: memoryConfig.optional(),
+    guardrail_config: guardrailConfig.optional(),
+    llm_config: llmConfig.optional(),
+    model_preferences: modelPreferences.optional(),
+    execution_config: executionConfig.optional(),
+    tools: z.array(z.string().min(1).max(200)).max(200).optional().describe('Tools by id or by name.'),
+    tool_bindings: z
+      .array(
+        z.strictObject({
+          tool_uri: z.string().max(2000),
+          permissions: z.array(z.enum(['read', 'write', 'execute'])).optional(),
+          rate_limit: z.int().min(1).optional(),
+        }),
+      )
+      .max(200)
+      .optional(),
+    capabilities: z.array(capability).max(200).optional(),
+    permissions: z.array(z.string().min(1).max(200)).max(200).optional(),
+    autonomy_level: z.int().min(0).max(3).optional(),
+    constraints: z
+      .strictObject({
+        max_concurrent_tasks: z.int().min(1).optional(),
+        max_context_tokens: tokens.optional(),
+        timeout_seconds: z.number().positive().optional(),
+      })
+      .optional(),
+    health: z
+      .strictObject({
+        success_rate_7d: z.number().min(0).max(1).optional(),
+        avg_latency_ms: z.number().min(0).optional(),
+        avg_tokens_per_task: z.number().min(0).optional(),
+      })
+      .optional(),
+    metadata: z.record(z.string(), z.unknown()).optional(),
+    tags: z.array(z.string().max(100)).max(100).optional(),
+    is_active: z.boolean().optional(),
+  })
+  .meta({ id: 'AgentDefinition' });
+
+/** A stored definition: what the client sent. Defaults are read through the functions below, so that they can improve. */
+export type AgentDefinition = z.output<typeof agentDefinition>;
+
+/** Worked examples that are data; the others are text. */
+export function workflowExamplesOf(definition: AgentDefinition): WorkflowExample[] {
+  const prompt = definition.system_prompt;
+  if (!prompt || typeof prompt === 'string') return [];
+  return (prompt.examples ?? []).filter((item): item is WorkflowExample => typeof item !== 'string');
+}

@@ -1,0 +1,47 @@
+/** Every limit that is not a setting of an agent, in one place. docs/limits.md shows the same table; a test compares. */
+export const LIMITS = {
+  /** A request body, in bytes. */
+  bodyBytes: 10 * 1024 * 1024,
+  /** A tool's answer as the model sees it, in bytes; longer ones are cut, with a note. */
+  toolOutputForModelBytes: 1024 * 1024,
+  /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */
+  toolOutputBytes: 10 * 1024 * 1024,
+  /** Events of one run. */
+  eventsPerRun: 100_000,
+  /** Tool calls in one answer of a model. */
+  toolCallsPerStep: 64,
+  /** Steps per turn where the agent does not say. */
+  maxTurns: 25,
+  /** Driving time of a turn in seconds where the agent does not say. */
+  turnTimeoutSeconds: 60,
+  /** Driving time of a run, in seconds. */
+  runDrivingSeconds: 86_400,
+  /** Idle time after which a run that is kept open completes, in seconds. */
+  idleSeconds: 86_400,
+  /** Depth of child runs. */
+  depth: 5,
+  /** Answer of one model call in tokens where the agent does not say. */
+  outputTokens: 4096,
+  /** Conversation sent to a model in tokens where the agent does not say. */
+  contextTokens: 8000,
+  /** One attempt of a tool in ms where the tool does not say. */
+  toolTimeoutMs: 30_000,
+  /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
+  toolRetries: 3,
+  toolBackoffMs: 1000,
+  /** Attempts of one model call before the fallback model is asked. */
+  modelAttempts: 3,
+  /** A model call, in ms. */
+  modelTimeoutMs: 600_000,
+  /** Time a driver holds a run before it lets others have their turn, in ms. */
+  sliceMs: 30_000,
+  /** Steps after which a checkpoint is saved within a turn. */
+  checkpointSteps: 25,
+  /** Hours for which an Idempotency-Key is remembered. */
+  idempotencyHours: 24,
+  /** Seconds a synchronous turn is waited for. */
+  syncWaitSeconds: 60,
+  /** Seconds between two pings on a quiet stream, and between two looks into the log. */
+  streamPingSeconds: 15,
+  streamPollSeconds: 3,
+} as const;

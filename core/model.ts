@@ -1,0 +1,106 @@
+/** What a model is asked and what it answers, whoever provides it. */
+import type { AssistantBlock, Message } from './content.ts';
+import type { WorkflowExample } from './definition.ts';
+
+/** A tool as a model sees it. */
+export interface ToolSpec {
+  name: string;
+  description: string;
+  input_schema: Record<string, unknown>;
+}
+
+export interface ModelRequest {
+  /** Name at the provider, without `provider/`. */
+  model: string;
+  system: string;
+  messages: Message[];
+  tools: ToolSpec[];
+  toolChoice: 'auto' | 'none' | { tool: string };
+  /** Most output tokens. */
+  maxTokens: number;
+  temperature?: number | undefined;
+  /** Only the offline planner reads these as data; other providers find them in `system`. */
+  examples: WorkflowExample[];
+}
+
+/** Token counts as the provider reports them; a kind it does not report is 0. */
+export interface TokenUsage {
+  input: number;
+  output: number;
+  /** Part of `output` spent on reasoning, where reported. */
+  thinking: number;
+  cache_read: number;
+  cache_write_5m: number;
+  cache_write_1h: number;
+}
+
+export const NO_TOKENS: TokenUsage = {
+  input: 0,
+  output: 0,
+  thinking: 0,
+  cache_read: 0,
+  cache_write_5m: 0,
+  cache_write_1h: 0,
+};
+
+/** Anthropic's stop reasons; other providers' are mapped to them. */
+export type StopReason =
+  | 'end_turn'
+  | 'tool_use'
+  | 'max_tokens'
+  | 'stop_sequence'
+  | 'pause_turn'
+  | 'refusal'
+  | 'model_context_window_exceeded';
+
+export interface ModelResponse {
+  provider: string;
+  /** The model that answered, as the provider names it. */
+  model: string;
+  content: AssistantBlock[];
+  stopReason: StopReason;
+  usage: TokenUsage;
+}
+
+/** A piece of an answer that is still being written. Ephemeral: shown live, never stored. */
+export type ModelDelta = { type: 'text'; text: string } | { type: 'thinking'; text: string };
+
+export type ModelErrorKind =
+  | 'rate_limited'
+  | 'overloaded'
+  | 'unavailable'
+  | 'timeout'
+  | 'aborted'
+  | 'invalid_request'
+  | 'authentication'
+  | 'context_too_long';
+
+const TRANSIENT: readonly ModelErrorKind[] = ['rate_limited', 'overloaded', 'unavailable', 'timeout'];
+
+/** A model call that gave no answer. `retryAfterMs` is what the provider asked for. */
+export class ModelError extends Error {
+  readonly kind: ModelErrorKind;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    kind: ModelErrorKind,
+    message: string,
+    options: { retryAfterMs?: number | undefined; cause?: unknown } = {},
+  ) {
+    super(message, { cause: options.cause });
+    this.name = 'ModelError';
+    this.kind = kind;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+
+  /** Whether the same request may succeed later. */
+  get transient(): boolean {
+    return TRANSIENT.includes(this.kind);
+  }
+}
+
+/** One streaming function per provider. Throws `ModelError` only. Makes one attempt, or two where nothing was sent. */
+export type StreamModel = (
+  request: ModelRequest,
+  io: { signal: AbortSignal; onDelta: (delta: ModelDelta) => void },
+) => Promise<ModelResponse>;

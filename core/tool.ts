@@ -1,0 +1,97 @@
+/** What a tool is, what a call of it is, and how it may end. Shared by the registry, the transports and the engine. */
+
+export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
+export type RiskLevel = (typeof RISK_LEVELS)[number];
+
+/** Whether a call may be sent again when nobody knows if the last attempt had its effect. */
+export type ToolEffect = 'read_only' | 'idempotent' | 'unknown';
+
+/** MCP's hints (spec 2025-11-25, ToolAnnotations). */
+export interface ToolAnnotations {
+  readOnlyHint?: boolean | undefined;
+  idempotentHint?: boolean | undefined;
+  destructiveHint?: boolean | undefined;
+}
+
+export type ToolTransport =
+  | { type: 'builtin' }
+  | {
+      type: 'http';
+      endpoint: string;
+      method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | undefined;
+      headers?: Record<string, string> | undefined;
+    }
+  | {
+      type: 'mcp_stdio';
+      command: string;
+      args?: string[] | undefined;
+      env?: Record<string, string> | undefined;
+      /** The tool's name at the server, where it differs from the registered one. */
+      tool?: string | undefined;
+    };
+
+/** One immutable version of a tool. `input_schema` is JSON Schema (draft 2020-12 or draft-07). */
+export interface ToolDefinition {
+  id: string;
+  name: string;
+  version: string;
+  display_name?: string | undefined;
+  description: string;
+  input_schema: Record<string, unknown>;
+  output_schema?: Record<string, unknown> | undefined;
+  transport: ToolTransport;
+  execution: {
+    /** Wall time of one attempt. */
+    timeout_ms: number;
+    retry_config: { max_retries: number; backoff_ms: number };
+    /** The driver calls the tool itself instead of the `tool-calls` queue. */
+    inline: boolean;
+  };
+  permissions: { name: string; required: boolean }[];
+  risk_level: RiskLevel;
+  annotations: ToolAnnotations;
+}
+
+/** `risk_level: READ_ONLY` makes a tool read-only; else its annotations say (decisions.md, Tools). */
+export function effectOf(tool: Pick<ToolDefinition, 'risk_level' | 'annotations'>): ToolEffect {
+  if (tool.risk_level === 'READ_ONLY' || tool.annotations.readOnlyHint) return 'read_only';
+  return tool.annotations.idempotentHint ? 'idempotent' : 'unknown';
+}
+
+/** Built-in tools that never leave the process: running one again is harmless, so they run inside the drive. */
+export const CHEAP_BUILTINS: readonly string[] = ['calculator', 'current_time', 'json_query'];
+
+/** Cheap calls are committed together with the next model response (execution.md, Jobs). */
+export function isCheap(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
+  return tool.transport.type === 'builtin' && CHEAP_BUILTINS.includes(tool.name);
+}
+
+/** One attempt of one call, as a transport gets it. */
+export interface ToolAttempt {
+  tenantId: string;
+  /** Empty for a direct execution (`POST /v1/tools/{id}/execute`). */
+  runId: string;
+  toolCallId: string;
+  /** The same over every attempt of a call. */
+  idempotencyKey: string;
+  attempt: number;
+  arguments: Record<string, unknown>;
+  timeoutMs: number;
+  traceparent?: string | undefined;
+  signal: AbortSignal;
+}
+
+/**
+ * How an attempt ended. A tool that misbehaves is data, never an exception.
+ * - `succeeded`: `output` is JSON or text.
+ * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model.
+ * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
+ * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
+ * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger.
+ */
+export type ToolOutcome =
+  | { kind: 'succeeded'; output: unknown }
+  | { kind: 'error'; code: string; message: string; output?: unknown }
+  | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
+  | { kind: 'lost'; code: string; message: string }
+  | { kind: 'aborted'; code: string; message: string };

@@ -1,0 +1,182 @@
+/**
+ * The events of a run: a closed, versioned union. A payload holds ids, sizes and outcomes; what is large lives once in
+ * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
+ */
+import { z } from 'zod';
+
+export const RUN_STATUSES = [
+  'created',
+  'initializing',
+  'planning',
+  'executing',
+  'awaiting_tool',
+  'awaiting_human',
+  'reflecting',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
+export type RunStatus = (typeof RUN_STATUSES)[number];
+
+export const TERMINAL: readonly RunStatus[] = ['completed', 'failed', 'cancelled'];
+export const isTerminal = (status: RunStatus) => TERMINAL.includes(status);
+
+const uuid = z.uuid();
+const count = z.int().min(0);
+const status = z.enum(RUN_STATUSES);
+const problem = z.object({ code: z.string(), message: z.string() });
+/** USD as a decimal string; null where the model's price is not known. */
+const money = z.string().nullable();
+
+const usage = z.object({
+  input: count,
+  output: count,
+  thinking: count,
+  cache_read: count,
+  cache_write_5m: count,
+  cache_write_1h: count,
+});
+
+const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
+export type PinnedTool = z.output<typeof pinnedTool>;
+
+const requestedCall = { tool_call_id: uuid };
+
+/** Payload schemas by type; all are at version 1. */
+export const PAYLOADS = {
+  'run.created': z.object({
+    agent_id: uuid,
+    agent_version: z.string(),
+    thread_id: uuid,
+    lineage: uuid,
+    lineage_base: z.array(z.object({ lineage: uuid, length: count })),
+    base_length: count,
+    /** Chain hash of the messages that the run starts from. */
+    base_chain: z.string(),
+    keep_open: z.boolean(),
+    kind: z.enum(['agent', 'workflow']),
+    config: z.record(z.string(), z.unknown()),
+    pinned: z.object({ tools: z.array(pinnedTool) }),
+    depth: count,
+    parent_run_id: uuid.nullable(),
+    root_run_id: uuid.nullable(),
+    parent_task_id: uuid.nullable(),
+    forked_from_run_id: uuid.nullable(),
+    forked_at_seq: count.nullable(),
+    retried_from: uuid.nullable(),
+    traceparent: z.string().nullable(),
+  }),
+  'run.started': z.object({}),
+  'run.status_changed': z.object({ from: status, to: status }),
+  'run.completed': z.object({ stop_reason: z.string(), output_ordinal: count.optional() }),
+  'run.failed': z.object({ error: problem }),
+  'run.cancel_requested': z.object({ reason: z.string().optional() }),
+  'run.cancelled': z.object({}),
+  'run.max_steps_reached': z.object({ limit: count }),
+
+  'turn.started': z.object({
+    number: z.int().min(1),
+    input: z.object({ message: z.string(), attachments: z.array(z.record(z.string(), z.unknown())).optional() }),
+  }),
+  'turn.completed': z.object({
+    stop_reason: z.string(),
+    ordinal: count,
+    checkpoint_id: uuid.optional(),
+  }),
+  'turn.failed': z.object({ error: problem, checkpoint_id: uuid.optional() }),
+  'turn.interrupted': z.object({ reason: z.enum(['cancel', 'interrupt']) }),
+
+  'model.called': z.object({
+    provider: z.string(),
+    model: z.string(),
+    length: count,
+    estimated_tokens: count,
+    tool_choice: z.enum(['auto', 'none']),
+  }),
+  'model.responded': z.object({
+    provider: z.string(),
+    model: z.string(),
+    stop_reason: z.string(),
+    ordinal: count,
+    tool_calls: count,
+    usage,
+    cost_usd: money,
+    latency_ms: count,
+  }),
+  'model.retried': z.object({ model: z.string(), attempt: count, error: problem, wait_ms: count }),
+  'model.failed': z.object({ model: z.string(), error: problem }),
+  'model.fell_back': z.object({ from: z.string(), to: z.string(), error: problem }),
+
+  'tool.requested': z.object({
+    ...requestedCall,
+    tool_use_id: z.string(),
+    place: count,
+    name: z.string(),
+    mode: z.enum(['cheap', 'inline', 'queued']),
+    effect: z.enum(['read_only', 'idempotent', 'unknown']),
+  }),
+  'tool.started': z.object({ ...requestedCall, attempt: z.int().min(1) }),
+  'tool.succeeded': z.object({ ...requestedCall, latency_ms: count, output_bytes: count }),
+  'tool.failed': z.object({ ...requestedCall, error: problem, attempts: count, latency_ms: count.optional() }),
+  'tool.denied': z.object({ ...requestedCall, error: problem }),
+  'tool.unknown': z.object({ ...requestedCall, error: problem, attempts: count }),
+
+  'checkpoint.saved': z.object({ checkpoint_id: uuid, trigger: z.enum(['turn_complete', 'tool_result', 'manual']) }),
+  'checkpoint.corrupt': z.object({ checkpoint_id: uuid, at_seq: count, problem: z.string() }),
+} as const;
+
+export type EventType = keyof typeof PAYLOADS;
+export const EVENT_TYPES = Object.keys(PAYLOADS) as EventType[];
+export const SCHEMA_VERSION = 1;
+
+/** Who did it: a user over the API, the agent's model, a worker, or Drover itself. */
+export type Actor = 'user' | 'agent' | 'worker' | 'system';
+
+type Payload<T extends EventType> = z.output<(typeof PAYLOADS)[T]>;
+
+/** An event that is about to be written; the commit gives it its sequence number and time. */
+export type NewEvent = {
+  [T in EventType]: { type: T; payload: Payload<T>; turn_id?: string | undefined; step?: number | undefined; actor: Actor };
+}[EventType];
+
+/** An event of the log. `seq` starts at 1 and has no gaps; `occurred_at` is the database's clock, RFC 3339. */
+export type RunEvent = NewEvent & { seq: number; occurred_at: string };
+
+/** A stored event that this build cannot read: a newer type or payload. The run is released, not failed. */
+export class UnknownEventError extends Error {
+  constructor(type: string, version: number) {
+    super(`event ${type} version ${version} is newer than this build`);
+    this.name = 'UnknownEventError';
+  }
+}
+
+/** Validates an event that is about to be written. Throws a ZodError for a payload that does not fit its type. */
+export function checkEvent(event: NewEvent): NewEvent {
+  PAYLOADS[event.type].parse(event.payload);
+  return event;
+}
+
+/** A row of `run_events` as a typed event. Throws `UnknownEventError` for what this build does not know. */
+export function readEvent(row: {
+  seq: number;
+  type: string;
+  schema_version: number;
+  turn_id: string | null;
+  step: number | null;
+  actor: string;
+  payload: unknown;
+  occurred_at: string | Date;
+}): RunEvent {
+  const known = Object.hasOwn(PAYLOADS, row.type) && row.schema_version <= SCHEMA_VERSION;
+  if (!known) throw new UnknownEventError(row.type, row.schema_version);
+  const type = row.type as EventType;
+  return {
+    type,
+    payload: PAYLOADS[type].parse(row.payload),
+    turn_id: row.turn_id ?? undefined,
+    step: row.step ?? undefined,
+    actor: row.actor as Actor,
+    seq: row.seq,
+    occurred_at: typeof row.occurred_at === 'string' ? row.occurred_at : row.occurred_at.toISOString(),
+  } as RunEvent;
+}

@@ -1,0 +1,193 @@
+/**
+ * From an event to the rows that show it: the only definition of the projections `runs`, `turns` and `llm_calls`.
+ * Operational columns (`OPERATIONAL`) are not projected; everything else is rebuilt from the log by the same function.
+ */
+import { isTerminal, type NewEvent } from './events.ts';
+
+/** Columns of `runs` that the log does not define: they serve the drivers. */
+export const OPERATIONAL = ['last_seq', 'fence', 'driver_lease_expires_at', 'updated_at'] as const;
+
+type Columns = Record<string, unknown>;
+
+export interface TurnChange {
+  id: string;
+  insert?: Columns;
+  set?: Columns;
+  add?: Columns;
+}
+
+/** Rows and columns, as `commit_run` takes them. `set` replaces, `add` adds to what is there. */
+export interface RowChanges {
+  create?: Columns;
+  runs: { set: Columns; add: Columns };
+  turns: TurnChange[];
+  llm_calls: Columns[];
+}
+
+/** Which run, and when: `at` is `now` in a commit (Postgres reads it as its transaction's time), else the event's time. */
+export interface ProjectionContext {
+  tenantId: string;
+  workspaceId: string;
+  runId: string;
+  lineage: string;
+  /** Sequence number of the first event. */
+  firstSeq: number;
+  at: (index: number) => string;
+}
+
+/** Row changes of consecutive events, merged: a later `set` wins, `add`s sum up. */
+export function project(context: ProjectionContext, events: readonly NewEvent[]): RowChanges {
+  const changes: RowChanges = { runs: { set: {}, add: {} }, turns: [], llm_calls: [] };
+  events.forEach((event, index) => apply({ ...context, index, changes }, event));
+  return changes;
+}
+
+interface Place extends ProjectionContext {
+  index: number;
+  changes: RowChanges;
+}
+
+function apply(place: Place, event: NewEvent): void {
+  const { changes } = place;
+  const at = place.at(place.index);
+  const set = changes.runs.set;
+  switch (event.type) {
+    case 'run.created':
+      changes.create = newRun(place, event);
+      break;
+    case 'run.started':
+      set['started_at'] = at;
+      break;
+    case 'run.status_changed':
+      set['status'] = event.payload.to;
+      set['waiting_for'] = event.payload.to === 'awaiting_human' ? { type: 'user' } : null;
+      if (isTerminal(event.payload.to)) set['completed_at'] = at;
+      break;
+    case 'run.completed':
+      Object.assign(set, { stop_reason: event.payload.stop_reason, error: null });
+      break;
+    case 'run.failed':
+      Object.assign(set, { stop_reason: 'failed', error: event.payload.error });
+      break;
+    case 'run.cancelled':
+      set['stop_reason'] = 'cancelled';
+      break;
+    case 'model.called':
+      set['length'] = event.payload.length;
+      break;
+    case 'model.responded':
+      responded(place, event);
+      break;
+    default:
+      if (event.type.startsWith('turn.')) applyTurn(place, event);
+  }
+}
+
+function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>): Columns {
+  const { base_chain: _chain, ...payload } = event.payload;
+  const at = place.at(place.index);
+  return {
+    ...payload,
+    id: place.runId,
+    tenant_id: place.tenantId,
+    workspace_id: place.workspaceId,
+    status: 'created',
+    turn_count: 0,
+    length: payload.base_length,
+    steps: 0,
+    tokens_in: 0,
+    tokens_out: 0,
+    cost_usd: '0',
+    root_run_id: payload.root_run_id ?? place.runId,
+    created_at: at,
+    updated_at: at,
+    last_seq: 0,
+    fence: 0,
+  };
+}
+
+function responded(place: Place, event: Extract<NewEvent, { type: 'model.responded' }>): void {
+  const { payload } = event;
+  const { changes } = place;
+  const tokensIn = payload.usage.input + payload.usage.cache_read + payload.usage.cache_write_5m + payload.usage.cache_write_1h;
+  const used = { steps: 1, tokens_in: tokensIn, tokens_out: payload.usage.output, cost_usd: payload.cost_usd };
+  changes.runs.set['length'] = payload.ordinal + (payload.tool_calls > 0 ? 2 : 1);
+  changes.runs.add = sum(changes.runs.add, used);
+  const turn = turnChange(changes, event.turn_id ?? '');
+  turn.add = sum(turn.add ?? {}, used);
+  changes.llm_calls.push({
+    tenant_id: place.tenantId,
+    run_id: place.runId,
+    seq: place.firstSeq + place.index,
+    turn_id: event.turn_id,
+    step: event.step,
+    provider: payload.provider,
+    model: payload.model,
+    lineage: place.lineage,
+    length: payload.ordinal,
+    stop_reason: payload.stop_reason,
+    tokens_in: tokensIn,
+    tokens_out: payload.usage.output,
+    usage: payload.usage,
+    cost_usd: payload.cost_usd,
+    latency_ms: payload.latency_ms,
+    created_at: place.at(place.index),
+  });
+}
+
+function applyTurn(place: Place, event: NewEvent): void {
+  const id = event.turn_id ?? '';
+  const at = place.at(place.index);
+  const set = place.changes.runs.set;
+  const turn = turnChange(place.changes, id);
+  switch (event.type) {
+    case 'turn.started':
+      Object.assign(set, { open_turn_id: id, turn_count: event.payload.number });
+      turn.insert = {
+        id,
+        tenant_id: place.tenantId,
+        run_id: place.runId,
+        number: event.payload.number,
+        status: 'running',
+        input: event.payload.input,
+        steps: 0,
+        tokens_in: 0,
+        tokens_out: 0,
+        cost_usd: '0',
+        created_at: at,
+      };
+      break;
+    case 'turn.completed': {
+      const { ordinal, stop_reason, checkpoint_id } = event.payload;
+      Object.assign(set, { open_turn_id: null, output_ordinal: ordinal });
+      turn.set = { status: 'complete', output_ordinal: ordinal, stop_reason, checkpoint_id, completed_at: at };
+      break;
+    }
+    case 'turn.failed': {
+      const { error, checkpoint_id } = event.payload;
+      set['open_turn_id'] = null;
+      turn.set = { status: 'failed', error, stop_reason: 'failed', checkpoint_id, completed_at: at };
+      break;
+    }
+    case 'turn.interrupted':
+      set['open_turn_id'] = null;
+      turn.set = { status: 'cancelled', stop_reason: 'cancelled', completed_at: at };
+      break;
+    default:
+  }
+}
+
+function turnChange(changes: RowChanges, id: string): TurnChange {
+  const known = changes.turns.find((turn) => turn.id === id);
+  if (known) return known;
+  const made: TurnChange = { id };
+  changes.turns.push(made);
+  return made;
+}
+
+/** Adds up counts; money is added by the database in `numeric`, so two model calls never share a commit. */
+function sum(left: Columns, right: Columns): Columns {
+  const counts = ['steps', 'tokens_in', 'tokens_out'].map((key) => [key, Number(left[key] ?? 0) + Number(right[key] ?? 0)]);
+  if ('cost_usd' in left) throw new Error('two model calls in one commit');
+  return { ...Object.fromEntries(counts), cost_usd: right['cost_usd'] };
+}

@@ -1,0 +1,204 @@
+/**
+ * The truth (run_events, messages, tool_calls), what lies beside it (checkpoints, outbox) and the projections
+ * (threads, runs, turns, llm_calls). What is only inserted is partitioned by a UUIDv7; what is updated is not: Postgres
+ * plans each UPDATE of a partitioned table anew. No foreign keys here: `commit_run` is the only writer.
+ */
+import type { Migration } from './index.ts';
+
+export const runs: Migration = {
+  name: '0002-runs',
+  up: async (knex) => {
+    await knex.raw(`
+      create table threads (
+        id uuid primary key,
+        tenant_id uuid not null,
+        workspace_id uuid not null,
+        agent_id uuid not null,
+        created_at timestamptz not null
+      );
+
+      create table runs (
+        id uuid primary key,
+        tenant_id uuid not null,
+        workspace_id uuid not null,
+        agent_id uuid not null,
+        agent_version text not null,
+        thread_id uuid not null,
+        kind text not null check (kind in ('agent', 'workflow')),
+        status text not null check (status in ('created', 'initializing', 'planning', 'executing', 'awaiting_tool',
+          'awaiting_human', 'reflecting', 'completed', 'failed', 'cancelled')),
+        waiting_for jsonb,
+        open_turn_id uuid,
+        turn_count integer not null,
+        stop_reason text,
+        error jsonb,
+        output_ordinal integer,
+        config jsonb not null,
+        pinned jsonb not null,
+        keep_open boolean not null,
+        lineage uuid not null,
+        lineage_base jsonb not null,
+        base_length integer not null,
+        length integer not null,
+        steps integer not null,
+        tokens_in bigint not null,
+        tokens_out bigint not null,
+        cost_usd numeric,
+        parent_run_id uuid,
+        root_run_id uuid,
+        parent_task_id uuid,
+        depth integer not null,
+        forked_from_run_id uuid,
+        forked_at_seq bigint,
+        retried_from uuid,
+        traceparent text,
+        created_at timestamptz not null,
+        started_at timestamptz,
+        completed_at timestamptz,
+        updated_at timestamptz not null,
+        -- operational, not projected:
+        last_seq bigint not null,
+        fence integer not null,
+        driver_lease_expires_at timestamptz
+      );
+      create index runs_page on runs (tenant_id, id desc);
+      create index runs_by_status on runs (tenant_id, status, id desc);
+      create index runs_by_agent on runs (agent_id, id desc);
+      create index runs_by_thread on runs (thread_id, id desc);
+      create unique index runs_one_unfinished on runs (thread_id)
+        where status not in ('completed', 'failed', 'cancelled') and parent_run_id is null;
+      create index runs_unfinished on runs (id) where status not in ('completed', 'failed', 'cancelled');
+      create index runs_idle on runs (updated_at) where status in ('created', 'awaiting_human');
+
+      create table turns (
+        id uuid primary key,
+        tenant_id uuid not null,
+        run_id uuid not null,
+        number integer not null,
+        status text not null check (status in ('running', 'complete', 'awaiting_tool', 'awaiting_human', 'failed',
+          'cancelled')),
+        input jsonb not null,
+        output_ordinal integer,
+        stop_reason text,
+        error jsonb,
+        checkpoint_id uuid,
+        steps integer not null,
+        tokens_in bigint not null,
+        tokens_out bigint not null,
+        cost_usd numeric,
+        created_at timestamptz not null,
+        completed_at timestamptz
+      );
+      create unique index turns_by_run on turns (run_id, number);
+
+      create table tool_calls (
+        id uuid primary key,
+        tenant_id uuid not null,
+        run_id uuid not null,
+        turn_id uuid not null,
+        step integer not null,
+        place integer not null,
+        tool_use_id text not null,
+        tool_id uuid,
+        tool_version text,
+        name text not null,
+        mode text not null check (mode in ('cheap', 'inline', 'queued')),
+        arguments jsonb not null,
+        effect text not null check (effect in ('read_only', 'idempotent', 'unknown')),
+        idempotency_key text not null,
+        status text not null check (status in ('proposed', 'denied', 'awaiting_approval', 'pending', 'running',
+          'succeeded', 'failed', 'unknown')),
+        attempt integer not null,
+        lease_expires_at timestamptz,
+        retry_at timestamptz,
+        output jsonb,
+        is_error boolean,
+        error jsonb,
+        output_bytes integer,
+        latency_ms integer,
+        traceparent text,
+        created_at timestamptz not null,
+        started_at timestamptz,
+        finished_at timestamptz
+      );
+      create unique index tool_calls_key on tool_calls (idempotency_key);
+      create unique index tool_calls_by_run on tool_calls (run_id, step, place);
+      create index tool_calls_open on tool_calls (run_id) where status in ('pending', 'running');
+
+      create table outbox (
+        id uuid primary key,
+        tenant_id uuid not null,
+        queue text not null,
+        job_id text not null,
+        payload jsonb not null,
+        children jsonb,
+        created_at timestamptz not null default now()
+      );
+
+      create table run_events (
+        tenant_id uuid not null,
+        workspace_id uuid not null,
+        run_id uuid not null,
+        seq bigint not null,
+        turn_id uuid,
+        step integer,
+        type text not null,
+        schema_version integer not null,
+        actor text not null,
+        payload jsonb not null,
+        occurred_at timestamptz not null,
+        primary key (run_id, seq)
+      ) partition by range (run_id);
+
+      create table messages (
+        tenant_id uuid not null,
+        lineage uuid not null,
+        ordinal integer not null,
+        run_id uuid not null,
+        role text not null check (role in ('user', 'assistant')),
+        content jsonb not null,
+        chain text not null,
+        created_at timestamptz not null,
+        primary key (lineage, ordinal)
+      ) partition by range (lineage);
+
+      create table llm_calls (
+        tenant_id uuid not null,
+        run_id uuid not null,
+        seq bigint not null,
+        turn_id uuid not null,
+        step integer not null,
+        provider text not null,
+        model text not null,
+        lineage uuid not null,
+        length integer not null,
+        stop_reason text not null,
+        tokens_in bigint not null,
+        tokens_out bigint not null,
+        usage jsonb not null,
+        cost_usd numeric,
+        latency_ms integer not null,
+        created_at timestamptz not null,
+        primary key (run_id, seq)
+      ) partition by range (run_id);
+
+      create table checkpoints (
+        tenant_id uuid not null,
+        run_id uuid not null,
+        seq bigint not null,
+        id uuid not null,
+        parent_id uuid,
+        node text not null,
+        trigger text not null check (trigger in ('turn_complete', 'tool_result', 'manual')),
+        lineage uuid not null,
+        length integer not null,
+        state jsonb not null,
+        channel_versions jsonb not null,
+        pending_sends jsonb not null,
+        hash text not null,
+        created_at timestamptz not null,
+        primary key (run_id, seq)
+      ) partition by range (run_id);
+    `);
+  },
+};

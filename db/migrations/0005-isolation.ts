@@ -1,0 +1,65 @@
+/**
+ * Row level security on every table, forced on its owner too, and what each of the two roles may do. `drover_app` sees
+ * the tenant that is set for the transaction and nothing where none is set; `drover_maintenance` has a named policy
+ * for each act that has no tenant yet, and no right beyond it.
+ */
+import type { Migration } from './index.ts';
+
+const TENANT_TABLES = [
+  'workspaces',
+  'api_keys',
+  'agents',
+  'agent_versions',
+  'tools',
+  'tool_versions',
+  'idempotency_keys',
+  'threads',
+  'runs',
+  'turns',
+  'tool_calls',
+  'outbox',
+  'run_events',
+  'messages',
+  'llm_calls',
+  'checkpoints',
+];
+
+/** What is written once is never changed: not even by a mistake in the service. */
+const APPEND_ONLY = ['run_events', 'messages', 'llm_calls', 'checkpoints', 'agent_versions', 'tool_versions'];
+
+/** Table, act, what it is for. */
+const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' | 'update' | 'delete', name: string])[] = [
+  ['api_keys', 'select', 'maintenance_key_lookup'],
+  ['tenants', 'select', 'maintenance_tenant_lookup'],
+  ['tenants', 'insert', 'maintenance_tenant_creation'],
+  ['workspaces', 'select', 'maintenance_workspace_lookup'],
+  ['outbox', 'select', 'maintenance_outbox_sweep'],
+  ['outbox', 'delete', 'maintenance_outbox_sent'],
+  ['runs', 'select', 'maintenance_reconcile_runs'],
+  ['tool_calls', 'select', 'maintenance_reconcile_calls'],
+  ['idempotency_keys', 'select', 'maintenance_find_old_keys'],
+  ['idempotency_keys', 'delete', 'maintenance_expire_keys'],
+];
+
+export const isolation: Migration = {
+  name: '0005-isolation',
+  up: async (knex) => {
+    const tenant = "nullif(current_setting('drover.tenant_id', true), '')::uuid";
+    const protect = (table: string, column: string) => `
+      alter table ${table} enable row level security;
+      alter table ${table} force row level security;
+      create policy tenant_isolation on ${table} to drover_app using (${column} = ${tenant}) with check (${column} = ${tenant});
+      grant select, insert${APPEND_ONLY.includes(table) ? '' : ', update, delete'} on ${table} to drover_app;`;
+    await knex.raw(TENANT_TABLES.map((table) => protect(table, 'tenant_id')).join('\n') + protect('tenants', 'id'));
+    for (const [table, act, name] of MAINTENANCE) {
+      const clause = act === 'insert' ? 'with check (true)' : 'using (true)';
+      await knex.raw(`create policy ${name} on ${table} for ${act} to drover_maintenance ${clause};
+        grant ${act} on ${table} to drover_maintenance;`);
+    }
+    await knex.raw(`
+      revoke execute on function ensure_partition(text, text, date), ensure_partitions(integer),
+        rows_in_default_partitions(), void_leases() from public;
+      grant execute on function ensure_partitions(integer), rows_in_default_partitions(), void_leases()
+        to drover_maintenance;`);
+  },
+};

@@ -1,0 +1,14 @@
+/** Every migration in its order. Forward only: a released one is never edited, a change is a new file. */
+import type { Knex } from 'knex';
+import { owners } from './0001-owners.ts';
+import { runs } from './0002-runs.ts';
+import { partitions } from './0003-partitions.ts';
+import { runFunctions } from './0004-run-functions.ts';
+import { isolation } from './0005-isolation.ts';
+
+export interface Migration {
+  name: string;
+  up(knex: Knex): Promise<void>;
+}
+
+export const MIGRATIONS: readonly Migration[] = [owners, runs, partitions, runFunctions, isolation];

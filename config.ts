@@ -1,0 +1,254 @@
+import { resolve } from 'node:path';
+
+/** The queues that a worker process can serve; jobs/ has a contract for each. */
+export const QUEUE_NAMES = ['turns', 'tool-calls', 'subtasks', 'consolidation', 'maintenance'] as const;
+export type QueueName = (typeof QUEUE_NAMES)[number];
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** `dataDir` of an embedded database that keeps nothing. */
+export const MEMORY_DATA_DIR = 'memory:';
+
+/** Everything that the environment decides. docs/configuration.md describes the variables. */
+export interface Config {
+  readonly mode: 'embedded' | 'postgres' | 'full';
+  readonly databaseUrl: string | undefined;
+  readonly redisUrl: string | undefined;
+  /** An absolute path, or `memory:`. */
+  readonly dataDir: string;
+  readonly port: number;
+  readonly host: string;
+  readonly apiKey: string | undefined;
+  readonly secretKey: string | undefined;
+  readonly anthropicApiKey: string | undefined;
+  readonly anthropicBaseUrl: string | undefined;
+  readonly openaiApiKey: string | undefined;
+  readonly openaiBaseUrl: string | undefined;
+  readonly defaultModel: string | undefined;
+  /** The queues that this process serves when it is a worker. */
+  readonly queues: readonly QueueName[];
+  /** Jobs of a queue that one worker process runs at a time. */
+  readonly concurrency: Readonly<Record<QueueName, number>>;
+  /** Hosts and CIDRs. */
+  readonly egressAllow: readonly string[];
+  readonly stdioCommands: readonly string[];
+  readonly leaseMs: number;
+  readonly heartbeatTimeoutMs: number;
+  readonly queuePrefix: string;
+  readonly logLevel: LogLevel;
+  readonly shutdownGraceMs: number;
+  /** Connections of one process to Postgres for requests and runs; a few more are used beside them. */
+  readonly poolSize: number;
+}
+
+/** A mistake in the environment: one line that names the variable and what was expected. Never holds a secret's value. */
+export class ConfigError extends Error {
+  readonly variable: string;
+
+  constructor(variable: string, problem: string, expected: string) {
+    super(`${variable} ${problem}: expected ${expected}.`);
+    this.name = 'ConfigError';
+    this.variable = variable;
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Reads and checks the environment. An empty variable is unset. @throws ConfigError for the first mistake. */
+export function loadConfig(env: Environment = process.env): Config {
+  const databaseUrl = readDatabaseUrl(env);
+  const redisUrl = readRedisUrl(env);
+  if (redisUrl !== undefined && databaseUrl === undefined) {
+    throw new ConfigError('REDIS_URL', 'is set without DATABASE_URL', 'both of them, or only DATABASE_URL, or neither');
+  }
+  const mode = redisUrl !== undefined ? 'full' : databaseUrl !== undefined ? 'postgres' : 'embedded';
+  const secretKey = read(env, 'DROVER_SECRET_KEY');
+  if (mode !== 'embedded' && secretKey === undefined) {
+    throw new ConfigError('DROVER_SECRET_KEY', 'is not set', 'a secret of your own, since DATABASE_URL is set');
+  }
+  return Object.freeze({
+    mode,
+    databaseUrl,
+    redisUrl,
+    dataDir: readDataDir(env),
+    port: readInteger(env, 'PORT', { fallback: 3000, min: 0, max: 65_535 }),
+    host: read(env, 'HOST') ?? '127.0.0.1',
+    apiKey: readApiKey(env),
+    secretKey,
+    anthropicApiKey: read(env, 'ANTHROPIC_API_KEY'),
+    anthropicBaseUrl: readHttpUrl(env, 'ANTHROPIC_BASE_URL'),
+    openaiApiKey: read(env, 'OPENAI_API_KEY'),
+    openaiBaseUrl: readHttpUrl(env, 'OPENAI_BASE_URL'),
+    defaultModel: readModel(env),
+    ...readQueues(env, mode),
+    egressAllow: readEgressAllow(env),
+    stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
+    leaseMs: readInteger(env, 'DROVER_LEASE_MS', { fallback: 30_000, min: 100, max: 3_600_000 }),
+    heartbeatTimeoutMs: readInteger(env, 'DROVER_HEARTBEAT_TIMEOUT_MS', {
+      fallback: 30_000,
+      min: 100,
+      max: 86_400_000,
+    }),
+    queuePrefix: readQueuePrefix(env),
+    logLevel: readLogLevel(env),
+    shutdownGraceMs: readInteger(env, 'DROVER_SHUTDOWN_MS', { fallback: 25_000, min: 0, max: 3_600_000 }),
+    poolSize: readInteger(env, 'DROVER_POOL_SIZE', { fallback: 20, min: 1, max: 1000 }),
+  } satisfies Config);
+}
+
+function read(env: Environment, name: string): string | undefined {
+  const value = env[name]?.trim();
+  return value === '' ? undefined : value;
+}
+
+function readDatabaseUrl(env: Environment): string | undefined {
+  const value = read(env, 'DATABASE_URL');
+  // The value may hold a password, so it is not repeated. A host may be missing (socket in `?host=`), hence no URL parser.
+  if (value !== undefined && !/^postgres(ql)?:\/\/\S+$/.test(value)) {
+    throw new ConfigError('DATABASE_URL', 'is not a Postgres URL', 'postgres://user:password@host:5432/database');
+  }
+  return value;
+}
+
+function readRedisUrl(env: Environment): string | undefined {
+  const value = read(env, 'REDIS_URL');
+  if (value !== undefined && !(/^rediss?:\/\//.test(value) && URL.canParse(value))) {
+    throw new ConfigError('REDIS_URL', 'is not a Redis URL', 'redis://host:6379 or rediss://user:password@host:6379');
+  }
+  return value;
+}
+
+function readDataDir(env: Environment): string {
+  const value = read(env, 'DROVER_DATA_DIR') ?? './.drover';
+  if (/^memory:(\/\/)?$/.test(value)) return MEMORY_DATA_DIR;
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value)) {
+    throw new ConfigError('DROVER_DATA_DIR', `is ${quote(value)}`, 'a directory, or memory: to keep nothing');
+  }
+  return resolve(value);
+}
+
+function readInteger(env: Environment, name: string, limits: { fallback: number; min: number; max: number }): number {
+  const value = read(env, name);
+  return value === undefined ? limits.fallback : parseInteger(name, value, limits);
+}
+
+function parseInteger(name: string, value: string, limits: { min: number; max: number }): number {
+  const parsed = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(parsed >= limits.min && parsed <= limits.max)) {
+    throw new ConfigError(name, `is ${quote(value)}`, `a whole number from ${limits.min} to ${limits.max}`);
+  }
+  return parsed;
+}
+
+function readApiKey(env: Environment): string | undefined {
+  const value = read(env, 'DROVER_API_KEY');
+  // It travels in an Authorization header, which carries no spaces and nothing beyond ASCII.
+  if (value !== undefined && !/^[\x21-\x7e]+$/.test(value)) {
+    throw new ConfigError(
+      'DROVER_API_KEY',
+      'has a space or a character beyond ASCII',
+      'printable ASCII without spaces',
+    );
+  }
+  return value;
+}
+
+function readHttpUrl(env: Environment, name: string): string | undefined {
+  const value = read(env, name);
+  if (value !== undefined && !(/^https?:\/\//.test(value) && URL.canParse(value))) {
+    throw new ConfigError(name, 'is not an HTTP URL', 'http://host/path or https://host/path');
+  }
+  return value;
+}
+
+function readModel(env: Environment): string | undefined {
+  const value = read(env, 'DROVER_MODEL');
+  if (value !== undefined && !/^(offline|(anthropic|openai|offline)\/\S+|(claude|gpt)-\S+)$/.test(value)) {
+    const expected = 'provider/model (anthropic/…, openai/…), claude-…, gpt-… or offline';
+    throw new ConfigError('DROVER_MODEL', `is ${quote(value)}`, expected);
+  }
+  return value;
+}
+
+function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queues' | 'concurrency'> {
+  const concurrency = defaultConcurrency(mode);
+  for (const [queue, limit] of readAssignments(env, 'DROVER_CONCURRENCY')) {
+    const chosen = queue === undefined ? QUEUE_NAMES : [queue];
+    for (const name of chosen) concurrency[name] = limit ?? concurrency[name];
+  }
+  const served = new Set<QueueName>();
+  for (const [queue, limit] of readAssignments(env, 'DROVER_QUEUES')) {
+    if (queue === undefined) continue;
+    served.add(queue);
+    concurrency[queue] = limit ?? concurrency[queue];
+  }
+  const queues = QUEUE_NAMES.filter((name) => served.size === 0 || served.has(name));
+  return { queues: Object.freeze(queues), concurrency: Object.freeze(concurrency) };
+}
+
+function defaultConcurrency(mode: Config['mode']): Record<QueueName, number> {
+  // An embedded database is one session on the event loop of the same process: more jobs at a time only wait for it.
+  const busy = mode === 'embedded' ? 20 : 50;
+  return { turns: busy, 'tool-calls': busy, subtasks: 5, consolidation: 5, maintenance: 5 };
+}
+
+/** Both variables take `queue` and `queue=number`; a bare number, for all queues, is DROVER_CONCURRENCY's alone. */
+function readAssignments(
+  env: Environment,
+  variable: 'DROVER_QUEUES' | 'DROVER_CONCURRENCY',
+): [QueueName | undefined, number | undefined][] {
+  return readList(env, variable).map((entry) => {
+    const [key = '', value, ...rest] = entry.split('=').map((part) => part.trim());
+    const limits = { min: 1, max: 10_000 };
+    if (variable === 'DROVER_CONCURRENCY' && value === undefined) {
+      if (/^\d+$/.test(key)) return [undefined, parseInteger(variable, key, limits)];
+      throw new ConfigError(variable, `has ${quote(entry)}`, 'a number, or a list as in turns=50,tool-calls=100');
+    }
+    const queue = QUEUE_NAMES.find((name) => name === key);
+    if (queue === undefined || rest.length > 0) {
+      throw new ConfigError(variable, `has ${quote(entry)}`, `names among ${QUEUE_NAMES.join(', ')}`);
+    }
+    return [queue, value === undefined ? undefined : parseInteger(variable, value, limits)];
+  });
+}
+
+function readEgressAllow(env: Environment): readonly string[] {
+  const entries = readList(env, 'DROVER_EGRESS_ALLOW');
+  const wrong = entries.find((entry) => !/^[\w.*:[\]-]+(\/\d{1,3})?$/.test(entry));
+  if (wrong !== undefined) {
+    throw new ConfigError('DROVER_EGRESS_ALLOW', `has ${quote(wrong)}`, 'hosts or CIDRs separated by commas');
+  }
+  return entries;
+}
+
+function readList(env: Environment, name: string): readonly string[] {
+  const entries = (read(env, name) ?? '').split(',').map((entry) => entry.trim());
+  return Object.freeze(entries.filter((entry) => entry !== ''));
+}
+
+function readQueuePrefix(env: Environment): string {
+  const value = read(env, 'DROVER_QUEUE_PREFIX') ?? 'drover';
+  // BullMQ joins its keys with colons; braces are a Redis Cluster hash tag, which keeps all queues in one slot.
+  if (!/^[\w.{}-]{1,64}$/.test(value)) {
+    throw new ConfigError(
+      'DROVER_QUEUE_PREFIX',
+      `is ${quote(value)}`,
+      'up to 64 letters, digits, dots, hyphens or {…}',
+    );
+  }
+  return value;
+}
+
+function readLogLevel(env: Environment): LogLevel {
+  const value = (read(env, 'LOG_LEVEL') ?? 'info').toLowerCase();
+  const level = LOG_LEVELS.find((name) => name === value);
+  if (level === undefined) throw new ConfigError('LOG_LEVEL', `is ${quote(value)}`, LOG_LEVELS.join(', '));
+  return level;
+}
+
+/** One line, whatever the value holds. */
+function quote(value: string): string {
+  const shown = JSON.stringify(value);
+  return shown.length > 80 ? `${shown.slice(0, 79)}…` : shown;
+}

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import fc from 'fast-check';
+import { ConfigError, loadConfig } from '../config.ts';
+
+const POSTGRES = { DATABASE_URL: 'postgres://me:hunter2@db/drover', DROVER_SECRET_KEY: 'k'.repeat(32) };
+
+describe('config', () => {
+  it('is the embedded mode with its defaults where nothing is set', () => {
+    const config = loadConfig({});
+    assert.equal(config.mode, 'embedded');
+    assert.equal(config.dataDir, resolve('./.drover'));
+    assert.deepEqual([config.port, config.host], [3000, '127.0.0.1']);
+    assert.deepEqual([config.leaseMs, config.heartbeatTimeoutMs], [30_000, 30_000]);
+    assert.deepEqual([config.shutdownGraceMs, config.poolSize], [25_000, 20]);
+    assert.equal(config.queuePrefix, 'drover');
+    assert.equal(config.logLevel, 'info');
+    assert.deepEqual(config.queues, ['turns', 'tool-calls', 'subtasks', 'consolidation', 'maintenance']);
+    assert.deepEqual(config.concurrency, {
+      turns: 20,
+      'tool-calls': 20,
+      subtasks: 5,
+      consolidation: 5,
+      maintenance: 5,
+    });
+    assert.equal(config.apiKey, undefined);
+    assert.deepEqual(config.egressAllow, []);
+  });
+
+  it('takes an empty variable for an unset one', () => {
+    const empty = { DATABASE_URL: '', REDIS_URL: ' ', PORT: '', DROVER_MODEL: '', DROVER_QUEUES: '', LOG_LEVEL: '' };
+    assert.deepEqual(loadConfig(empty), loadConfig({}));
+  });
+
+  it('tells the three modes apart by the two URLs', () => {
+    assert.equal(loadConfig(POSTGRES).mode, 'postgres');
+    assert.equal(loadConfig({ ...POSTGRES, REDIS_URL: 'rediss://:p@cache:6380/1' }).mode, 'full');
+    assert.equal(loadConfig(POSTGRES).concurrency.turns, 50);
+  });
+
+  it('cannot be changed once it is loaded', () => {
+    const config = loadConfig({ DROVER_EGRESS_ALLOW: 'a.example' });
+    for (const part of [config, config.queues, config.concurrency, config.egressAllow]) {
+      assert.ok(Object.isFrozen(part));
+    }
+  });
+
+  it('reads which queues are served and how many jobs at a time', () => {
+    const chosen = loadConfig({ DROVER_QUEUES: 'tool-calls, turns', DROVER_CONCURRENCY: 'turns=50,tool-calls=100' });
+    assert.deepEqual(chosen.queues, ['turns', 'tool-calls']);
+    assert.equal(chosen.concurrency.turns, 50);
+    assert.equal(chosen.concurrency['tool-calls'], 100);
+    assert.equal(chosen.concurrency.subtasks, 5);
+    assert.equal(loadConfig({ DROVER_CONCURRENCY: '7' }).concurrency.maintenance, 7);
+    const together = loadConfig({ DROVER_QUEUES: 'turns=3' });
+    assert.deepEqual([together.queues, together.concurrency.turns], [['turns'], 3]);
+  });
+
+  it('keeps memory: apart from directories', () => {
+    assert.equal(loadConfig({ DROVER_DATA_DIR: 'memory:' }).dataDir, 'memory:');
+    assert.equal(loadConfig({ DROVER_DATA_DIR: 'data' }).dataDir, resolve('data'));
+  });
+
+  const mistakes: [Record<string, string>, string, RegExp][] = [
+    [{ REDIS_URL: 'redis://cache' }, 'REDIS_URL', /without DATABASE_URL/],
+    [{ DATABASE_URL: 'postgres://db/drover' }, 'DROVER_SECRET_KEY', /not set/],
+    [{ ...POSTGRES, DATABASE_URL: 'mysql://me:hunter2@db' }, 'DATABASE_URL', /expected postgres:\/\//],
+    [{ ...POSTGRES, REDIS_URL: 'http://cache' }, 'REDIS_URL', /expected redis:\/\//],
+    [{ PORT: 'http' }, 'PORT', /"http": expected a whole number from 0 to 65535/],
+    [{ PORT: '70000' }, 'PORT', /65535/],
+    [{ PORT: '1e3' }, 'PORT', /whole number/],
+    [{ DROVER_DATA_DIR: 's3://bucket' }, 'DROVER_DATA_DIR', /a directory/],
+    [{ DROVER_LEASE_MS: '30s' }, 'DROVER_LEASE_MS', /"30s"/],
+    [{ DROVER_HEARTBEAT_TIMEOUT_MS: '-1' }, 'DROVER_HEARTBEAT_TIMEOUT_MS', /whole number/],
+    [{ DROVER_SHUTDOWN_MS: 'soon' }, 'DROVER_SHUTDOWN_MS', /whole number/],
+    [{ DROVER_POOL_SIZE: '0' }, 'DROVER_POOL_SIZE', /from 1/],
+    [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],
+    [{ DROVER_QUEUES: '50' }, 'DROVER_QUEUES', /names among/],
+    [{ DROVER_CONCURRENCY: 'turns' }, 'DROVER_CONCURRENCY', /turns=50/],
+    [{ DROVER_CONCURRENCY: 'turns=0' }, 'DROVER_CONCURRENCY', /from 1/],
+    [{ DROVER_CONCURRENCY: 'turns=1=2' }, 'DROVER_CONCURRENCY', /names among/],
+    [{ DROVER_EGRESS_ALLOW: 'https://x.example/a' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
+    [{ DROVER_MODEL: 'best' }, 'DROVER_MODEL', /provider\/model/],
+    [{ DROVER_API_KEY: 'two words' }, 'DROVER_API_KEY', /without spaces/],
+    [{ ANTHROPIC_BASE_URL: 'api.example' }, 'ANTHROPIC_BASE_URL', /https?:\/\//],
+    [{ OPENAI_BASE_URL: 'ftp://x' }, 'OPENAI_BASE_URL', /https?:\/\//],
+    [{ LOG_LEVEL: 'loud' }, 'LOG_LEVEL', /info/],
+    [{ DROVER_QUEUE_PREFIX: 'a:b' }, 'DROVER_QUEUE_PREFIX', /letters/],
+  ];
+  for (const [env, variable, expected] of mistakes) {
+    it(`refuses ${JSON.stringify(env).replace(/hunter2/, '…')} with one line about ${variable}`, () => {
+      assert.throws(
+        () => loadConfig(env),
+        (error) => {
+          assert.ok(error instanceof ConfigError);
+          assert.equal(error.variable, variable);
+          assert.match(error.message, expected);
+          assert.ok(error.message.startsWith(variable));
+          assert.doesNotMatch(error.message, /\n|hunter2/);
+          return true;
+        },
+      );
+    });
+  }
+
+  it('either loads or throws a ConfigError of one line, whatever the values are', () => {
+    const names = ['PORT', 'DATABASE_URL', 'REDIS_URL', 'DROVER_QUEUES', 'DROVER_CONCURRENCY', 'DROVER_DATA_DIR'];
+    const environments = fc.record(Object.fromEntries(names.map((name) => [name, fc.string()])), { requiredKeys: [] });
+    fc.assert(
+      fc.property(environments, (env) => {
+        try {
+          loadConfig(env);
+        } catch (error) {
+          assert.ok(error instanceof ConfigError);
+          assert.doesNotMatch(error.message, /[\r\n]/);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,22 @@
+/** What a process of Drover works with: built once by `services/open-platform.ts`, passed explicitly, never global. */
+import type { Logger } from 'pino';
+import type { Bus } from '../bus/bus.ts';
+import type { Config } from '../config.ts';
+import type { Database } from '../db/database.ts';
+import type { QueueBackend } from '../jobs/backend.ts';
+import type { Outbox } from '../jobs/outbox.ts';
+import type { Models } from '../llm/models.ts';
+import type { Tools } from '../tools/execute-tool.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface Context {
+  config: Config;
+  db: Database;
+  bus: Bus;
+  queues: QueueBackend;
+  outbox: Outbox;
+  models: Models;
+  tools: Tools;
+  metrics: Metrics;
+  log: Logger;
+}

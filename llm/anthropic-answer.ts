@@ -1,0 +1,175 @@
+import type { AssistantBlock } from '../core/content.ts';
+import { ModelError, NO_TOKENS } from '../core/model.ts';
+import type { ModelDelta, StopReason, TokenUsage } from '../core/model.ts';
+import { modelErrorOf } from './model-errors.ts';
+import { parseArguments, stopReasonFor } from './messages.ts';
+
+/** An answer as far as it has been read. */
+export interface AnswerDraft {
+  model: string | undefined;
+  usage: TokenUsage;
+  stopReason: string | undefined;
+  blocks: DraftBlock[];
+}
+
+interface DraftBlock {
+  type: string;
+  text: string;
+  signature: string;
+  id: string;
+  name: string;
+  json: string;
+}
+
+/** The fields of a stream event or whole message that we read. All optional: compatible servers leave some out. */
+export interface AnswerEvent {
+  type?: string;
+  index?: number;
+  message?: RawMessage;
+  content_block?: RawBlock;
+  delta?: {
+    type?: string;
+    text?: string;
+    thinking?: string;
+    signature?: string;
+    partial_json?: string;
+    stop_reason?: string | null;
+  };
+  usage?: RawUsage | null;
+  error?: { type?: string; message?: string };
+}
+
+export interface RawMessage {
+  type?: string;
+  model?: string;
+  content?: RawBlock[];
+  stop_reason?: string | null;
+  usage?: RawUsage | null;
+  error?: { type?: string; message?: string };
+}
+
+interface RawBlock {
+  type?: string;
+  text?: string;
+  thinking?: string;
+  signature?: string;
+  data?: string;
+  id?: string;
+  name?: string;
+  input?: unknown;
+}
+
+interface RawUsage {
+  input_tokens?: number | null;
+  output_tokens?: number | null;
+  cache_read_input_tokens?: number | null;
+  cache_creation_input_tokens?: number | null;
+  cache_creation?: { ephemeral_5m_input_tokens?: number; ephemeral_1h_input_tokens?: number } | null;
+  output_tokens_details?: { thinking_tokens?: number } | null;
+}
+
+export function newAnswer(): AnswerDraft {
+  return { model: undefined, usage: NO_TOKENS, stopReason: undefined, blocks: [] };
+}
+
+/** Takes one stream event into the draft and passes new text on. Throws `ModelError` on an error event. */
+export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delta: ModelDelta) => void): void {
+  if (event.error) throw streamError(event.error);
+  draft.model ??= event.message?.model;
+  draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
+  draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
+  if (event.type === 'content_block_start') draft.blocks[event.index ?? draft.blocks.length] = blockOf(event);
+  const block = draft.blocks[event.index ?? -1];
+  if (event.type !== 'content_block_delta' || !block || !event.delta) return;
+  block.json += event.delta.partial_json ?? '';
+  block.signature += event.delta.signature ?? '';
+  block.text += event.delta.text ?? event.delta.thinking ?? '';
+  if (event.delta.text) onDelta({ type: 'text', text: event.delta.text });
+  if (event.delta.thinking) onDelta({ type: 'thinking', text: event.delta.thinking });
+}
+
+/** Takes a message that came in one piece, as some stand-ins answer even when asked for a stream. */
+export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (delta: ModelDelta) => void): void {
+  if (message.error) throw streamError(message.error);
+  takeEvent(draft, { type: 'message_start', message }, onDelta);
+  (message.content ?? []).forEach((block, index) => {
+    takeEvent(draft, { type: 'content_block_start', index, content_block: block }, onDelta);
+    if (block.text) onDelta({ type: 'text', text: block.text });
+    if (block.thinking) onDelta({ type: 'thinking', text: block.thinking });
+  });
+}
+
+/** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */
+export function finishAnswer(draft: AnswerDraft): { content: AssistantBlock[]; stopReason: StopReason } {
+  if (draft.stopReason === undefined) throw new ModelError('unavailable', 'anthropic: the answer broke off.');
+  const content = draft.blocks.flatMap(assistantBlock);
+  return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason)) };
+}
+
+/** In mid-stream there is no status any more: the type alone tells an overload from a mistake. */
+function streamError(error: { type?: string; message?: string }): ModelError {
+  return modelErrorOf('anthropic', { message: error.message ?? error.type ?? 'stream error', type: error.type });
+}
+
+function blockOf(event: AnswerEvent): DraftBlock {
+  const block = event.content_block ?? {};
+  const input = block.input && Object.keys(block.input).length > 0 ? JSON.stringify(block.input) : '';
+  return {
+    type: block.type ?? '',
+    text: block.text ?? block.thinking ?? block.data ?? '',
+    signature: block.signature ?? '',
+    id: block.id ?? '',
+    name: block.name ?? '',
+    json: input,
+  };
+}
+
+function assistantBlock(block: DraftBlock): AssistantBlock[] {
+  switch (block.type) {
+    case 'text':
+      return block.text === '' ? [] : [{ type: 'text', text: block.text }];
+    case 'thinking':
+      return [{ type: 'thinking', thinking: block.text, signature: block.signature }];
+    case 'redacted_thinking':
+      return [{ type: 'redacted_thinking', data: block.text }];
+    case 'tool_use':
+      return [{ type: 'tool_use', id: block.id, name: block.name, input: parseArguments(block.json) }];
+    default:
+      // Server tools, which we never ask for.
+      return [];
+  }
+}
+
+const REASONS: readonly StopReason[] = [
+  'end_turn',
+  'tool_use',
+  'max_tokens',
+  'stop_sequence',
+  'pause_turn',
+  'refusal',
+  'model_context_window_exceeded',
+];
+
+function knownReason(reason: string): StopReason {
+  return REASONS.find((known) => known === reason) ?? 'end_turn';
+}
+
+/** Counts are cumulative: what an event gives replaces what was there, what it leaves out stays. */
+function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenUsage {
+  if (!raw) return known;
+  return {
+    input: raw.input_tokens ?? known.input,
+    output: raw.output_tokens ?? known.output,
+    thinking: raw.output_tokens_details?.thinking_tokens ?? known.thinking,
+    cache_read: raw.cache_read_input_tokens ?? known.cache_read,
+    ...cacheWrites(known, raw),
+  };
+}
+
+/** The last event repeats the sum without saying what it is made of: the hour's share from the first event is kept. */
+function cacheWrites(known: TokenUsage, raw: RawUsage): Pick<TokenUsage, 'cache_write_5m' | 'cache_write_1h'> {
+  const hour = raw.cache_creation?.ephemeral_1h_input_tokens ?? known.cache_write_1h;
+  const sum = raw.cache_creation_input_tokens;
+  const short = raw.cache_creation?.ephemeral_5m_input_tokens ?? (sum == null ? known.cache_write_5m : sum - hour);
+  return { cache_write_5m: Math.max(0, short), cache_write_1h: hour };
+}

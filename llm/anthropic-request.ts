@@ -1,0 +1,117 @@
+import type { Anthropic } from '@anthropic-ai/sdk';
+import type { AssistantBlock, Message, UserBlock } from '../core/content.ts';
+import type { ModelRequest, ToolSpec } from '../core/model.ts';
+import { declaredTools, mergeMessages } from './messages.ts';
+
+export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
+
+const CACHED = { cache_control: { type: 'ephemeral' } } as const;
+
+/**
+ * Claude up to 4.6 takes `temperature` and a forced tool; later ones answer 400 to both (what's new in Opus 4.7 and
+ * Sonnet 5.5). Names that are not Claude's belong to compatible servers, which take them.
+ */
+const LATER_CLAUDE = /^claude-(?!(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[0-6])?(?:-\d{8}|-latest)?$))/;
+
+/** Our request in the Messages API's form, with cache breakpoints after the system prompt, the tools and the messages. */
+export function anthropicParams(request: ModelRequest): AnthropicParams {
+  const later = LATER_CLAUDE.test(request.model);
+  const forced = typeof request.toolChoice === 'object' ? request.toolChoice.tool : undefined;
+  const steered = later ? forced : undefined;
+  const tools = toolsFor(request, steered);
+  const system = systemFor(request.system, steered);
+  return {
+    model: request.model,
+    max_tokens: request.maxTokens,
+    stream: true,
+    messages: cachedMessages(mergeMessages(request.messages)),
+    ...(system.length > 0 && { system }),
+    ...(tools.length > 0 && { tools: tools.map(toolParam), tool_choice: toolChoiceOf(request, steered) }),
+    // Anthropic's scale ends at 1, the definition's at 2.
+    ...(request.temperature !== undefined && !later && { temperature: Math.min(request.temperature, 1) }),
+  };
+}
+
+/** The same request without thinking blocks; undefined if it has none. */
+export function withoutThinking(params: AnthropicParams): AnthropicParams | undefined {
+  let dropped = false;
+  const messages = params.messages.map((message) => {
+    if (typeof message.content === 'string') return message;
+    const content = message.content.filter((block) => block.type !== 'thinking' && block.type !== 'redacted_thinking');
+    dropped ||= content.length < message.content.length;
+    return { ...message, content } as Anthropic.MessageParam;
+  });
+  return dropped ? { ...params, messages: messages.filter((message) => message.content.length > 0) } : undefined;
+}
+
+/** Where a tool cannot be forced it is the only one on offer, and the system prompt asks for it. */
+function toolsFor(request: ModelRequest, steered: string | undefined): ToolSpec[] {
+  const tools = declaredTools(request.tools, request.messages);
+  return steered === undefined ? tools : tools.filter((tool) => tool.name === steered);
+}
+
+function systemFor(system: string, steered: string | undefined): Anthropic.TextBlockParam[] {
+  const blocks: Anthropic.TextBlockParam[] = [];
+  if (system.trim() !== '') blocks.push({ type: 'text', text: system, ...CACHED });
+  if (steered !== undefined) {
+    blocks.push({ type: 'text', text: `Answer only with one call of the tool \`${steered}\`, without other text.` });
+  }
+  return blocks;
+}
+
+function toolParam(tool: ToolSpec, index: number, all: readonly ToolSpec[]): Anthropic.Tool {
+  return {
+    name: tool.name,
+    description: tool.description,
+    input_schema: { ...tool.input_schema, type: 'object' },
+    ...(index === all.length - 1 && CACHED),
+  };
+}
+
+function toolChoiceOf(request: ModelRequest, steered: string | undefined): Anthropic.ToolChoice {
+  if (request.toolChoice === 'none' || request.tools.length === 0) return { type: 'none' };
+  if (request.toolChoice === 'auto' || steered !== undefined) return { type: 'auto' };
+  return { type: 'tool', name: request.toolChoice.tool };
+}
+
+function cachedMessages(messages: readonly Message[]): Anthropic.MessageParam[] {
+  return messages.map((message, index) => {
+    const content = (message.content as (AssistantBlock | UserBlock)[]).map(blockParam);
+    const last = content.at(-1);
+    if (index === messages.length - 1 && last && last.type !== 'thinking' && last.type !== 'redacted_thinking') {
+      content[content.length - 1] = { ...last, ...CACHED };
+    }
+    return { role: message.role, content };
+  });
+}
+
+type BlockParam =
+  | Anthropic.TextBlockParam
+  | Anthropic.ImageBlockParam
+  | Anthropic.ToolUseBlockParam
+  | Anthropic.ToolResultBlockParam
+  | Anthropic.ThinkingBlockParam
+  | Anthropic.RedactedThinkingBlockParam;
+
+/** Field by field: what else a stored block carries must not reach the provider, which refuses unknown fields. */
+function blockParam(block: AssistantBlock | UserBlock): BlockParam {
+  switch (block.type) {
+    case 'text':
+      return { type: 'text', text: block.text };
+    case 'thinking':
+      return { type: 'thinking', thinking: block.thinking, signature: block.signature };
+    case 'redacted_thinking':
+      return { type: 'redacted_thinking', data: block.data };
+    case 'image':
+      return { type: 'image', source: block.source as Anthropic.ImageBlockParam['source'] };
+    case 'tool_use':
+      return { type: 'tool_use', id: block.id, name: block.name, input: block.input };
+    case 'tool_result':
+      return {
+        type: 'tool_result',
+        tool_use_id: block.tool_use_id,
+        content: block.content,
+        ...(block.is_error && { is_error: true }),
+      };
+  }
+}

@@ -1,0 +1,83 @@
+import { Anthropic } from '@anthropic-ai/sdk';
+import { Stream } from '@anthropic-ai/sdk/streaming';
+import { LIMITS } from '../core/limits.ts';
+import { ModelError } from '../core/model.ts';
+import type { ModelDelta, ModelResponse, StreamModel } from '../core/model.ts';
+import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
+import type { AnswerDraft, AnswerEvent, RawMessage } from './anthropic-answer.ts';
+import { anthropicParams, withoutThinking } from './anthropic-request.ts';
+import type { AnthropicParams } from './anthropic-request.ts';
+import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
+import type { CallGuard, ProviderOptions } from './call-guard.ts';
+import { withOwnIds } from './messages.ts';
+import { toModelError } from './model-errors.ts';
+
+/** Claude over the Messages API. One attempt per call, since the queue does the waiting; throws `ModelError` only. */
+export function anthropicModel(options: ProviderOptions): StreamModel {
+  const timeoutMs = options.timeoutMs ?? LIMITS.modelTimeoutMs;
+  const client = new Anthropic({
+    apiKey: options.apiKey,
+    authToken: null,
+    baseURL: options.baseUrl ?? 'https://api.anthropic.com',
+    maxRetries: 0,
+    timeout: timeoutMs,
+    // The SDK logs what it cannot parse, and that is message content.
+    logLevel: 'off',
+  });
+  return async (request, io) => {
+    const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? DEFAULT_IDLE_MS });
+    try {
+      const response = await send(client, anthropicParams(request), guard);
+      const draft = await readAnswer(response, guard, io.onDelta);
+      const { content, stopReason } = finishAnswer(draft);
+      const model = draft.model ?? request.model;
+      const answer: ModelResponse = {
+        provider: 'anthropic',
+        model,
+        content: withOwnIds(content, request.messages),
+        stopReason,
+        usage: draft.usage,
+      };
+      return answer;
+    } catch (error) {
+      throw toModelError('anthropic', error, guard.cutOff());
+    } finally {
+      guard.close();
+    }
+  };
+}
+
+/**
+ * Thinking blocks are bound to the model and to the conversation that produced them: after a change of model, or when
+ * the conversation was shortened, the provider may refuse them. Nothing was generated then, so it is asked once more
+ * without.
+ */
+async function send(client: Anthropic, params: AnthropicParams, guard: CallGuard): Promise<Response> {
+  const post = (body: AnthropicParams) => client.messages.create(body, { signal: guard.signal }).asResponse();
+  try {
+    return await post(params);
+  } catch (error) {
+    const refused = error instanceof Anthropic.BadRequestError && /thinking|signature/i.test(error.message);
+    const plain = refused ? withoutThinking(params) : undefined;
+    if (!plain) throw error;
+    return post(plain);
+  }
+}
+
+async function readAnswer(
+  response: Response,
+  guard: CallGuard,
+  onDelta: (delta: ModelDelta) => void,
+): Promise<AnswerDraft> {
+  const draft = newAnswer();
+  if (response.headers.get('content-type')?.includes('application/json')) {
+    takeMessage(draft, (await response.json()) as RawMessage, onDelta);
+    return draft;
+  }
+  for await (const event of Stream.rawEvents(response)) {
+    guard.touch();
+    if (event.data !== '') takeEvent(draft, JSON.parse(event.data) as AnswerEvent, onDelta);
+  }
+  if (guard.cutOff()) throw new ModelError('aborted', 'anthropic: the stream was cut off.');
+  return draft;
+}

@@ -1,0 +1,55 @@
+/** Rough token counts where a provider reports none: budgets before a call, and everything the offline planner says. */
+import type { AssistantBlock, Message, UserBlock } from '../core/content.ts';
+import type { ToolSpec } from '../core/model.ts';
+
+/** Providers count an image by its pixels, at most about this much (Anthropic: width × height / 750, 1.15 megapixels). */
+const IMAGE_TOKENS = 1600;
+/** Role and separators of a message. */
+const MESSAGE_TOKENS = 4;
+
+/** A token is about 4 Latin letters, 2 letters of another alphabet, or 1 CJK character; an emoji is 2. Rounded up. */
+export function estimateTokens(text: string): number {
+  let quarters = 0;
+  for (let index = 0; index < text.length; index += 1) quarters += quartersOf(text.charCodeAt(index));
+  return Math.ceil(quarters / 4);
+}
+
+/** Estimated tokens of a conversation, images and tool calls included. */
+export function estimateMessages(messages: readonly Message[]): number {
+  return messages.reduce(
+    (sum, message) => sum + message.content.reduce((tokens, block) => tokens + blockTokens(block), 0) + MESSAGE_TOKENS,
+    0,
+  );
+}
+
+/** Estimated input tokens of a whole request: system prompt, tools and conversation. */
+export function estimateRequest(request: {
+  system: string;
+  messages: readonly Message[];
+  tools: readonly ToolSpec[];
+}): number {
+  const tools = request.tools.length === 0 ? 0 : estimateTokens(JSON.stringify(request.tools));
+  return estimateTokens(request.system) + tools + estimateMessages(request.messages);
+}
+
+function quartersOf(unit: number): number {
+  if (unit < 0x250) return 1;
+  return unit < 0x2e80 ? 2 : 4;
+}
+
+function blockTokens(block: AssistantBlock | UserBlock): number {
+  switch (block.type) {
+    case 'text':
+      return estimateTokens(block.text);
+    case 'thinking':
+      return estimateTokens(block.thinking);
+    case 'redacted_thinking':
+      return estimateTokens(block.data);
+    case 'image':
+      return IMAGE_TOKENS;
+    case 'tool_use':
+      return estimateTokens(block.name) + estimateTokens(JSON.stringify(block.input));
+    case 'tool_result':
+      return estimateTokens(block.content);
+  }
+}

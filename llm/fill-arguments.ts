@@ -1,0 +1,185 @@
+/** Arguments for a tool, read off a message by the types and names in the tool's JSON Schema. */
+
+type Schema = Record<string, unknown>;
+
+export interface FilledArguments {
+  input: Record<string, unknown>;
+  /** Required properties for which the message holds nothing. */
+  missing: string[];
+}
+
+/** Fills the required properties of an object schema, and optional ones whose enum value or URL the message names. */
+export function fillArguments(schema: Schema, message: string): FilledArguments {
+  const finds = findIn(message);
+  const properties = asSchema(schema['properties']);
+  const required = new Set(asStrings(schema['required']));
+  const texts = [...required].filter((name) => typeOf(asSchema(properties[name])) === 'string');
+  const input: Record<string, unknown> = {};
+  const missing: string[] = [];
+  for (const [name, property] of Object.entries(properties)) {
+    const own = asSchema(property);
+    const value = required.has(name) ? valueFor(name, own, finds) : enumValue(own, finds.message);
+    if (value !== undefined) input[name] = value;
+    else if (required.has(name) && texts.length === 1 && texts[0] === name && isPlainText(own)) {
+      input[name] = message.trim();
+    } else if (required.has(name)) missing.push(name);
+  }
+  return { input, missing };
+}
+
+/** Turns strings into the numbers and booleans that the schema asks for, where they read as such. */
+export function coerceToSchema(value: unknown, schema: Schema): unknown {
+  if (Array.isArray(value)) return value.map((item) => coerceToSchema(item, asSchema(schema['items'])));
+  if (typeof value === 'object' && value !== null) {
+    const properties = asSchema(schema['properties']);
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [key, coerceToSchema(item, asSchema(properties[key]))]),
+    );
+  }
+  if (typeof value !== 'string') return value;
+  const type = typeOf(schema);
+  if ((type === 'number' || type === 'integer') && /^[-+]?\d+(\.\d+)?$/.test(value.trim())) return Number(value);
+  if (type === 'boolean' && /^(true|false)$/i.test(value.trim())) return value.trim().toLowerCase() === 'true';
+  return value;
+}
+
+/** An arithmetic expression in a text, its words turned into signs; undefined if there is none. */
+export function expressionIn(message: string): string | undefined {
+  const signs = message
+    .replace(URL_PATTERN, ' ')
+    .replace(DATE_PATTERN, ' ')
+    .replace(/\b(?:times|multiplied by)\b|×/gi, '*')
+    .replace(/\bdivided by\b|÷/gi, '/')
+    .replace(/\bplus\b/gi, '+')
+    .replace(/\bminus\b/gi, '-');
+  const found = signs.match(
+    /(?:(?:sqrt|abs|round|log|sin|cos|tan|exp|min|max)\s*\(|[-+\d.(])[\d\s.,()+\-*/^%a-z]*[\d)]/gi,
+  );
+  const usable = (found ?? [])
+    .map(trimWords)
+    .filter((text) => /\d\s*\)*\s*[-+*/^%]\s*\(*\s*[-+]?[\d(a-z]|[a-z]\(/i.test(text));
+  return usable.sort((a, b) => b.length - a.length)[0];
+}
+
+const URL_PATTERN = /\bhttps?:\/\/[^\s<>"')]+/gi;
+const DATE_PATTERN = /\b\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[-+]\d{2}:?\d{2})?)?\b/g;
+
+/** What a message holds, each list used up from its front. */
+interface Finds {
+  message: string;
+  urls: string[];
+  dates: string[];
+  quoted: string[];
+  numbers: number[];
+  emails: string[];
+  zones: string[];
+}
+
+function findIn(message: string): Finds {
+  const bare = message.replace(URL_PATTERN, ' ').replace(DATE_PATTERN, ' ');
+  return {
+    message,
+    urls: (message.match(URL_PATTERN) ?? []).map((url) => url.replace(/[.,;:!?]+$/, '')),
+    dates: message.match(DATE_PATTERN) ?? [],
+    quoted: [...message.matchAll(/"([^"]+)"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)/g)].map(
+      (match) => match[1] ?? match[2] ?? match[3] ?? match[4] ?? '',
+    ),
+    numbers: (bare.match(/(?<![\w.])[-+]?\d+(?:\.\d+)?(?![\w]|\.\d)/g) ?? []).map(Number),
+    emails: message.match(/[\w.+-]+@[\w-]+\.[\w.-]*\w/g) ?? [],
+    zones: message.match(/\b[A-Z][A-Za-z]+\/[A-Z][A-Za-z_]+\b/g) ?? [],
+  };
+}
+
+function valueFor(name: string, schema: Schema, finds: Finds): unknown {
+  if ('const' in schema) return schema['const'];
+  if (Array.isArray(schema['enum'])) return enumValue(schema, finds.message) ?? schema['default'];
+  return found(name, schema, finds) ?? schema['default'];
+}
+
+function found(name: string, schema: Schema, finds: Finds): unknown {
+  switch (typeOf(schema)) {
+    case 'integer':
+      return takeWhere(finds.numbers, Number.isInteger);
+    case 'number':
+      return finds.numbers.shift();
+    case 'boolean':
+      return !/\b(?:false|no|not|without)\b/i.test(finds.message);
+    case 'string':
+      return stringFor(name, schema, finds);
+    case 'array':
+      return arrayFor(asSchema(schema['items']), finds);
+    case 'object':
+      return objectFor(schema, finds);
+    default:
+      return undefined;
+  }
+}
+
+function stringFor(name: string, schema: Schema, finds: Finds): string | undefined {
+  const format = String(schema['format'] ?? '');
+  const says = (pattern: RegExp) => pattern.test(format) || pattern.test(name);
+  if (says(/ur[il]|link|href|endpoint/i)) return finds.urls.shift();
+  if (says(/date|\bday\b|since|until/i)) return finds.dates.shift();
+  if (says(/e?mail/i)) return finds.emails.shift();
+  if (says(/time_?zone|^tz$/i)) return finds.zones.shift();
+  if (says(/expression|formula/i)) return finds.quoted.shift() ?? expressionIn(finds.message);
+  return finds.quoted.shift();
+}
+
+function arrayFor(items: Schema, finds: Finds): unknown[] | undefined {
+  const type = typeOf(items);
+  const values = type === 'number' || type === 'integer' ? finds.numbers.splice(0) : finds.quoted.splice(0);
+  return values.length > 0 ? values : undefined;
+}
+
+function objectFor(schema: Schema, finds: Finds): Record<string, unknown> | undefined {
+  const { input, missing } = fillArguments(schema, finds.message);
+  return missing.length === 0 ? input : undefined;
+}
+
+/** The value of an enum that the message names as a word, the longest where several do. */
+function enumValue(schema: Schema, message: string): unknown {
+  const values = Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : [];
+  const said = ` ${message.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ')} `;
+  return values
+    .filter((value) => {
+      const word = String(value)
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}]+/gu, ' ')
+        .trim();
+      return word !== '' && said.includes(` ${word} `);
+    })
+    .sort((a, b) => String(b).length - String(a).length)[0];
+}
+
+/** A text for which the message itself may stand: no format, no closed list, no name that asks for something narrower. */
+function isPlainText(schema: Schema): boolean {
+  return typeOf(schema) === 'string' && schema['format'] === undefined && schema['enum'] === undefined;
+}
+
+function typeOf(schema: Schema): string | undefined {
+  const type = schema['type'];
+  if (typeof type === 'string') return type;
+  if (Array.isArray(type)) return (type as unknown[]).map(String).find((item) => item !== 'null');
+  return schema['properties'] === undefined ? undefined : 'object';
+}
+
+function takeWhere(numbers: number[], fits: (value: number) => boolean): number | undefined {
+  const at = numbers.findIndex(fits);
+  return at < 0 ? undefined : numbers.splice(at, 1)[0];
+}
+
+/** Cuts words that hang on either end of an expression, as in `2 + 2 and 3`. */
+function trimWords(text: string): string {
+  return (text.split(/\s+(?!(?:sqrt|abs|round|log|sin|cos|tan|exp|min|max)\b)[a-z]+\b/i)[0] ?? '')
+    .replace(/[\s,.]+$/, '')
+    .trim();
+}
+
+function asSchema(value: unknown): Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : {};
+}
+
+function asStrings(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : [];
+}

@@ -1,0 +1,88 @@
+/** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
+import { newId } from '../core/ids.ts';
+import type { AssistantBlock, Message, ToolUseBlock, UserBlock } from '../core/content.ts';
+import type { StopReason, ToolSpec } from '../core/model.ts';
+
+/**
+ * Joins neighbours of one role, since providers expect the roles to take turns; drops empty text, which they refuse;
+ * puts tool results first, where they must stand after the call.
+ */
+export function mergeMessages(messages: readonly Message[]): Message[] {
+  const merged: Message[] = [];
+  for (const message of messages) {
+    const last = merged.at(-1);
+    if (message.role === 'assistant') {
+      const content = message.content.filter(isSaid);
+      if (last?.role === 'assistant') last.content.push(...content);
+      else merged.push({ role: 'assistant', content });
+    } else {
+      const content = message.content.filter(isSaid);
+      if (last?.role === 'user') last.content.push(...content);
+      else merged.push({ role: 'user', content });
+    }
+  }
+  return merged.filter((message) => message.content.length > 0).map(resultsFirst);
+}
+
+/** The tools to declare: those of the request, or, where it has none, those that the conversation already used. */
+export function declaredTools(tools: readonly ToolSpec[], messages: readonly Message[]): ToolSpec[] {
+  if (tools.length > 0) return [...tools];
+  const used = new Set(toolUsesOf(messages).map((block) => block.name));
+  return [...used].map((name) => ({ name, description: '', input_schema: { type: 'object' } }));
+}
+
+/** Every call needs an id of its own in the whole conversation; some compatible servers number each answer from 0. */
+export function withOwnIds<Block extends { type: string }>(
+  content: readonly (Block | ToolUseBlock)[],
+  messages: readonly Message[],
+): (Block | ToolUseBlock)[] {
+  const taken = new Set(toolUsesOf(messages).map((block) => block.id));
+  return content.map((block) => {
+    if (!isToolUse(block)) return block;
+    const id = /^[a-zA-Z0-9_-]{1,64}$/.test(block.id) && !taken.has(block.id) ? block.id : newToolUseId();
+    taken.add(id);
+    return { ...block, id };
+  });
+}
+
+export function newToolUseId(): string {
+  return `toolu_${newId().replaceAll('-', '')}`;
+}
+
+/** Arguments as an object. What is no JSON object comes back as `{_raw}`, so that validation can tell the model. */
+export function parseArguments(raw: string): Record<string, unknown> {
+  if (raw.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(raw);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Told below, like any other value that is no object.
+  }
+  return { _raw: raw };
+}
+
+/** Makes the reason fit the content: an answer stops for tools exactly if it calls some and was not cut off. */
+export function stopReasonFor(content: readonly AssistantBlock[], reason: StopReason): StopReason {
+  const calls = content.some((block) => block.type === 'tool_use');
+  if (calls && (reason === 'end_turn' || reason === 'stop_sequence')) return 'tool_use';
+  return !calls && reason === 'tool_use' ? 'end_turn' : reason;
+}
+
+function isSaid(block: AssistantBlock | UserBlock): boolean {
+  return block.type !== 'text' || block.text.trim() !== '';
+}
+
+function resultsFirst(message: Message): Message {
+  if (message.role === 'assistant') return message;
+  const results = message.content.filter((block) => block.type === 'tool_result');
+  const others = message.content.filter((block) => block.type !== 'tool_result');
+  return { role: 'user', content: [...results, ...others] };
+}
+
+function toolUsesOf(messages: readonly Message[]): ToolUseBlock[] {
+  return messages.flatMap((message) => (message.role === 'assistant' ? message.content.filter(isToolUse) : []));
+}
+
+function isToolUse(block: { type: string }): block is ToolUseBlock {
+  return block.type === 'tool_use';
+}

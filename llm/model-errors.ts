@@ -1,0 +1,131 @@
+/** From what the SDKs throw to the few kinds of `ModelError` that the engine tells apart. */
+import { ModelError } from '../core/model.ts';
+import type { ModelErrorKind } from '../core/model.ts';
+import type { CutOff } from './call-guard.ts';
+
+/** What both SDKs' errors have in common; every field may be missing, as in an error event in mid-stream. */
+export interface ProviderFailure {
+  message: string;
+  status?: number | undefined;
+  type?: string | undefined;
+  code?: string | undefined;
+  headers?: Headers | undefined;
+  cause?: unknown;
+}
+
+/** The `ModelError` for anything thrown during a call. `cutOff` says that we ended it ourselves. */
+export function toModelError(provider: string, error: unknown, cutOff?: CutOff): ModelError {
+  if (cutOff === 'aborted') return new ModelError('aborted', `The call to ${provider} was aborted.`);
+  if (cutOff === 'timeout') return new ModelError('timeout', `${provider} gave no answer in time.`);
+  if (error instanceof ModelError) return error;
+  return modelErrorOf(provider, failureOf(error));
+}
+
+/** Classifies by status where there is one, else by the error's type, else as a broken connection. */
+export function modelErrorOf(provider: string, failure: ProviderFailure): ModelError {
+  return new ModelError(kindOf(failure), `${provider}: ${safeMessage(failure)}`, {
+    retryAfterMs: retryAfterMs(failure.headers),
+    cause: failure.cause,
+  });
+}
+
+const CONTEXT =
+  /prompt is too long|input is too long|context.?(?:length|window)|maximum context|too many (?:input )?tokens|request_too_large/i;
+
+const BY_TYPE: Record<string, ModelErrorKind> = {
+  overloaded_error: 'overloaded',
+  server_overloaded: 'overloaded',
+  rate_limit_error: 'rate_limited',
+  rate_limit_exceeded: 'rate_limited',
+  timeout_error: 'timeout',
+  authentication_error: 'authentication',
+  permission_error: 'authentication',
+  billing_error: 'authentication',
+  // Out of credit comes as 429 from OpenAI, but waiting does not help.
+  insufficient_quota: 'authentication',
+  not_found_error: 'invalid_request',
+  invalid_request_error: 'invalid_request',
+  request_too_large: 'context_too_long',
+  context_length_exceeded: 'context_too_long',
+  api_error: 'unavailable',
+  server_error: 'unavailable',
+};
+
+const BY_STATUS: Record<number, ModelErrorKind> = {
+  401: 'authentication',
+  402: 'authentication',
+  403: 'authentication',
+  408: 'timeout',
+  409: 'unavailable',
+  413: 'context_too_long',
+  425: 'unavailable',
+  429: 'rate_limited',
+  504: 'timeout',
+  529: 'overloaded',
+};
+
+function kindOf(failure: ProviderFailure): ModelErrorKind {
+  const named = BY_TYPE[failure.code ?? ''] ?? BY_TYPE[failure.type ?? ''];
+  if (named === 'overloaded' || named === 'authentication' || named === 'context_too_long') return named;
+  const asked = failure.status === undefined ? named === 'invalid_request' : failure.status < 500;
+  if (asked && CONTEXT.test(failure.message)) return failure.status === 429 ? 'rate_limited' : 'context_too_long';
+  if (failure.status !== undefined) return kindOfStatus(failure.status, failure.message);
+  return named ?? (/timed? ?out/i.test(failure.message) ? 'timeout' : 'unavailable');
+}
+
+function kindOfStatus(status: number, message: string): ModelErrorKind {
+  const known = BY_STATUS[status];
+  if (known) return known;
+  if (status >= 500) return /overloaded/i.test(message) ? 'overloaded' : 'unavailable';
+  return 'invalid_request';
+}
+
+/** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined where neither is usable. */
+export function retryAfterMs(headers: Headers | undefined): number | undefined {
+  const ms = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
+  if (ms >= 0) return ms;
+  const after = headers?.get('retry-after') ?? '';
+  const parsed = /^\d+(\.\d+)?$/.test(after) ? Number(after) * 1000 : Date.parse(after) - Date.now();
+  return Number.isFinite(parsed) ? Math.max(0, parsed) : undefined;
+}
+
+function failureOf(error: unknown): ProviderFailure {
+  if (!(error instanceof Error)) return { message: String(error) };
+  const fields = error as Error & Record<string, unknown>;
+  const status = typeof fields['status'] === 'number' ? fields['status'] : undefined;
+  return {
+    message: messageOf(fields),
+    status,
+    type: stringOf(fields['type']) ?? stringOf(nested(fields['error'], 'type')),
+    code: stringOf(fields['code']),
+    headers: fields['headers'] instanceof Headers ? fields['headers'] : undefined,
+    // A provider's answer is told by its message; a broken connection by its cause (ECONNREFUSED and the like).
+    cause: status === undefined ? error : undefined,
+  };
+}
+
+function messageOf(fields: Error & Record<string, unknown>): string {
+  const told = stringOf(fields['apiMessage']) ?? stringOf(nested(fields['error'], 'message'));
+  if (told) return told;
+  const code = rootCode(fields.cause);
+  return code ? `${fields.message} (${code})` : fields.message;
+}
+
+function rootCode(cause: unknown, depth = 0): string | undefined {
+  if (!(cause instanceof Error) || depth > 4) return undefined;
+  return stringOf((cause as Error & Record<string, unknown>)['code']) ?? rootCode(cause.cause, depth + 1);
+}
+
+function nested(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined;
+}
+
+function stringOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Providers repeat a part of a wrong key in their message. */
+function safeMessage(failure: ProviderFailure): string {
+  const message = failure.message.replace(/\b(?:sk|pk)-[\w*.-]+/g, '[key]').slice(0, 1000);
+  return failure.status === undefined ? message : `${message} (status ${failure.status})`;
+}

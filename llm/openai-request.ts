@@ -1,0 +1,94 @@
+import type { OpenAI } from 'openai';
+import { textOf } from '../core/content.ts';
+import type { AssistantBlock, ImageBlock, Message, TextBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
+import type { ModelRequest, ToolSpec } from '../core/model.ts';
+import { declaredTools, mergeMessages } from './messages.ts';
+
+type Params = OpenAI.ChatCompletionCreateParamsStreaming;
+
+/** OpenAI's own models; other names belong to compatible servers. */
+const OWN = /^(?:gpt-|chatgpt-|o\d)/;
+/** Models that reason take no temperature. */
+const REASONS = /^(?:o\d|gpt-(?:[5-9]|\d\d))/;
+/** From 5.6 on chat completions refuses function tools unless reasoning is off, even where the request says nothing. */
+const TOOLS_WITHOUT_REASONING = /^gpt-(?:5\.[6-9]|[6-9]|\d\d)/;
+
+/** Our request in the form of chat completions. Thinking blocks are left out: they mean nothing to another provider. */
+export function openaiParams(request: ModelRequest): Params {
+  const tools = declaredTools(request.tools, request.messages);
+  return {
+    model: request.model,
+    messages: [...systemMessage(request.system), ...mergeMessages(request.messages).flatMap(toMessages)],
+    stream: true,
+    stream_options: { include_usage: true },
+    // `max_tokens` is refused by newer models, and the only name that older compatible servers know.
+    ...(OWN.test(request.model) ? { max_completion_tokens: request.maxTokens } : { max_tokens: request.maxTokens }),
+    ...(request.temperature !== undefined && !REASONS.test(request.model) && { temperature: request.temperature }),
+    ...(tools.length > 0 && { tools: tools.map(toolParam), tool_choice: toolChoiceOf(request) }),
+    ...(tools.length > 0 && TOOLS_WITHOUT_REASONING.test(request.model) && { reasoning_effort: 'none' as const }),
+  };
+}
+
+function systemMessage(system: string): OpenAI.ChatCompletionMessageParam[] {
+  return system.trim() === '' ? [] : [{ role: 'system', content: system }];
+}
+
+function toolParam(tool: ToolSpec): OpenAI.ChatCompletionTool {
+  return {
+    type: 'function',
+    function: { name: tool.name, description: tool.description, parameters: { ...tool.input_schema, type: 'object' } },
+  };
+}
+
+function toolChoiceOf(request: ModelRequest): OpenAI.ChatCompletionToolChoiceOption {
+  if (request.toolChoice === 'none' || request.tools.length === 0) return 'none';
+  return request.toolChoice === 'auto' ? 'auto' : { type: 'function', function: { name: request.toolChoice.tool } };
+}
+
+/** A user message with results becomes one `tool` message per result, then what the user said. */
+function toMessages(message: Message): OpenAI.ChatCompletionMessageParam[] {
+  return message.role === 'assistant' ? assistantMessage(message.content) : userMessages(message.content);
+}
+
+function assistantMessage(content: AssistantBlock[]): OpenAI.ChatCompletionMessageParam[] {
+  const calls = content.filter((block): block is ToolUseBlock => block.type === 'tool_use');
+  const text = textOf(content);
+  if (text === '' && calls.length === 0) return [];
+  return [
+    {
+      role: 'assistant',
+      content: text === '' ? null : text,
+      ...(calls.length > 0 && {
+        tool_calls: calls.map((call) => ({
+          id: call.id,
+          type: 'function' as const,
+          function: { name: call.name, arguments: JSON.stringify(call.input) },
+        })),
+      }),
+    },
+  ];
+}
+
+function userMessages(content: UserBlock[]): OpenAI.ChatCompletionMessageParam[] {
+  const results = content.flatMap((block): OpenAI.ChatCompletionMessageParam[] =>
+    block.type === 'tool_result'
+      ? // There is no field that marks a failed call.
+        [
+          {
+            role: 'tool',
+            tool_call_id: block.tool_use_id,
+            content: `${block.is_error ? 'Error: ' : ''}${block.content}`,
+          },
+        ]
+      : [],
+  );
+  const said = content.filter((block) => block.type !== 'tool_result');
+  return said.length === 0 ? results : [...results, { role: 'user', content: said.map(partOf) }];
+}
+
+function partOf(block: TextBlock | ImageBlock): OpenAI.ChatCompletionContentPart {
+  if (block.type === 'text') return { type: 'text', text: block.text };
+  const { source } = block;
+  const url = source.type === 'url' ? source.url : `data:${source.media_type};base64,${source.data}`;
+  return { type: 'image_url', image_url: { url } };
+}

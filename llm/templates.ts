@@ -1,0 +1,65 @@
+/** References in a workflow example: `{name}` to the question, `{{steps.0.output.path}}` to an earlier result. */
+import type { Captures } from './match-text.ts';
+
+export interface Sources {
+  captures: Captures;
+  /** One result per step that was carried out, in order. */
+  outputs: readonly unknown[];
+}
+
+/** A reference that leads nowhere; the message names it. */
+export class UnresolvedReference extends Error {
+  constructor(reference: string) {
+    super(`${reference} refers to nothing`);
+    this.name = 'UnresolvedReference';
+  }
+}
+
+/** Fills a value of any depth. A string that is one reference to a result keeps the result's type. Throws `UnresolvedReference`. */
+export function fillTemplate(value: unknown, sources: Sources): unknown {
+  if (typeof value === 'string') return fillString(value, sources);
+  if (Array.isArray(value)) return value.map((item) => fillTemplate(item, sources));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplate(item, sources)]));
+}
+
+/** Fills a text; numbers are freed of floating-point noise. Throws `UnresolvedReference`. */
+export function fillText(template: string, sources: Sources): string {
+  return template.replace(REFERENCE, (whole, step?: string, path?: string, name?: string) =>
+    step === undefined ? (sources.captures[name ?? ''] ?? whole) : asText(lookUp(whole, { step, path }, sources)),
+  );
+}
+
+/** Names of the `{name}` references in a value that a question must yield. */
+export function referencedNames(value: unknown): string[] {
+  const text = typeof value === 'string' ? value : JSON.stringify(value ?? null);
+  return [...text.matchAll(REFERENCE)].flatMap((match) => match[3] ?? []);
+}
+
+/** A value as a person reads it. */
+export function asText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number' && Number.isFinite(value)) return String(Number(value.toPrecision(12)));
+  return JSON.stringify(value) ?? 'null';
+}
+
+const REFERENCE = /\{\{\s*steps\.(\d+)\.output((?:[.[][^{}]*?)?)\s*\}\}|\{(\w+)\}/g;
+const ONE_REFERENCE = /^\{\{\s*steps\.(\d+)\.output((?:[.[][^{}]*?)?)\s*\}\}$/;
+
+function fillString(text: string, sources: Sources): unknown {
+  const [whole, step, path] = ONE_REFERENCE.exec(text) ?? [];
+  return whole !== undefined && step !== undefined ? lookUp(whole, { step, path }, sources) : fillText(text, sources);
+}
+
+function lookUp(reference: string, where: { step: string; path: string | undefined }, sources: Sources): unknown {
+  const keys = (where.path ?? '').split(/[.[\]]+/).filter((key) => key !== '');
+  let value: unknown = sources.outputs[Number(where.step)];
+  for (const key of keys) value = memberOf(value, key);
+  if (value === undefined) throw new UnresolvedReference(reference);
+  return value;
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+  return (value as Record<string, unknown>)[key];
+}

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { loadConfig } from '../config.ts';
+
+const example = readFileSync(new URL('../.env.example', import.meta.url), 'utf8');
+const settings = Object.fromEntries(
+  [...example.matchAll(/^#([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, value] as const),
+);
+
+describe('.env.example', () => {
+  it('names every variable that config.ts reads, and no other but those of OpenTelemetry', () => {
+    const config = readFileSync(new URL('../config.ts', import.meta.url), 'utf8');
+    const read = [...config.matchAll(/\(env, '([A-Z_]+)'/g)].map((match) => match[1]);
+    const named = Object.keys(settings).filter((name) => !name.startsWith('OTEL_'));
+    assert.deepEqual(new Set(read), new Set(named));
+  });
+
+  it('sets nothing as it stands, and has a comment above every variable', () => {
+    const lines = example.split('\n');
+    for (const [index, line] of lines.entries()) {
+      assert.match(line, /^(#.*)?$/);
+      if (/^#[A-Z_]+=/.test(line)) assert.match(lines[index - 1] ?? '', /^# \S/, line);
+    }
+  });
+
+  it('shows values that are valid', () => {
+    const config = loadConfig({ ...settings, DROVER_SECRET_KEY: 'a secret for this test, long enough' });
+    assert.equal(config.mode, 'full');
+  });
+});

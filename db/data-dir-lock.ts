@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+
+/** Who holds a data directory. A pid alone says little: it is used again, and in a container it is always 1. */
+interface Holder {
+  token: string;
+  pid: number;
+  /** Start time of the process in clock ticks since boot; null where the system does not tell. */
+  startTime: string | null;
+  bootId: string | null;
+  host: string;
+  since: string;
+}
+
+export interface DataDirLock {
+  /** It was left by a process that is dead. */
+  readonly tookOver: boolean;
+  release(): void;
+}
+
+/** The data directory is in use; the message says by whom. */
+export class DataDirLockedError extends Error {
+  constructor(dataDir: string, holder: Pick<Holder, 'pid' | 'host' | 'since'>) {
+    super(
+      `The data directory ${dataDir} is in use by process ${holder.pid} on ${holder.host} since ${holder.since}. ` +
+        `Stop that process, or choose another directory with DROVER_DATA_DIR.`,
+    );
+    this.name = 'DataDirLockedError';
+  }
+}
+
+/**
+ * Takes the directory for this process, and makes it (0700) where it is missing: PGlite does not notice that two
+ * processes write the same files. @throws DataDirLockedError while its holder lives.
+ */
+export function lockDataDir(dataDir: string): DataDirLock {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const path = join(dataDir, 'lock');
+  const mine = describeSelf();
+  const tookOver = acquire({ path, dataDir, mine });
+  return {
+    tookOver,
+    release() {
+      if (readHolder(path)?.token === mine.token) rmSync(path, { force: true });
+    },
+  };
+}
+
+interface Claim {
+  path: string;
+  dataDir: string;
+  mine: Holder;
+}
+
+/** Gives whether the lock was taken over from a dead holder. */
+function acquire(claim: Claim): boolean {
+  for (;;) {
+    if (create(claim)) return false;
+    const holder = readHolder(claim.path);
+    if (holder === undefined) continue;
+    if (isAlive(holder)) throw new DataDirLockedError(claim.dataDir, holder);
+    if (takeOver(claim, holder)) return true;
+  }
+}
+
+/** A link appears whole or not at all, so no one reads a lock that is half written. */
+function create({ path, mine }: Claim): boolean {
+  const draft = `${path}.${mine.token}.draft`;
+  writeFileSync(draft, JSON.stringify(mine), { mode: 0o600 });
+  try {
+    linkSync(draft, path);
+    return true;
+  } catch (error) {
+    if (isCode(error, 'EEXIST')) return false;
+    throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+/**
+ * Several processes may find the same dead holder. Who replaces it is settled by a second lock, named after it; under
+ * that one the first is read again, since another may have been quicker. False: look again.
+ */
+function takeOver(claim: Claim, dead: Holder): boolean {
+  const guard: Claim = { ...claim, path: `${claim.path}.${dead.token}` };
+  acquire(guard);
+  try {
+    if (readHolder(claim.path)?.token !== dead.token) return false;
+    const draft = `${claim.path}.${claim.mine.token}.draft`;
+    writeFileSync(draft, JSON.stringify(claim.mine), { mode: 0o600 });
+    renameSync(draft, claim.path);
+    return true;
+  } finally {
+    rmSync(guard.path, { force: true });
+  }
+}
+
+/** Undefined where there is no lock. A file that cannot be read as one is a dead holder's. */
+function readHolder(path: string): Holder | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+  const unknown: Holder = { token: 'unreadable', pid: 0, startTime: null, bootId: null, host: '', since: '' };
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === 'object' && parsed !== null ? { ...unknown, ...parsed } : unknown;
+  } catch {
+    return unknown;
+  }
+}
+
+function isAlive(holder: Holder): boolean {
+  const bootId = readBootId();
+  if (bootId !== null && holder.bootId !== null && bootId !== holder.bootId) return false;
+  const startTime = readStartTime(holder.pid);
+  if (startTime !== null && holder.startTime !== null) return startTime === holder.startTime;
+  if (bootId !== null && startTime === null) return false;
+  return answersSignals(holder.pid);
+}
+
+/** For systems without /proc. */
+function answersSignals(pid: number): boolean {
+  if (pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return isCode(error, 'EPERM');
+  }
+}
+
+function describeSelf(): Holder {
+  return {
+    token: randomUUID(),
+    pid: process.pid,
+    startTime: readStartTime(process.pid),
+    bootId: readBootId(),
+    host: hostname(),
+    since: new Date().toISOString(),
+  };
+}
+
+function readBootId(): string | null {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return null;
+  }
+}
+
+/** Field 22 of /proc/PID/stat (proc(5)). The second field is the program's name, which may hold spaces and brackets. */
+function readStartTime(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    // A zombie has ended; its parent has not looked yet.
+    return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
+  } catch {
+    return null;
+  }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

@@ -1,0 +1,42 @@
+/** A role is missing, may not be taken, or would see every tenant's rows. The message says what an administrator can do. */
+export class DatabaseRoleError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = 'DatabaseRoleError';
+  }
+}
+
+/** Socket and name service errors, and Postgres's own: 57P0x is a server going down, coming up or ending a session. */
+const AWAY_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENOENT',
+  '57P01',
+  '57P02',
+  '57P03',
+  '57P05',
+  '25P03',
+  '53300',
+]);
+
+/** The drivers' own errors carry no code, only these words (pg, pg-pool, PGlite). */
+const AWAY_MESSAGES =
+  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|PGlite is clos|The database was busy|No answer from the database)/;
+
+/** Whether the database could not be reached or went away: worth a 503, and for a job worth another try later. */
+export function isDatabaseAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code: unknown = 'code' in error ? error.code : undefined;
+  // ENOENT is a Unix socket that is not there; a missing file has a path, a socket an address.
+  if (code === 'ENOENT' && !('address' in error)) return false;
+  if (typeof code === 'string' && (AWAY_CODES.has(code) || /^08\w{3}$/.test(code))) return true;
+  if (AWAY_MESSAGES.test(error.message)) return true;
+  if (error instanceof AggregateError && error.errors.some(isDatabaseAway)) return true;
+  return isDatabaseAway(error.cause);
+}

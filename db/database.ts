@@ -1,0 +1,71 @@
+import type { PostgresConnectionOptions } from 'bullmq';
+import type { ClientBase } from 'pg';
+import type { Config } from '../config.ts';
+import { openEmbedded } from './embedded.ts';
+import { openPostgres } from './postgres.ts';
+
+export { isDatabaseAway } from './database-errors.ts';
+export { migrate, pendingMigrations } from './migrate.ts';
+
+/** One transaction. `values` are sent apart from the text (`$1`, `$2`, …). */
+export interface Tx {
+  query<R extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<R[]>;
+}
+
+/** A statement that each connection prepares once, under its name. One name, one text. */
+export interface NamedStatement {
+  name: string;
+  text: string;
+  values: readonly unknown[];
+}
+
+/**
+ * The one way to the database, the same on Postgres and on PGlite. Values come as: int8 a number, numeric a string,
+ * timestamptz a Date, date a string (`2026-01-31`), json and jsonb parsed, bytea a Buffer. The session's clock is UTC.
+ *
+ * Never hold a transaction over anything but its own queries (a queue call, a model, HTTP, another transaction): on
+ * PGlite all of them share one session, and the inner one waits until its checkout times out.
+ */
+export interface Database {
+  readonly kind: 'postgres' | 'pglite';
+  /** PGlite: the data directory's lock was left by a process that is dead, so whatever it had leased is void. */
+  readonly tookOverLock: boolean;
+  /** Transaction as role drover_app with the tenant set, so that row level security shows its rows and no others. */
+  withTenant<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** Transaction as role drover_maintenance, for acts that have no tenant yet. */
+  asMaintenance<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** One statement in one round trip, autocommitted, as drover_app; for SQL functions that set the tenant themselves. */
+  call<R extends object = Record<string, unknown>>(statement: NamedStatement): Promise<R[]>;
+  /** Answers `select 1` within `timeoutMs` or throws. */
+  ping(timeoutMs: number): Promise<void>;
+  /**
+   * LISTEN, on a connection of its own where there is more than one. It reconnects by itself; `onReconnect` is called
+   * after a gap in which notifications may have been lost. Rejects where the first LISTEN fails. The function it gives stops it.
+   */
+  listen(channel: string, onPayload: (payload: string) => void, onReconnect: () => void): Promise<() => Promise<void>>;
+  /** NOTIFY in a statement of its own. `payload` is at most 7999 bytes. */
+  notify(channel: string, payload: string): Promise<void>;
+  /** What BullMQ's Postgres backend takes as `connection`: the session owner's, in the schema `bullmq`. */
+  queueConnection(): PostgresConnectionOptions;
+  /** A client of the session's owner, who made the tables; for migrations and nothing else. */
+  asOwner<T>(work: (client: ClientBase) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  /** How long a caller waits for a connection before it gets an error; 5000 ms on Postgres, 15000 ms on PGlite. */
+  checkoutTimeoutMs?: number;
+  /** Told of lost connections, which are replaced by themselves. */
+  onError?: (error: Error) => void;
+}
+
+/**
+ * Connects, and checks that row level security holds for both roles; it does not migrate (`migrate`).
+ * @throws DatabaseRoleError where a role is missing or bypasses row level security, DataDirLockedError where another
+ * process holds the data directory, the driver's error where the server cannot be reached.
+ */
+export function openDatabase(config: Config, options: DatabaseOptions = {}): Promise<Database> {
+  return config.databaseUrl === undefined
+    ? openEmbedded(config.dataDir, options)
+    : openPostgres({ url: config.databaseUrl, poolSize: config.poolSize }, options);
+}

@@ -1,0 +1,71 @@
+import { EventEmitter } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { PgNotification, PgPool, PgPoolClient, PgQueryResult } from 'bullmq';
+import { isDatabaseAway } from './database-errors.ts';
+import type { Database } from './database.ts';
+
+type RunQuery = (text: string, values: readonly unknown[]) => Promise<PgQueryResult>;
+
+/** BullMQ's worker tries again at once after an error that is not ECONNREFUSED: while a server starts, that is a hot loop. */
+const AWAY_PAUSE_MS = 200;
+
+/**
+ * What BullMQ takes for a `pg.Pool`. Its queries take a connection for as long as they run. The clients that it keeps
+ * for LISTEN are not real: they share the database's one listening connection, however many workers there are.
+ */
+export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen'>): PgPool {
+  const runPaced: RunQuery = async (text, values) => {
+    try {
+      return await run(text, values);
+    } catch (error) {
+      if (isDatabaseAway(error)) await pause(AWAY_PAUSE_MS);
+      throw error;
+    }
+  };
+  const events = new EventEmitter().setMaxListeners(0);
+  const pool = Object.assign(events, {
+    /** BullMQ asks whether a silent loss of the listening connection would be noticed; it would (keepAlive). */
+    options: { keepAlive: true },
+    query: (text: string, values: readonly unknown[] = []) => runPaced(text, values),
+    connect: async () => createListenClient(runPaced, database),
+    end: async () => undefined,
+  });
+  return pool as unknown as PgPool;
+}
+
+function createListenClient(run: RunQuery, database: Pick<Database, 'listen'>): PgPoolClient {
+  const events = new EventEmitter().setMaxListeners(0);
+  const stops = new Map<string, () => Promise<void>>();
+  const empty = { rows: [], rowCount: 0 };
+
+  const listen = async (channel: string) => {
+    if (stops.has(channel)) return;
+    const onPayload = (payload: string) => {
+      events.emit('notification', { channel, payload } satisfies PgNotification);
+    };
+    // BullMQ takes an error for a lost connection: it drops this client, LISTENs on another, and looks for jobs.
+    const onReconnect = () => {
+      if (events.listenerCount('error') > 0) events.emit('error', new Error('Connection terminated: LISTEN had a gap'));
+    };
+    stops.set(channel, await database.listen(channel, onPayload, onReconnect));
+  };
+  const release = () => {
+    for (const stop of stops.values()) stop().catch(() => undefined);
+    stops.clear();
+  };
+
+  return Object.assign(events, {
+    async query(text: string, values: readonly unknown[] = []) {
+      const statement = text.replaceAll(/^\s*--.*$/gm, '').trim();
+      const channel = /^listen\s+"?([^";\s]+)"?;?$/i.exec(statement)?.[1];
+      if (channel !== undefined) {
+        await listen(channel);
+        return empty;
+      }
+      // The name of a connection, by which BullMQ lists its workers; there is none of its own to name.
+      if (statement.includes(`set_config('application_name'`)) return empty;
+      return await run(text, values);
+    },
+    release,
+  }) as unknown as PgPoolClient;
+}

@@ -1,0 +1,48 @@
+import type { ClientBase } from 'pg';
+import { DatabaseRoleError } from './database-errors.ts';
+import { APP_ROLE, MAINTENANCE_ROLE } from './session.ts';
+
+/**
+ * Makes the two roles where they are missing and lets the current user take them.
+ * @throws DatabaseRoleError with the SQL for an administrator, where the current user may not do that.
+ */
+export async function ensureRoles(client: ClientBase): Promise<void> {
+  for (const role of [APP_ROLE, MAINTENANCE_ROLE]) {
+    if (await mayTake(client, role)) continue;
+    try {
+      // Roles belong to the server, not to one database: another database's migration may make them at the same time.
+      await client.query(`do $$ begin
+        create role ${role} nologin nosuperuser nobypassrls;
+      exception when duplicate_object or unique_violation then null; end $$`);
+      await client.query(`grant ${role} to current_user`);
+    } catch (error) {
+      if (!(await mayTake(client, role))) throw await explain(client, role, error);
+    }
+  }
+}
+
+async function mayTake(client: ClientBase, role: string): Promise<boolean> {
+  await client.query('begin');
+  try {
+    await client.query(`set local role ${role}`);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.query('rollback');
+  }
+}
+
+async function explain(client: ClientBase, role: string, error: unknown): Promise<Error> {
+  const { rows } = await client.query<{ user: string; exists: boolean }>(
+    `select quote_ident(current_user) as user, exists (select from pg_roles where rolname = $1) as exists`,
+    [role],
+  );
+  const { user = 'current_user', exists = false } = rows[0] ?? {};
+  const create = exists ? '' : `CREATE ROLE ${role} NOLOGIN; `;
+  return new DatabaseRoleError(
+    `The database user ${user} may not ${exists ? 'take' : 'create'} the role ${role}. ` +
+      `An administrator can run: ${create}GRANT ${role} TO ${user};`,
+    error,
+  );
+}

@@ -1,0 +1,95 @@
+import type { ClientBase, CustomTypesConfig } from 'pg';
+import pg from 'pg';
+import { DatabaseRoleError } from './database-errors.ts';
+
+/** Who a connection acts for: what row level security sees, and where unqualified names lead. */
+export type SessionOwner = 'app' | 'maintenance' | 'owner' | 'queue';
+
+export const APP_ROLE = 'drover_app';
+export const MAINTENANCE_ROLE = 'drover_maintenance';
+export const QUEUE_SCHEMA = 'bullmq';
+
+const BECOME: Record<SessionOwner, string> = {
+  app: `set role ${APP_ROLE}; reset search_path`,
+  maintenance: `set role ${MAINTENANCE_ROLE}; reset search_path`,
+  owner: 'reset role; reset search_path',
+  queue: `reset role; set search_path to ${QUEUE_SCHEMA}`,
+};
+
+/** What each connection has acted for last; one that is not here is new and acts for the role it logged in with. */
+const owners = new WeakMap<ClientBase, SessionOwner>();
+
+/**
+ * Makes the connection act for `owner`; costs nothing where it already does. It is awaited, never pipelined: were it to
+ * fail unseen, the statements behind it would run as a role that sees every tenant.
+ */
+export async function becomeOwner(client: ClientBase, owner: SessionOwner): Promise<void> {
+  if (owners.get(client) === owner) return;
+  owners.delete(client);
+  await client.query(BECOME[owner]);
+  owners.set(client, owner);
+}
+
+/** @throws DatabaseRoleError where a role cannot be taken, or where the role taken bypasses row level security. */
+export async function checkRoles(client: ClientBase): Promise<void> {
+  for (const [owner, role] of [
+    ['app', APP_ROLE],
+    ['maintenance', MAINTENANCE_ROLE],
+  ] as const) {
+    try {
+      await becomeOwner(client, owner);
+    } catch (error) {
+      throw explainRoleError(error, role);
+    }
+    const { rows } = await client.query<{ bypasses: boolean }>(
+      'select rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user',
+    );
+    if (rows[0]?.bypasses !== false) {
+      const remedy = `ALTER ROLE ${role} NOSUPERUSER NOBYPASSRLS`;
+      throw new DatabaseRoleError(`The role ${role} bypasses row level security. An administrator can run: ${remedy};`);
+    }
+  }
+}
+
+function explainRoleError(error: unknown, role: string): unknown {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
+  // 22023: the role does not exist; 42501: it may not be taken.
+  if (code === '22023') {
+    return new DatabaseRoleError(`The role ${role} is missing from the database. Run the migrations first.`, error);
+  }
+  if (code !== '42501') return error;
+  const remedy = `GRANT ${role} TO <the user of DATABASE_URL>`;
+  return new DatabaseRoleError(
+    `The user of DATABASE_URL may not take the role ${role}. An administrator can run: ${remedy};`,
+    error,
+  );
+}
+
+const INT8 = 20;
+const INT8_ARRAY = 1016;
+const DATE = 1082;
+
+/** How values arrive from either database; what is not named here arrives as pg has it. */
+export const TYPES: CustomTypesConfig = {
+  getTypeParser(oid, format) {
+    const parse: (value: string) => unknown = pg.types.getTypeParser(oid, format);
+    if (format === 'binary') return parse;
+    // pg's types do not name the arrays' ids.
+    switch (Number(oid)) {
+      case INT8:
+        return Number;
+      case INT8_ARRAY:
+        return (value: string) => toNumbers(parse(value));
+      case DATE:
+        // A calendar date has no time zone; as a Date it would be midnight in this process's.
+        return (value: string) => value;
+      default:
+        return parse;
+    }
+  },
+};
+
+function toNumbers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toNumbers);
+  return value === null ? null : Number(value);
+}

@@ -1,0 +1,46 @@
+import type { ClientBase, QueryResult } from 'pg';
+import type { Tx } from './database.ts';
+
+/**
+ * Runs `work` between BEGIN and COMMIT on a connection that nobody else uses meanwhile. BEGIN and the setting of the
+ * tenant are sent without waiting for their answers: a connection in pipeline mode sends them in one round trip with
+ * the first query. Should one of them fail, the transaction is aborted or has no tenant, and shows no rows.
+ *
+ * A statement that fails rolls all of it back and rejects, even where `work` has caught the error: Postgres answers
+ * ROLLBACK to the COMMIT of an aborted transaction without calling it an error.
+ */
+export async function runTransaction<T>(
+  client: ClientBase,
+  tenantId: string | undefined,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  const state = { open: true, firstError: undefined as unknown };
+  const send = (text: string, values?: readonly unknown[]): Promise<QueryResult> => {
+    const sent = values === undefined ? client.query(text) : client.query({ text, values: [...values] });
+    sent.catch((error: unknown) => {
+      state.firstError ??= error;
+    });
+    return sent;
+  };
+  void send('begin');
+  if (tenantId !== undefined) void send("select set_config('drover.tenant_id', $1, true)", [tenantId]);
+  const tx: Tx = {
+    async query<R extends object>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+      if (!state.open) throw new Error('The transaction has ended: a query came after its work was done.');
+      const result: QueryResult = await send(text, values);
+      return result.rows;
+    },
+  };
+  try {
+    const value = await work(tx);
+    state.open = false;
+    const { command } = await client.query('commit');
+    if (command !== 'COMMIT') throw state.firstError ?? new Error('The database rolled the transaction back.');
+    return value;
+  } catch (error) {
+    state.open = false;
+    // Without a connection there is nothing to roll back, and the pool drops the client.
+    await client.query('rollback').catch(() => undefined);
+    throw error;
+  }
+}

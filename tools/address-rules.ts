@@ -1,0 +1,73 @@
+/** Which network addresses tools may reach (api.md, Egress). */
+import ipaddr from 'ipaddr.js';
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+
+export interface AddressRules {
+  /** `hostname` as in the URL (no brackets), `address` as resolved, both for the same connection. */
+  allows(target: { hostname: string; port: number; address: string }): boolean;
+}
+
+/**
+ * Rules that allow public unicast addresses, and what `allow` names: `host`, `host:port`, an address or a CIDR, an IPv6
+ * address with a port in brackets. Throws with the entry's text if one cannot be read.
+ */
+export function createAddressRules(allow: readonly string[], allowLoopback: boolean): AddressRules {
+  const rules = allow.map((entry) => entry.trim()).filter((entry) => entry !== '');
+  const parsed = rules.map(parseRule);
+  return {
+    allows({ hostname, port, address }) {
+      if (!ipaddr.isValid(address)) return false;
+      const ip = ipaddr.process(address);
+      if (isPublic(ip)) return true;
+      if (allowLoopback && ip.range() === 'loopback') return true;
+      const host = normalHost(hostname);
+      return parsed.some((rule) => (rule.port === undefined || rule.port === port) && matches(rule, { host, ip }));
+    },
+  };
+}
+
+/** Whether an address is public unicast: not private, loopback, link-local, mapped, translated, reserved or a cloud's own. */
+export function isPublicAddress(address: string): boolean {
+  return ipaddr.isValid(address) && isPublic(ipaddr.process(address));
+}
+
+/** Azure's platform channel: a public address that only ever reaches the machine's own host. */
+const PLATFORM_ADDRESSES = ['168.63.129.16'];
+/** Global unicast is 2000::/3 alone (RFC 4291); the library calls everything unicast that it has no name for. */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
+
+function isPublic(ip: Address): boolean {
+  if (ip.range() !== 'unicast' || PLATFORM_ADDRESSES.includes(ip.toString())) return false;
+  return ip instanceof ipaddr.IPv4 || ip.match(GLOBAL_UNICAST);
+}
+
+type Rule = { port?: number | undefined } & ({ host: string } | { network: [Address, number] });
+
+function parseRule(entry: string): Rule {
+  if (ipaddr.isValidCIDR(entry)) return { network: ipaddr.parseCIDR(entry) };
+  if (ipaddr.isValid(entry)) return { network: single(entry) };
+  const parts = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:/\s]+))(?::(\d{1,5}))?$/.exec(entry);
+  const host = parts?.[1] ?? parts?.[2];
+  const port = parts?.[3] === undefined ? undefined : Number(parts[3]);
+  if (host === undefined || port === 0 || (port !== undefined && port > 65_535)) {
+    throw new Error(`"${entry}" is not a host, host:port, address or CIDR`);
+  }
+  return ipaddr.isValid(host) ? { network: single(host), port } : { host: normalHost(host), port };
+}
+
+function single(address: string): [Address, number] {
+  const ip = ipaddr.process(address);
+  return [ip, ip instanceof ipaddr.IPv4 ? 32 : 128];
+}
+
+function matches(rule: Rule, { host, ip }: { host: string; ip: Address }): boolean {
+  if ('host' in rule) return rule.host === host;
+  const [network, bits] = rule.network;
+  if (network instanceof ipaddr.IPv4) return ip instanceof ipaddr.IPv4 && ip.match(network, bits);
+  return ip instanceof ipaddr.IPv6 && ip.match(network, bits);
+}
+
+function normalHost(host: string): string {
+  return host.toLowerCase().replace(/\.$/, '');
+}

@@ -1,0 +1,46 @@
+/** The tools that Drover brings itself. */
+import { fixedId } from '../core/ids.ts';
+import { LIMITS } from '../core/limits.ts';
+import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import { calculate, CALCULATOR } from './builtin/calculator.ts';
+import { CURRENT_TIME, tellTime } from './builtin/current-time.ts';
+import { HTTP_GET, httpGet } from './builtin/http-get.ts';
+import { JSON_QUERY, queryJson } from './builtin/json-query.ts';
+import type { Builtin, BuiltinRuntime } from './builtin/builtin-type.ts';
+import { validateArguments } from './validate-arguments.ts';
+
+const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
+  { tool: CALCULATOR, run: calculate },
+  { tool: CURRENT_TIME, run: tellTime },
+  { tool: HTTP_GET, run: httpGet },
+  { tool: JSON_QUERY, run: queryJson },
+];
+
+type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) => Promise<ToolOutcome>;
+
+/** Their registered form, the same in every tenant. */
+export const BUILTIN_TOOLS: readonly ToolDefinition[] = BUILTINS.map(({ tool }) => ({
+  ...tool,
+  id: fixedId(`builtin:${tool.name}`),
+  version: '1.0.0',
+  transport: { type: 'builtin' },
+  execution: {
+    timeout_ms: LIMITS.toolTimeoutMs,
+    retry_config: { max_retries: LIMITS.toolRetries, backoff_ms: LIMITS.toolBackoffMs },
+    inline: false,
+  },
+  permissions: [],
+  risk_level: 'READ_ONLY',
+  annotations: { readOnlyHint: true, idempotentHint: true, destructiveHint: false },
+}));
+
+/** One attempt of a built-in tool; an unknown name and bad arguments are errors that the model sees. */
+export async function runBuiltin(name: string, attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
+  const builtin = BUILTINS.find(({ tool }) => tool.name === name);
+  if (!builtin) return { kind: 'error', code: 'unknown-tool', message: `There is no built-in tool "${name}".` };
+  const faults = validateArguments(builtin.tool.input_schema, attempt.arguments);
+  if (faults.length > 0) {
+    return { kind: 'error', code: 'invalid-arguments', message: faults.map((fault) => fault.message).join('; ') };
+  }
+  return builtin.run(attempt, runtime);
+}

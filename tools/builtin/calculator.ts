@@ -1,0 +1,123 @@
+import type { MathJsInstance, MathNode } from 'mathjs';
+import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { isTimeLimit, runBounded } from '../run-bounded.ts';
+import { toolError } from './builtin-type.ts';
+import type { Builtin } from './builtin-type.ts';
+
+const MAX_EXPRESSION_LENGTH = 1000;
+const MAX_RESULT_BYTES = 10_000;
+const MAX_MS = 1000;
+
+export const CALCULATOR: Builtin = {
+  name: 'calculator',
+  display_name: 'Calculator',
+  description:
+    'Evaluates a mathematical expression exactly as written. Knows + - * / ^ % !, comparisons, parentheses, sqrt, abs, round(x, digits), floor, ceil, exp, log(x, base), sin, cos, min, max, sum, mean, median, std, variance, gcd, lcm, factorial, combinations, units ("5 inch to cm") and lists in brackets. Use it for every calculation.',
+  input_schema: {
+    type: 'object',
+    properties: {
+      expression: {
+        type: 'string',
+        minLength: 1,
+        maxLength: MAX_EXPRESSION_LENGTH,
+        description: 'For example "(1299 - 1099) / 1099 * 100" or "mean([3, 5, 10])".',
+      },
+    },
+    required: ['expression'],
+    additionalProperties: false,
+  },
+  output_schema: {
+    type: 'object',
+    properties: { result: { description: 'A number; text for units and complex numbers; a list for lists.' } },
+    required: ['result'],
+  },
+};
+
+/** `{expression} -> {result}`, by mathjs. Only named functions and plain syntax are let through. */
+export async function calculate(attempt: ToolAttempt): Promise<ToolOutcome> {
+  const { expression } = attempt.arguments as { expression: string };
+  const math = await loadMath();
+  try {
+    return runBounded(() => evaluate(math, expression), Math.min(MAX_MS, attempt.timeoutMs));
+  } catch (error) {
+    if (isTimeLimit(error)) return toolError('too-slow', 'The calculation takes too long.');
+    return toolError('bad-expression', error instanceof Error ? error.message.slice(0, 500) : 'The expression is bad.');
+  }
+}
+
+let loaded: Promise<MathJsInstance> | undefined;
+
+/** Loading mathjs takes a few hundred ms and 30 MB, which a process that never calculates does not pay. */
+function loadMath(): Promise<MathJsInstance> {
+  loaded ??= import('mathjs').then(({ all, create }) => create(all ?? {}));
+  return loaded;
+}
+
+function evaluate(math: MathJsInstance, expression: string): ToolOutcome {
+  const tree = math.parse(expression);
+  const fault = faultOf(math, tree);
+  if (fault) return toolError('not-allowed', fault);
+  const result = toJson(math, tree.compile().evaluate({}) as unknown);
+  if (result === undefined) return toolError('no-value', 'The expression has no finite value (division by zero?).');
+  if (Buffer.byteLength(JSON.stringify(result)) > MAX_RESULT_BYTES) {
+    return toolError('too-large', `The result is larger than ${MAX_RESULT_BYTES} bytes.`);
+  }
+  return { kind: 'succeeded', output: { result } };
+}
+
+/** An allow-list: mathjs has functions that evaluate text, change the library itself or build matrices of any size. */
+const FUNCTIONS = new Set(
+  `abs acos acosh acot acoth acsc add and arg asec asin asinh atan atan2 atanh bitAnd bitNot bitOr bitXor cbrt ceil
+  combinations compare complex conj cos cosh cot coth count cov cross csc csch cube cumsum det distance divide dot
+  equal erf exp expm1 factorial fix floor gamma gcd hypot im intersect inv isInteger isNaN isNegative isPositive isPrime
+  isZero larger largerEq lcm leftShift lgamma log log10 log1p log2 mad max mean median min mod mode multiply norm not
+  nthRoot number or permutations pow prod quantileSeq re rightArithShift rightLogShift round sec sech sign sin sinh
+  smaller smallerEq sort sqrt square std subtract sum tan tanh to transpose unaryMinus unequal unit variance xgcd
+  xor`.split(/\s+/),
+);
+const NODES = new Set(
+  `ArrayNode AssignmentNode BlockNode ConditionalNode ConstantNode FunctionNode OperatorNode ParenthesisNode
+  RelationalNode SymbolNode`.split(/\s+/),
+);
+
+function faultOf(math: MathJsInstance, tree: MathNode): string | undefined {
+  let fault: string | undefined;
+  tree.traverse((node, path) => {
+    fault ??= nodeFault(node) ?? (path === 'fn' ? undefined : valueFault(math, node));
+  });
+  return fault;
+}
+
+function nodeFault(node: MathNode): string | undefined {
+  if (!NODES.has(node.type)) return `Not allowed here: ${node.type.replace(/Node$/, '').toLowerCase()} syntax.`;
+  if ('name' in node && node.type === 'FunctionNode' && !FUNCTIONS.has(String(node.name))) {
+    return `The function "${String(node.name)}" is not available.`;
+  }
+  return undefined;
+}
+
+/** A function used as a value could be handed to another one and called: `sort(["…"], evaluate)`. */
+function valueFault(math: MathJsInstance, node: MathNode): string | undefined {
+  if (node.type !== 'SymbolNode' || !('name' in node)) return undefined;
+  const name = String(node.name);
+  if (typeof Reflect.get(math, name) !== 'function') return undefined;
+  return FUNCTIONS.has(name) ? `"${name}" is a function: call it with arguments.` : `"${name}" is not available.`;
+}
+
+/** A JSON value, or undefined for what is no finite value. Numbers lose the noise of the 16th digit (0.1 + 0.2). */
+function toJson(math: MathJsInstance, value: unknown): unknown {
+  if (typeof value === 'number') return Number.isFinite(value) ? tidy(value) : undefined;
+  if (typeof value === 'boolean' || typeof value === 'string') return value;
+  if (math.isMatrix(value)) return toJson(math, value.toArray());
+  if (Array.isArray(value)) {
+    const items = value.map((item) => toJson(math, item));
+    return items.includes(undefined) ? undefined : items;
+  }
+  if (math.isResultSet(value)) return toJson(math, value.entries.at(-1));
+  if (typeof value === 'object' && value !== null) return math.format(value, { precision: 14 });
+  return undefined;
+}
+
+function tidy(value: number): number {
+  return Number.isSafeInteger(value) ? value : Number(value.toPrecision(15));
+}

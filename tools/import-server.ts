@@ -1,0 +1,116 @@
+import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import { impossible } from '../core/errors.ts';
+import type { FieldError } from '../core/errors.ts';
+import type { ToolDefinition } from '../core/tool.ts';
+import type { McpPool, RunningServer, ServerCommand } from './mcp-pool.ts';
+import { checkSchema } from './validate-arguments.ts';
+
+/** What a server says of a tool, in the form in which it can be registered. */
+export type ImportedTool = Pick<
+  ToolDefinition,
+  | 'name'
+  | 'display_name'
+  | 'description'
+  | 'input_schema'
+  | 'output_schema'
+  | 'transport'
+  | 'risk_level'
+  | 'annotations'
+>;
+
+const LIST_MS = 30_000;
+const MAX_TOOLS = 1000;
+const MAX_PAGES = 100;
+
+/**
+ * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (decisions.md, Tools).
+ * Throws a `DroverError` (422) if the server does not start, does not answer, or has an unusable schema.
+ */
+export async function importServer(command: ServerCommand, trusted: boolean, pool: McpPool): Promise<ImportedTool[]> {
+  const listed = await listTools(command, pool);
+  const faults = listed.flatMap(faultsOf);
+  if (faults.length > 0) throw impossible('The server has tools whose input schema cannot be used.', faults);
+  const taken = new Set<string>();
+  return listed.map((tool) => importTool(tool, { command, trusted, name: uniqueName(tool.name, taken) }));
+}
+
+async function listTools(command: ServerCommand, pool: McpPool): Promise<Tool[]> {
+  const server = await pool.acquire(command).catch((error: unknown) => {
+    throw impossible(`The MCP server did not start: ${messageOf(error)}`);
+  });
+  try {
+    return await allPages(server);
+  } catch (error) {
+    throw impossible(`The MCP server did not list its tools: ${messageOf(error)}`);
+  } finally {
+    pool.release(server);
+  }
+}
+
+async function allPages(server: RunningServer): Promise<Tool[]> {
+  const tools: Tool[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const listed = await server.client.listTools(cursor === undefined ? {} : { cursor }, { timeout: LIST_MS });
+    tools.push(...listed.tools);
+    if (tools.length > MAX_TOOLS) throw new Error(`it has more than ${MAX_TOOLS} tools`);
+    cursor = listed.nextCursor;
+    if (cursor === undefined) return tools;
+  }
+  throw new Error(`it has more than ${MAX_PAGES} pages of tools`);
+}
+
+function faultsOf(tool: Tool): FieldError[] {
+  return checkSchema(tool.inputSchema).map(({ path, message }) => ({
+    path: `tools.${tool.name}.input_schema${path === '' ? '' : `.${path}`}`,
+    message,
+  }));
+}
+
+function importTool(
+  tool: Tool,
+  { command, trusted, name }: { command: ServerCommand; trusted: boolean; name: string },
+): ImportedTool {
+  const title = tool.title ?? tool.annotations?.title;
+  return {
+    name,
+    ...(title === undefined ? {} : { display_name: title }),
+    description: tool.description ?? title ?? tool.name,
+    input_schema: tool.inputSchema,
+    ...(tool.outputSchema === undefined ? {} : { output_schema: tool.outputSchema }),
+    transport: {
+      type: 'mcp_stdio',
+      command: command.command,
+      args: [...(command.args ?? [])],
+      env: { ...command.env },
+      tool: tool.name,
+    },
+    ...(trusted ? wordOf(tool) : { risk_level: 'WRITE_LOW_RISK', annotations: {} }),
+  };
+}
+
+function wordOf(tool: Tool): Pick<ImportedTool, 'risk_level' | 'annotations'> {
+  const { readOnlyHint, idempotentHint, destructiveHint } = tool.annotations ?? {};
+  const given = Object.entries({ readOnlyHint, idempotentHint, destructiveHint });
+  return {
+    // A tool that only reads destroys nothing, whatever else its server says (spec: ToolAnnotations).
+    risk_level: readOnlyHint ? 'READ_ONLY' : destructiveHint ? 'WRITE_HIGH_RISK' : 'WRITE_LOW_RISK',
+    annotations: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
+  };
+}
+
+/** A name that every model provider takes; two that become the same are numbered. */
+export function uniqueName(original: string, taken: Set<string>): string {
+  const plain = original.replace(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64) || 'tool';
+  let name = plain;
+  for (let number = 2; taken.has(name); number += 1) {
+    const suffix = `_${number}`;
+    name = plain.slice(0, 64 - suffix.length) + suffix;
+  }
+  taken.add(name);
+  return name;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,188 @@
+/** Tools' own JSON Schemas (draft 2020-12 and draft-07): checked at registration, then held against every call. */
+import { Ajv } from 'ajv';
+import type { ErrorObject, Options, ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import ajvFormats from 'ajv-formats';
+import type { FieldError } from '../core/errors.ts';
+import { sha256 } from '../core/ids.ts';
+import { isTimeLimit, runBounded } from './run-bounded.ts';
+
+const MAX_SCHEMA_BYTES = 256 * 1024;
+const MAX_SCHEMA_DEPTH = 64;
+const MAX_ARGUMENT_DEPTH = 200;
+const MAX_PATTERN_LENGTH = 500;
+const MAX_CACHED = 500;
+const MAX_ERRORS = 20;
+const COMPILE_MS = 2000;
+/** A pattern can be written so that one match takes hours; no honest call needs this long. */
+const VALIDATE_MS = 1000;
+
+/** The faults of `args`, none if they fit. Nothing is coerced, filled in or removed. Never throws. */
+export function validateArguments(schema: Record<string, unknown>, args: unknown): FieldError[] {
+  const shape = checkShape(args, { what: 'arguments', maxDepth: MAX_ARGUMENT_DEPTH });
+  if (shape) return [shape];
+  const compiled = compile(schema);
+  if ('fault' in compiled) return [{ path: '', message: `The tool's input_schema is unusable: ${compiled.fault}` }];
+  try {
+    const valid = runBounded(() => compiled.validate(args), VALIDATE_MS);
+    return valid ? [] : describe(compiled.validate.errors ?? []);
+  } catch (error) {
+    const why = isTimeLimit(error) ? 'took too long to check (see the patterns in its schema)' : 'could not be checked';
+    return [{ path: '', message: `/: ${why}` }];
+  }
+}
+
+/** The faults of a tool's `input_schema`, none if it can be registered: an object schema that compiles, within limits. */
+export function checkSchema(schema: unknown): FieldError[] {
+  if (!isRecord(schema)) return [{ path: '', message: 'must be a JSON Schema object' }];
+  const shape = checkShape(schema, { what: 'schema', maxDepth: MAX_SCHEMA_DEPTH });
+  if (shape) return [shape];
+  if (Buffer.byteLength(JSON.stringify(schema)) > MAX_SCHEMA_BYTES) {
+    return [{ path: '', message: `must be at most ${MAX_SCHEMA_BYTES} bytes of JSON` }];
+  }
+  if (schema['type'] !== 'object') return [{ path: 'type', message: 'must be "object": a tool takes named arguments' }];
+  const patterns = patternFaults(schema, '');
+  if (patterns.length > 0) return patterns;
+  const compiled = compile(schema);
+  return 'fault' in compiled ? [{ path: '', message: compiled.fault }] : [];
+}
+
+const TOO_SLOW = 'takes too long to compile';
+
+type Compiled = { validate: ValidateFunction } | { fault: string };
+
+/** Oldest use first; compiled by content, so that equal schemas of many tools and versions share one validator. */
+const cache = new Map<string, Compiled>();
+
+function compile(schema: Record<string, unknown>): Compiled {
+  const key = sha256(JSON.stringify(schema)).toString('base64');
+  const compiled = cache.get(key) ?? compileAnew(schema);
+  if ('fault' in compiled && compiled.fault === TOO_SLOW) return compiled; // a busy machine's fault, perhaps
+  cache.delete(key);
+  cache.set(key, compiled);
+  const oldest = cache.keys().next().value;
+  if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
+  return compiled;
+}
+
+function compileAnew(schema: Record<string, unknown>): Compiled {
+  const declared = schema['$schema'];
+  if (declared === undefined) {
+    // MCP takes 2020-12 where nothing is declared; many older servers mean draft-07 and do not say so.
+    const modern = compileAs('2020-12', schema);
+    const older = 'fault' in modern ? compileAs('draft-07', schema) : modern;
+    return 'fault' in older ? modern : older;
+  }
+  const uri = typeof declared === 'string' ? declared : '';
+  if (/^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/.test(uri)) {
+    return compileAs('2020-12', schema);
+  }
+  if (/^https?:\/\/json-schema\.org\/draft-0[67]\/schema#?$/.test(uri)) {
+    return compileAs('draft-07', schema);
+  }
+  return { fault: '$schema must be that of draft 2020-12 or draft-07' };
+}
+
+type Draft = '2020-12' | 'draft-07';
+
+const META: Options = { strict: false, logger: false, allErrors: false };
+/** Compiling a meta-schema takes 50 to 100 ms, so it is done once, and only where it is needed. */
+const metas: Partial<Record<Draft, Ajv>> = {};
+
+function metaOf(draft: Draft): Ajv {
+  metas[draft] ??= draft === '2020-12' ? new Ajv2020(META) : new Ajv(META);
+  return metas[draft];
+}
+
+function compileAs(draft: Draft, schema: Record<string, unknown>): Compiled {
+  const { $schema: _, ...body } = schema;
+  try {
+    return runBounded<Compiled>(() => {
+      const meta = metaOf(draft);
+      if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
+      return { validate: fresh(draft).compile(body) };
+    }, COMPILE_MS);
+  } catch (error) {
+    if (isTimeLimit(error)) return { fault: TOO_SLOW };
+    return { fault: `does not compile: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+/**
+ * One instance per schema: an instance remembers every `$id` it has met, so a shared one would let one tenant's schema
+ * refer to another's. Without a loader a remote `$ref` does not compile. `ownProperties`: `constructor` and the like,
+ * which every object inherits, do not count as given. `inlineRefs: false`: nested references would multiply the code.
+ */
+function fresh(draft: Draft): Ajv {
+  const options: Options = {
+    strict: false,
+    logger: false,
+    allErrors: true,
+    ownProperties: true,
+    inlineRefs: false,
+    meta: false,
+    validateSchema: false,
+  };
+  const ajv = draft === '2020-12' ? new Ajv2020(options) : new Ajv(options);
+  ajvFormats.default(ajv);
+  return ajv;
+}
+
+function describe(errors: ErrorObject[]): FieldError[] {
+  return errors.slice(0, MAX_ERRORS).map((error) => {
+    const pointer = error.instancePath === '' ? '/' : error.instancePath;
+    return { path: dotted(error.instancePath), message: `${pointer}: ${wording(error)}` };
+  });
+}
+
+function wording(error: ErrorObject): string {
+  const params: Record<string, unknown> = error.params;
+  const text = error.message ?? 'is not valid';
+  if (error.keyword === 'enum') return `must be one of ${cut(JSON.stringify(params['allowedValues']))}`;
+  if (error.keyword === 'const') return `must be ${cut(JSON.stringify(params['allowedValue']))}`;
+  const unknown = params['additionalProperty'] ?? params['unevaluatedProperty'];
+  return typeof unknown === 'string' ? `must not have the property "${cut(unknown)}"` : cut(text);
+}
+
+function dotted(pointer: string): string {
+  const parts = pointer.split('/').slice(1);
+  return parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')).join('.');
+}
+
+function cut(text: string): string {
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
+}
+
+/** Refuses `__proto__` at any depth: code that copies such an object by assignment would change prototypes. */
+function checkShape(root: unknown, limit: { what: string; maxDepth: number }): FieldError | undefined {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > limit.maxDepth) return { path: '', message: `/: ${limit.what} nested deeper than ${limit.maxDepth}` };
+    const objects = level.filter((item) => typeof item === 'object' && item !== null);
+    if (objects.some((item) => Object.hasOwn(item, '__proto__'))) {
+      return { path: '', message: `/: ${limit.what} must not have a property "__proto__"` };
+    }
+    level = objects.flatMap((item): unknown[] => Object.values(item));
+  }
+  return undefined;
+}
+
+/** Too long patterns, wherever `pattern` or `patternProperties` may stand; the depth is bounded by `checkShape`. */
+function patternFaults(node: unknown, path: string): FieldError[] {
+  if (typeof node !== 'object' || node === null) return [];
+  const faults: FieldError[] = [];
+  for (const [key, value] of Object.entries(node)) {
+    const here = path === '' ? key : `${path}.${key}`;
+    const patterns =
+      key === 'pattern' ? [value] : key === 'patternProperties' && isRecord(value) ? Object.keys(value) : [];
+    if (patterns.some((pattern) => typeof pattern === 'string' && pattern.length > MAX_PATTERN_LENGTH)) {
+      faults.push({ path: here, message: `a pattern must be at most ${MAX_PATTERN_LENGTH} characters` });
+    }
+    faults.push(...patternFaults(value, here));
+  }
+  return faults;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -7,9 +7,6 @@ export type QueueName = (typeof QUEUE_NAMES)[number];
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** `dataDir` of an embedded database that keeps nothing. */
-export const MEMORY_DATA_DIR = 'memory:';
-
 /** Everything that the environment decides. docs/configuration.md describes the variables. */
 export interface Config {
   readonly mode: 'embedded' | 'postgres' | 'full';
@@ -121,7 +118,7 @@ function readRedisUrl(env: Environment): string | undefined {
 
 function readDataDir(env: Environment): string {
   const value = read(env, 'DROVER_DATA_DIR') ?? './.drover';
-  if (/^memory:(\/\/)?$/.test(value)) return MEMORY_DATA_DIR;
+  if (/^memory:(\/\/)?$/.test(value)) return 'memory:';
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value)) {
     throw new ConfigError('DROVER_DATA_DIR', `is ${quote(value)}`, 'a directory, or memory: to keep nothing');
   }

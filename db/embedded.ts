@@ -4,7 +4,6 @@ import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
 import type { ClientBase, ClientConfig, Pool, QueryResult } from 'pg';
-import { MEMORY_DATA_DIR } from '../config.ts';
 import { withClient, withDeadline } from './checkout.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
@@ -13,6 +12,7 @@ import { ensureRoles } from './roles.ts';
 import { checkRoles, type SessionOwner, TYPES } from './session.ts';
 import { runTransaction } from './transaction.ts';
 
+const IN_MEMORY = 'memory:';
 const CHECKOUT_TIMEOUT_MS = 15_000;
 
 /**
@@ -20,7 +20,7 @@ const CHECKOUT_TIMEOUT_MS = 15_000;
  * connection to it is the lock that everyone takes in turn: nothing slips between the BEGIN and COMMIT of another.
  */
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
-  const lock = dataDir === MEMORY_DATA_DIR ? undefined : lockDataDir(dataDir);
+  const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
   try {
     const directory = lock === undefined ? 'memory://' : join(dataDir, 'pgdata');
     const pglite = await PGlite.create({ dataDir: directory, extensions: { vector } });
@@ -86,7 +86,7 @@ function openPool(pglite: PGlite, checkoutTimeoutMs: number, report: (error: Err
   // Each client needs a connection object of its own: with a shared one, the end of one client would end its successor.
   class EmbeddedClient extends pg.Client {
     constructor(config: ClientConfig = {}) {
-      super({ ...config, ...createPgConfig(pglite) } as ClientConfig);
+      super(Object.assign({}, config, { host: 'localhost', connection: createPgConfig(pglite).connection }));
     }
   }
   const pool = new pg.Pool({

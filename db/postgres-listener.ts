@@ -10,114 +10,119 @@ interface Subscription {
   onReconnect: () => void;
 }
 
-export interface Listener {
-  listen(channel: string, onPayload: (payload: string) => void, onReconnect: () => void): Promise<() => Promise<void>>;
-  close(): Promise<void>;
-}
-
 /**
  * One connection for all LISTENs of a process, made when the first is asked for. When it breaks, it is made anew, with
  * pauses from 100 ms up to 5 s, and each subscriber is told that it may have missed something.
  */
-export function createListener(newClient: () => Client, onError: (error: Error) => void): Listener {
-  const subscriptions = new Set<Subscription>();
-  let current: Client | undefined;
-  let connecting: Promise<Client> | undefined;
-  let retry: NodeJS.Timeout | undefined;
-  let hadGap = false;
-  let closed = false;
+export class PostgresListener {
+  readonly #newClient: () => Client;
+  readonly #onError: (error: Error) => void;
+  readonly #subscriptions = new Set<Subscription>();
+  #current: Client | undefined;
+  #connecting: Promise<Client> | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #hadGap = false;
+  #closed = false;
 
-  const connect = (): Promise<Client> => {
-    if (current !== undefined) return Promise.resolve(current);
-    connecting ??= establish().finally(() => {
-      connecting = undefined;
+  constructor(newClient: () => Client, onError: (error: Error) => void) {
+    this.#newClient = newClient;
+    this.#onError = onError;
+  }
+
+  /** Rejects where the LISTEN fails; the function it gives ends the subscription. */
+  async listen(
+    channel: string,
+    onPayload: (payload: string) => void,
+    onReconnect: () => void,
+  ): Promise<() => Promise<void>> {
+    const subscription = { channel, onPayload, onReconnect };
+    const client = await this.#connect();
+    this.#subscriptions.add(subscription);
+    try {
+      await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+    } catch (error) {
+      this.#subscriptions.delete(subscription);
+      throw error;
+    }
+    return () => this.#stop(subscription);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    await this.#connecting?.catch(() => undefined);
+    await this.#current?.end();
+  }
+
+  async #connect(): Promise<Client> {
+    if (this.#closed) throw new Error('Connection terminated: the listener is closed');
+    if (this.#current !== undefined) return this.#current;
+    this.#connecting ??= this.#establish().finally(() => {
+      this.#connecting = undefined;
     });
-    return connecting;
-  };
+    return this.#connecting;
+  }
 
-  const establish = async (): Promise<Client> => {
-    const client = newClient();
-    client.on('error', onError);
-    client.on('notification', ({ channel, payload = '' }) => deliver(channel, payload));
-    client.once('end', () => lose(client));
+  async #establish(): Promise<Client> {
+    const client = this.#newClient();
+    client.on('error', this.#onError);
+    client.on('notification', ({ channel, payload = '' }) => this.#deliver(channel, payload));
+    client.once('end', () => this.#lose(client));
     await client.connect();
     try {
-      for (const channel of new Set([...subscriptions].map((each) => each.channel))) {
+      for (const channel of new Set([...this.#subscriptions].map((each) => each.channel))) {
         await client.query(`listen ${pg.escapeIdentifier(channel)}`);
       }
-      if (closed) throw new Error('Connection terminated: the listener was closed');
     } catch (error) {
       await client.end().catch(() => undefined);
       throw error;
     }
-    current = client;
-    if (hadGap) {
-      hadGap = false;
-      for (const each of subscriptions) guard(each.onReconnect);
+    this.#current = client;
+    if (this.#hadGap) {
+      this.#hadGap = false;
+      for (const each of this.#subscriptions) this.#guard(each.onReconnect);
     }
     return client;
-  };
+  }
 
-  const lose = (client: Client) => {
-    if (current !== client) return;
-    current = undefined;
-    hadGap = true;
-    if (!closed) reconnect(FIRST_RETRY_MS);
-  };
+  #lose(client: Client): void {
+    if (this.#current !== client) return;
+    this.#current = undefined;
+    this.#hadGap = true;
+    if (!this.#closed) this.#reconnect(FIRST_RETRY_MS);
+  }
 
-  const reconnect = (pauseMs: number) => {
-    clearTimeout(retry);
+  #reconnect(pauseMs: number): void {
+    clearTimeout(this.#retry);
+    const attempt = () => {
+      if (this.#closed || this.#subscriptions.size === 0) return;
+      this.#connect().catch((error: Error) => {
+        this.#onError(error);
+        this.#reconnect(Math.min(pauseMs * 2, LAST_RETRY_MS));
+      });
+    };
     // Half of the pause is left to chance, so that a fleet does not come back all at once.
-    retry = setTimeout(
-      () => {
-        if (closed || subscriptions.size === 0) return;
-        connect().catch((error: Error) => {
-          onError(error);
-          reconnect(Math.min(pauseMs * 2, LAST_RETRY_MS));
-        });
-      },
-      pauseMs * (0.5 + Math.random() / 2),
-    );
-  };
+    this.#retry = setTimeout(attempt, pauseMs * (0.5 + Math.random() / 2));
+  }
 
-  const deliver = (channel: string, payload: string) => {
-    for (const each of subscriptions) if (each.channel === channel) guard(() => each.onPayload(payload));
-  };
+  #deliver(channel: string, payload: string): void {
+    for (const each of this.#subscriptions) {
+      if (each.channel === channel) this.#guard(() => each.onPayload(payload));
+    }
+  }
 
-  const guard = (act: () => void) => {
+  #guard(act: () => void): void {
     try {
       act();
     } catch (error) {
-      onError(error instanceof Error ? error : new Error(String(error)));
+      this.#onError(error instanceof Error ? error : new Error(String(error)));
     }
-  };
+  }
 
-  const stop = async (subscription: Subscription) => {
-    subscriptions.delete(subscription);
+  async #stop(subscription: Subscription): Promise<void> {
+    this.#subscriptions.delete(subscription);
     const { channel } = subscription;
-    if ([...subscriptions].some((each) => each.channel === channel)) return;
-    await current?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
-  };
-
-  return {
-    async listen(channel, onPayload, onReconnect) {
-      const subscription = { channel, onPayload, onReconnect };
-      subscriptions.add(subscription);
-      try {
-        const client = await connect();
-        // Harmless when it listens already; needed when this subscription came while the connection was being made.
-        await client.query(`listen ${pg.escapeIdentifier(channel)}`);
-      } catch (error) {
-        subscriptions.delete(subscription);
-        throw error;
-      }
-      return () => stop(subscription);
-    },
-    async close() {
-      closed = true;
-      clearTimeout(retry);
-      await connecting?.catch(() => undefined);
-      await current?.end();
-    },
-  };
+    if ([...this.#subscriptions].some((each) => each.channel === channel)) return;
+    await this.#current?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+  }
 }

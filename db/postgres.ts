@@ -2,9 +2,9 @@ import pg from 'pg';
 import type { ClientBase, ClientConfig, Pool, PoolConfig } from 'pg';
 import { withClient, withDeadline } from './checkout.ts';
 import type { Database, DatabaseOptions } from './database.ts';
-import { createListener } from './postgres-listener.ts';
+import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
-import { becomeOwner, checkRoles, QUEUE_SCHEMA, type SessionOwner, TYPES } from './session.ts';
+import { becomeOwner, checkRoles, type SessionOwner, TYPES } from './session.ts';
 import { runTransaction } from './transaction.ts';
 
 const STATEMENT_TIMEOUT_MS = 30_000;
@@ -28,7 +28,7 @@ export async function openPostgres(
   const app = pool('app', server.poolSize);
   const maintenance = pool('maintenance', MAINTENANCE_POOL_SIZE);
   const queue = pool('queue', QUEUE_POOL_SIZE);
-  const listener = createListener(() => new pg.Client(clientConfig(server.url, options)), report);
+  const listener = new PostgresListener(() => new pg.Client(clientConfig(server.url, options)), report);
   const pools = [app, maintenance, queue];
 
   const database: Database = {
@@ -46,7 +46,7 @@ export async function openPostgres(
       const answer = withClient(app, 'app', (client) => client.query('select 1'));
       await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);
     },
-    listen: listener.listen,
+    listen: (channel, onPayload, onReconnect) => listener.listen(channel, onPayload, onReconnect),
     async notify(channel, payload) {
       await withClient(app, 'app', (client) =>
         client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] }),
@@ -92,6 +92,7 @@ function openPool(url: string, wanted: { owner: SessionOwner; max: number; optio
     pipeline: true,
     types: TYPES,
     idleTimeoutMillis: 60_000,
+    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it; its types do not say so.
     async onConnect(client) {
       await client.query(
         `set timezone to 'UTC'; set statement_timeout to ${STATEMENT_TIMEOUT_MS};

@@ -23,14 +23,13 @@ export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen'
     }
   };
   const events = new EventEmitter().setMaxListeners(0);
-  const pool = Object.assign(events, {
+  return Object.assign(events, {
     /** BullMQ asks whether a silent loss of the listening connection would be noticed; it would (keepAlive). */
     options: { keepAlive: true },
     query: (text: string, values: readonly unknown[] = []) => runPaced(text, values),
     connect: async () => createListenClient(runPaced, database),
     end: async () => undefined,
   });
-  return pool as unknown as PgPool;
 }
 
 function createListenClient(run: RunQuery, database: Pick<Database, 'listen'>): PgPoolClient {
@@ -67,5 +66,5 @@ function createListenClient(run: RunQuery, database: Pick<Database, 'listen'>): 
       return await run(text, values);
     },
     release,
-  }) as unknown as PgPoolClient;
+  });
 }

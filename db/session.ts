@@ -75,7 +75,8 @@ export const TYPES: CustomTypesConfig = {
     const parse: (value: string) => unknown = pg.types.getTypeParser(oid, format);
     if (format === 'binary') return parse;
     // pg's types do not name the arrays' ids.
-    switch (Number(oid)) {
+    const id: number = oid;
+    switch (id) {
       case INT8:
         return Number;
       case INT8_ARRAY:

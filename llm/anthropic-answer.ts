@@ -169,7 +169,7 @@ function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenU
 /** The last event repeats the sum without saying what it is made of: the hour's share from the first event is kept. */
 function cacheWrites(known: TokenUsage, raw: RawUsage): Pick<TokenUsage, 'cache_write_5m' | 'cache_write_1h'> {
   const hour = raw.cache_creation?.ephemeral_1h_input_tokens ?? known.cache_write_1h;
-  const sum = raw.cache_creation_input_tokens;
-  const short = raw.cache_creation?.ephemeral_5m_input_tokens ?? (sum == null ? known.cache_write_5m : sum - hour);
+  const sum = raw.cache_creation_input_tokens ?? known.cache_write_5m + hour;
+  const short = raw.cache_creation?.ephemeral_5m_input_tokens ?? sum - hour;
   return { cache_write_5m: Math.max(0, short), cache_write_1h: hour };
 }

@@ -46,6 +46,7 @@ export function coerceToSchema(value: unknown, schema: Schema): unknown {
 /** An arithmetic expression in a text, its words turned into signs; undefined if there is none. */
 export function expressionIn(message: string): string | undefined {
   const signs = message
+    .slice(0, READ_CHARACTERS)
     .replace(URL_PATTERN, ' ')
     .replace(DATE_PATTERN, ' ')
     .replace(/\b(?:times|multiplied by)\b|×/gi, '*')
@@ -58,8 +59,11 @@ export function expressionIn(message: string): string | undefined {
   const usable = (found ?? [])
     .map(trimWords)
     .filter((text) => /\d\s*\)*\s*[-+*/^%]\s*\(*\s*[-+]?[\d(a-z]|[a-z]\(/i.test(text));
-  return usable.sort((a, b) => b.length - a.length)[0];
+  return usable.toSorted((a, b) => b.length - a.length)[0];
 }
+
+/** Arguments are looked for in the beginning of a message only: the patterns below take quadratic time at worst. */
+const READ_CHARACTERS = 4000;
 
 const URL_PATTERN = /\bhttps?:\/\/[^\s<>"')]+/gi;
 const DATE_PATTERN = /\b\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[-+]\d{2}:?\d{2})?)?\b/g;
@@ -75,7 +79,8 @@ interface Finds {
   zones: string[];
 }
 
-function findIn(message: string): Finds {
+function findIn(whole: string): Finds {
+  const message = whole.slice(0, READ_CHARACTERS);
   const bare = message.replace(URL_PATTERN, ' ').replace(DATE_PATTERN, ' ');
   return {
     message,
@@ -93,10 +98,10 @@ function findIn(message: string): Finds {
 function valueFor(name: string, schema: Schema, finds: Finds): unknown {
   if ('const' in schema) return schema['const'];
   if (Array.isArray(schema['enum'])) return enumValue(schema, finds.message) ?? schema['default'];
-  return found(name, schema, finds) ?? schema['default'];
+  return byType(name, schema, finds) ?? schema['default'];
 }
 
-function found(name: string, schema: Schema, finds: Finds): unknown {
+function byType(name: string, schema: Schema, finds: Finds): unknown {
   switch (typeOf(schema)) {
     case 'integer':
       return takeWhere(finds.numbers, Number.isInteger);
@@ -116,7 +121,7 @@ function found(name: string, schema: Schema, finds: Finds): unknown {
 }
 
 function stringFor(name: string, schema: Schema, finds: Finds): string | undefined {
-  const format = String(schema['format'] ?? '');
+  const format = typeof schema['format'] === 'string' ? schema['format'] : '';
   const says = (pattern: RegExp) => pattern.test(format) || pattern.test(name);
   if (says(/ur[il]|link|href|endpoint/i)) return finds.urls.shift();
   if (says(/date|\bday\b|since|until/i)) return finds.dates.shift();
@@ -149,7 +154,7 @@ function enumValue(schema: Schema, message: string): unknown {
         .trim();
       return word !== '' && said.includes(` ${word} `);
     })
-    .sort((a, b) => String(b).length - String(a).length)[0];
+    .toSorted((a, b) => String(b).length - String(a).length)[0];
 }
 
 /** A text for which the message itself may stand: no format, no closed list, no name that asks for something narrower. */

@@ -129,7 +129,7 @@ function chooseTool(tools: readonly ToolSpec[], question: string): Move {
       filled: fillArguments(tool.input_schema, question),
     }))
     .filter(({ score, filled }) => score >= TOOL_THRESHOLD && filled.missing.length === 0)
-    .sort((a, b) => b.score - a.score);
+    .toSorted((a, b) => b.score - a.score);
   const best = ranked[0];
   if (best) {
     const { name } = best.tool;
@@ -146,7 +146,7 @@ function scoreOf(tool: ToolSpec, words: Set<string>, question: string): number {
   const named = wordsOf(tool.name);
   const described = wordsOf(tool.description);
   const shared = [...words].reduce((sum, word) => sum + (named.has(word) ? 2 : described.has(word) ? 1 : 0), 0);
-  const properties = Object.keys((tool.input_schema['properties'] ?? {}) as Record<string, unknown>);
+  const properties = Object.keys(tool.input_schema['properties'] ?? {});
   const takes = (pattern: RegExp) => properties.some((name) => pattern.test(name));
   const calculates = takes(/expression|formula/i) && expressionIn(question) !== undefined;
   const fetches = takes(/^ur[il]$/i) && /https?:\/\//i.test(question);

@@ -105,13 +105,19 @@ const PRICES: Record<string, Record<string, Price>> = {
   },
 };
 
+const BY_NAME = new Map(
+  Object.entries(PRICES).flatMap(([provider, models]) =>
+    Object.entries(models).map(([model, price]) => [`${provider}/${model}`, price] as const),
+  ),
+);
+
 /**
  * What a call cost in USD, as a decimal with up to 10 places; null where the price is unknown (never a guess, never 0).
  * Exact: one dollar per million tokens is a million pico-dollars per token, and those are added as integers.
  */
 export function costOf(provider: string, model: string, usage: TokenUsage): string | null {
   if (provider === 'offline') return '0';
-  const rates = ratesFor(PRICES[provider]?.[undated(model)], usage);
+  const rates = ratesFor(BY_NAME.get(`${provider}/${undated(model)}`), usage);
   if (!rates) return null;
   const pico =
     part(usage.input, rates.input) +

@@ -25,9 +25,11 @@ export function fillTemplate(value: unknown, sources: Sources): unknown {
 
 /** Fills a text; numbers are freed of floating-point noise. Throws `UnresolvedReference`. */
 export function fillText(template: string, sources: Sources): string {
-  return template.replace(REFERENCE, (whole, step?: string, path?: string, name?: string) =>
-    step === undefined ? (sources.captures[name ?? ''] ?? whole) : asText(lookUp(whole, { step, path }, sources)),
-  );
+  return template.replace(REFERENCE, (whole, ...groups: (string | undefined)[]) => {
+    const [step, path, name = ''] = groups;
+    if (step === undefined) return Object.hasOwn(sources.captures, name) ? (sources.captures[name] ?? whole) : whole;
+    return asText(lookUp(whole, { step, path }, sources));
+  });
 }
 
 /** Names of the `{name}` references in a value that a question must yield. */

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { ModelError } from '../../core/model.ts';
+import type { ModelErrorKind } from '../../core/model.ts';
+import { anthropicModel } from '../../llm/anthropic.ts';
+import { startFakeAnthropic } from '../support/fake-anthropic.ts';
+import type { AnthropicReply } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { ask, modelRequest } from '../support/model-request.ts';
+
+describe('anthropicModel, when it gets no answer', () => {
+  let server: FakeServer | undefined;
+
+  afterEach(async () => {
+    await server?.close();
+  });
+
+  async function failure(
+    reply: AnthropicReply,
+    limits: { timeoutMs?: number; idleMs?: number } = {},
+  ): Promise<ModelError> {
+    server = await startFakeAnthropic(() => reply);
+    const stream = anthropicModel({ apiKey: 'sk-ant-secret', baseUrl: server.url, ...limits });
+    const error: unknown = await ask(stream, modelRequest()).then(
+      () => assert.fail('an answer came'),
+      (thrown: unknown) => thrown,
+    );
+    assert.ok(error instanceof ModelError, String(error));
+    return error;
+  }
+
+  const text = [{ type: 'text', text: 'half' }];
+  const cases: [string, AnthropicReply, ModelErrorKind][] = [
+    ['429', { error: { status: 429, type: 'rate_limit_error' } }, 'rate_limited'],
+    ['529', { error: { status: 529, type: 'overloaded_error' } }, 'overloaded'],
+    [
+      'an overload in mid-stream',
+      { content: text, error: { type: 'overloaded_error', midStream: true } },
+      'overloaded',
+    ],
+    [
+      'a rate limit in mid-stream',
+      { content: text, error: { type: 'rate_limit_error', midStream: true } },
+      'rate_limited',
+    ],
+    ['an api_error in mid-stream', { content: text, error: { type: 'api_error', midStream: true } }, 'unavailable'],
+    ['500', { error: { status: 500, type: 'api_error' } }, 'unavailable'],
+    ['502 without a known type', { error: { status: 502, type: 'bad_gateway' } }, 'unavailable'],
+    ['504', { error: { status: 504, type: 'timeout_error' } }, 'timeout'],
+    ['401', { error: { status: 401, type: 'authentication_error' } }, 'authentication'],
+    ['403', { error: { status: 403, type: 'permission_error' } }, 'authentication'],
+    ['no credit', { error: { status: 402, type: 'billing_error' } }, 'authentication'],
+    ['an unknown model', { error: { status: 404, type: 'not_found_error' } }, 'invalid_request'],
+    [
+      'a bad request',
+      { error: { status: 400, type: 'invalid_request_error', message: 'max_tokens: wrong' } },
+      'invalid_request',
+    ],
+    [
+      'a prompt that is too long',
+      { error: { status: 400, type: 'invalid_request_error', message: 'prompt is too long: 210000 tokens > 200000' } },
+      'context_too_long',
+    ],
+    ['a body that is too large', { error: { status: 413, type: 'request_too_large' } }, 'context_too_long'],
+    ['a connection that breaks in mid-stream', { content: text, breakOff: true }, 'unavailable'],
+  ];
+  for (const [name, reply, kind] of cases) {
+    it(`calls ${name} ${kind}, after one attempt`, async () => {
+      const error = await failure(reply);
+      assert.equal(error.kind, kind);
+      assert.equal(server?.requests.length, 1);
+    });
+  }
+
+  it('reads how long to wait from retry-after, and from the finer retry-after-ms', async () => {
+    const seconds = await failure({ error: { status: 429, type: 'rate_limit_error', retryAfter: 7 } });
+    assert.equal(seconds.retryAfterMs, 7000);
+    await server?.close();
+    const headers = { 'retry-after-ms': '250' };
+    const ms = await failure({ error: { status: 429, type: 'rate_limit_error', retryAfter: 7, headers } });
+    assert.equal(ms.retryAfterMs, 250);
+    await server?.close();
+    assert.equal((await failure({ error: { status: 429, type: 'rate_limit_error' } })).retryAfterMs, undefined);
+  });
+
+  it('calls a refused connection unavailable', async () => {
+    server = await startFakeAnthropic(() => ({}));
+    await server.close();
+    const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url });
+    await assert.rejects(ask(stream, modelRequest()), { kind: 'unavailable', message: /ECONNREFUSED/ });
+  });
+
+  it('gives up on a server that does not begin to answer in time', async () => {
+    const error = await failure({ delayMs: 20_000 }, { timeoutMs: 100 });
+    assert.equal(error.kind, 'timeout');
+    assert.equal(error.transient, true);
+  });
+
+  it('gives up on a stream that falls silent', async () => {
+    assert.equal((await failure({ content: text, hang: true }, { idleMs: 100 })).kind, 'timeout');
+  });
+
+  it('stops at once when the signal fires in mid-stream', async () => {
+    server = await startFakeAnthropic(() => ({ content: text, hang: true }));
+    const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url });
+    const controller = new AbortController();
+    const call = stream(modelRequest(), { signal: controller.signal, onDelta: () => controller.abort() });
+    await assert.rejects(call, { kind: 'aborted', transient: false });
+  });
+
+  it('sends nothing when the signal has fired before', async () => {
+    server = await startFakeAnthropic(() => ({ content: text }));
+    const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url });
+    await assert.rejects(ask(stream, modelRequest(), AbortSignal.abort()), { kind: 'aborted' });
+    assert.equal(server.requests.length, 0);
+  });
+
+  it('never repeats a key in an error', async () => {
+    const message = 'invalid x-api-key: sk-ant-secret';
+    const error = await failure({ error: { status: 401, type: 'authentication_error', message } });
+    assert.doesNotMatch(`${error.message} ${JSON.stringify(error)} ${String(error.cause)}`, /secret/);
+  });
+});

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { createModels, DEFAULT_CLAUDE, DEFAULT_GPT } from '../../llm/models.ts';
+import { costOf } from '../../llm/prices.ts';
+import { NO_TOKENS } from '../../core/model.ts';
+import { startFakeAnthropic } from '../support/fake-anthropic.ts';
+import { ask, modelRequest } from '../support/model-request.ts';
+
+const models = createModels({ anthropicApiKey: 'a', openaiApiKey: 'o' });
+const named = (name: string) => {
+  const { provider, model } = models.resolve(name);
+  return `${provider} ${model}`;
+};
+
+describe('createModels', () => {
+  it('finds a model by provider/model, by a bare name that tells its provider, and offline', () => {
+    assert.equal(named('anthropic/claude-opus-4-5'), 'anthropic claude-opus-4-5');
+    assert.equal(named('openai/meta/llama-4'), 'openai meta/llama-4');
+    assert.equal(named('claude-haiku-4-5'), 'anthropic claude-haiku-4-5');
+    assert.equal(named('gpt-4.1'), 'openai gpt-4.1');
+    assert.equal(named('o3'), 'openai o3');
+    assert.equal(named('offline'), 'offline offline');
+  });
+
+  it('refuses a name that no provider knows and says which names work', () => {
+    for (const name of ['llama', '', 'google/gemini', 'anthropic/', 'openai', 'ollama', 'offline/x', 'claude-a b']) {
+      assert.throws(() => models.resolve(name), { code: 'impossible', status: 422, message: /anthropic\/<model>/ });
+    }
+  });
+
+  it('refuses a provider without a key and names the variable', () => {
+    const none = createModels({});
+    assert.throws(() => none.resolve('claude-haiku-4-5'), { status: 422, message: /needs ANTHROPIC_API_KEY/ });
+    assert.throws(() => none.resolve('openai/gpt-4.1'), { status: 422, message: /needs OPENAI_API_KEY/ });
+  });
+
+  it('has a default: the configured model, else Claude, else GPT, else offline', () => {
+    assert.equal(models.defaultName(), `anthropic/${DEFAULT_CLAUDE}`);
+    assert.equal(createModels({ openaiApiKey: 'o' }).defaultName(), `openai/${DEFAULT_GPT}`);
+    assert.equal(createModels({}).defaultName(), 'offline');
+    const chosen = createModels({ anthropicApiKey: 'a', defaultModel: 'claude-haiku-4-5' });
+    assert.equal(chosen.defaultName(), 'anthropic/claude-haiku-4-5');
+    assert.equal(chosen.resolve(undefined).model, 'claude-haiku-4-5');
+    assert.equal(createModels({}).resolve(undefined).provider, 'offline');
+  });
+
+  it('knows the prices of its defaults', () => {
+    assert.notEqual(costOf('anthropic', DEFAULT_CLAUDE, NO_TOKENS), null);
+    assert.notEqual(costOf('openai', DEFAULT_GPT, NO_TOKENS), null);
+  });
+
+  it('asks the server of the configured base URL', async () => {
+    const server = await startFakeAnthropic(() => ({ content: [{ type: 'text', text: 'here' }] }));
+    try {
+      const { stream, model } = createModels({ anthropicApiKey: 'a', anthropicBaseUrl: server.url }).resolve(undefined);
+      const { response } = await ask(stream, modelRequest({ model }));
+      assert.deepEqual(response.content, [{ type: 'text', text: 'here' }]);
+      assert.equal(server.requests[0]?.body['model'], DEFAULT_CLAUDE);
+    } finally {
+      await server.close();
+    }
+  });
+});

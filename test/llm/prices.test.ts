@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { NO_TOKENS } from '../../core/model.ts';
+import { costOf } from '../../llm/prices.ts';
+
+const MILLION = 1_000_000;
+
+describe('costOf', () => {
+  it('adds every kind of token at its price', () => {
+    const usage = {
+      input: MILLION,
+      output: MILLION,
+      thinking: MILLION,
+      cache_read: MILLION,
+      cache_write_5m: MILLION,
+      cache_write_1h: MILLION,
+    };
+    // 3 + 15 + 0.30 + 3.75 + 6; thinking is part of the output.
+    assert.equal(costOf('anthropic', 'claude-sonnet-4-5', usage), '28.05');
+  });
+
+  it('is exact where floating point is not', () => {
+    assert.equal(costOf('openai', 'gpt-4.1-nano', { ...NO_TOKENS, input: 3 }), '0.0000003');
+    assert.equal(costOf('openai', 'gpt-4o-mini', { ...NO_TOKENS, input: 1, cache_read: 1 }), '0.000000225');
+    assert.equal(costOf('anthropic', 'claude-haiku-5-5', { ...NO_TOKENS, cache_read: 1 }), '0.00000001');
+  });
+
+  it('finds the price of a dated name, but not of another model that begins alike', () => {
+    const usage = { ...NO_TOKENS, output: MILLION };
+    assert.equal(costOf('anthropic', 'claude-haiku-4-5-20251001', usage), '5');
+    assert.equal(costOf('openai', 'gpt-4.1-2025-04-14', usage), '8');
+    assert.equal(costOf('openai', 'gpt-4.1-mini-2025-04-14', usage), '1.6');
+    assert.equal(costOf('openai', 'gpt-5.9', usage), null);
+  });
+
+  it('is null for an unknown model or provider, never 0', () => {
+    assert.equal(costOf('anthropic', 'claude-unheard-of', NO_TOKENS), null);
+    assert.equal(costOf('openai', 'qwen3-32b', NO_TOKENS), null);
+    assert.equal(costOf('elsewhere', 'gpt-4.1', NO_TOKENS), null);
+    assert.equal(costOf('openai', 'constructor', NO_TOKENS), null);
+    assert.equal(costOf('constructor', 'name', NO_TOKENS), null);
+  });
+
+  it('is 0 for the offline planner', () => {
+    assert.equal(costOf('offline', 'offline', { ...NO_TOKENS, input: 5 }), '0');
+  });
+
+  it('charges a long prompt at the long price, or says that it does not know it', () => {
+    const usage = { ...NO_TOKENS, input: 60_000, cache_read: 50_000 };
+    assert.equal(costOf('anthropic', 'claude-haiku-5-5', { ...usage, cache_read: 40_000 }), '0.0064');
+    assert.equal(costOf('anthropic', 'claude-haiku-5-5', usage), '0.0325');
+    assert.equal(costOf('openai', 'gpt-6-sol', { ...NO_TOKENS, input: 272_001 }), null);
+  });
+
+  it('of two calls together is the sum of their costs', () => {
+    const tokens = fc.integer({ min: 0, max: 100_000 });
+    const usage = fc.record({ input: tokens, output: tokens, cache_read: tokens });
+    const cost = (part: Partial<typeof NO_TOKENS>) =>
+      BigInt(Math.round(Number(costOf('openai', 'gpt-4o', { ...NO_TOKENS, ...part })) * 1e10));
+    fc.assert(
+      fc.property(usage, usage, (a, b) => {
+        const both = {
+          input: a.input + b.input,
+          output: a.output + b.output,
+          cache_read: a.cache_read + b.cache_read,
+        };
+        assert.equal(cost(both), cost(a) + cost(b));
+      }),
+    );
+  });
+});

@@ -1,0 +1,147 @@
+/** A stand-in for Anthropic's Messages API: real HTTP and the real stream format, with scripted answers. */
+import type { ServerResponse } from 'node:http';
+import { delay, errorHeaders, sendEvent, startFakeHttp } from './fake-http.ts';
+import type { FakeServer, Faults } from './fake-http.ts';
+
+type Block = { type: string } & Record<string, unknown>;
+
+export interface AnthropicReply extends Faults {
+  content?: Block[];
+  stop_reason?: string;
+  /** `null`: no usage anywhere in the answer. */
+  usage?: Record<string, unknown> | null;
+  model?: string;
+  /** The whole message as JSON, although a stream was asked for. */
+  json?: boolean;
+  /** Instead of tool arguments in JSON. */
+  rawInput?: string;
+}
+
+/** What a request of the Messages API holds, as far as scripts look into it. */
+export interface AnthropicRequest extends Record<string, unknown> {
+  model: string;
+  messages: { role: string; content: string | Block[] }[];
+  tools?: { name: string }[];
+}
+
+/** Answers `POST /v1/messages` with what the script says; `n` counts requests from 0. Close it after the test. */
+export function startFakeAnthropic(
+  script: (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>,
+): Promise<FakeServer> {
+  return startFakeHttp(async ({ path, body }, response, n) => {
+    if (path !== '/v1/messages') {
+      response.writeHead(404, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(errorBody('not_found_error', `no such path: ${path}`)));
+      return;
+    }
+    const request = body as AnthropicRequest;
+    const reply = await script(request, n);
+    if (reply.delayMs) await delay(response, reply.delayMs);
+    if (response.destroyed) return;
+    answer(response, { ...reply, model: reply.model ?? request.model });
+  });
+}
+
+function answer(response: ServerResponse, reply: AnthropicReply): void {
+  const { error } = reply;
+  if (error && !error.midStream) {
+    response.writeHead(error.status ?? 400, errorHeaders(error));
+    response.end(JSON.stringify(errorBody(error.type, error.message)));
+    return;
+  }
+  if (reply.json) {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(messageOf(reply)));
+    return;
+  }
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  stream(response, reply);
+}
+
+const USAGE = { input_tokens: 10, output_tokens: 5 };
+
+function stream(response: ServerResponse, reply: AnthropicReply): void {
+  const send = (data: { type: string } & Record<string, unknown>) => sendEvent(response, data, data.type);
+  const usage = reply.usage === null ? {} : { usage: reply.usage ?? USAGE };
+  send({ type: 'message_start', message: { ...messageOf(reply), content: [], stop_reason: null, ...usage } });
+  send({ type: 'ping' });
+  (reply.content ?? []).forEach((block, index) => {
+    send({ type: 'content_block_start', index, content_block: emptied(block) });
+    for (const delta of deltasOf(block, reply.rawInput)) send({ type: 'content_block_delta', index, delta });
+    send({ type: 'content_block_stop', index });
+  });
+  if (reply.hang) return;
+  if (reply.breakOff) {
+    response.destroy();
+    return;
+  }
+  if (reply.error) {
+    sendEvent(response, errorBody(reply.error.type, reply.error.message), 'error');
+    response.end();
+    return;
+  }
+  const last = reply.usage === null ? {} : { usage: { output_tokens: (reply.usage ?? USAGE)['output_tokens'] } };
+  send({ type: 'message_delta', delta: { stop_reason: stopReasonOf(reply), stop_sequence: null }, ...last });
+  send({ type: 'message_stop' });
+  response.end();
+}
+
+function messageOf(reply: AnthropicReply): Record<string, unknown> {
+  return {
+    id: 'msg_stand_in',
+    type: 'message',
+    role: 'assistant',
+    model: reply.model,
+    content: reply.content ?? [],
+    stop_reason: stopReasonOf(reply),
+    stop_sequence: null,
+    ...(reply.usage !== null && { usage: reply.usage ?? USAGE }),
+  };
+}
+
+function stopReasonOf(reply: AnthropicReply): string {
+  const calls = (reply.content ?? []).some((block) => block.type === 'tool_use');
+  return reply.stop_reason ?? (calls ? 'tool_use' : 'end_turn');
+}
+
+function emptied(block: Block): Block {
+  switch (block.type) {
+    case 'text':
+      return { ...block, text: '' };
+    case 'thinking':
+      return { ...block, thinking: '', signature: '' };
+    case 'tool_use':
+      return { ...block, input: {} };
+    default:
+      return block;
+  }
+}
+
+function deltasOf(block: Block, rawInput: string | undefined): Block[] {
+  switch (block.type) {
+    case 'text':
+      return halves(block['text']).map((text) => ({ type: 'text_delta', text }));
+    case 'thinking':
+      return [
+        ...halves(block['thinking']).map((thinking) => ({ type: 'thinking_delta', thinking })),
+        { type: 'signature_delta', signature: block['signature'] },
+      ];
+    case 'tool_use':
+      return halves(rawInput ?? JSON.stringify(block['input'])).map((json) => ({
+        type: 'input_json_delta',
+        partial_json: json,
+      }));
+    default:
+      return [];
+  }
+}
+
+function halves(value: unknown): string[] {
+  const text = typeof value === 'string' ? value : '';
+  const middle = Math.ceil(text.length / 2);
+  return [text.slice(0, middle), text.slice(middle)].filter((half) => half !== '');
+}
+
+function errorBody(type: string, message?: string): Record<string, unknown> {
+  return { type: 'error', error: { type, message: message ?? type } };
+}

@@ -89,10 +89,13 @@ async function runKnex(client: ClientBase): Promise<string[]> {
     // Knex's own lock is a row that a killed process leaves behind; the advisory lock above is the real one.
     await knex.migrate.forceFreeMigrationsLock(migrations);
     const [, applied]: [number, string[]] = await knex.migrate.latest(migrations);
-    await client.query(`grant select on ${HISTORY_TABLE} to ${MAINTENANCE_ROLE}`);
     return applied;
   } finally {
     await knex.destroy();
+    // Where a migration has failed too: `pendingMigrations` shall tell the others.
+    await client.query(`do $$ begin
+      grant select on ${HISTORY_TABLE} to ${MAINTENANCE_ROLE};
+    exception when undefined_table then null; end $$`);
   }
 }
 

@@ -1,0 +1,177 @@
+import { FlowProducer, Queue, Worker } from 'bullmq';
+import type { ConnectionOptions, createRedisBackend, Processor, WorkerOptions } from 'bullmq';
+import type { Config } from '../config.ts';
+import type { Database } from '../db/database.ts';
+import { openPostgresQueues } from './postgres-queues.ts';
+import { openRedisQueues } from './redis-queues.ts';
+
+/** What the queues need to know about jobs that a dead worker held, in BullMQ's words. */
+export interface WorkerTimes {
+  lockDuration: number;
+  lockRenewTime: number;
+  stalledInterval: number;
+}
+
+export interface WorkerSettings {
+  /** Jobs at a time; BullMQ's 1 where it is not given. */
+  concurrency?: number;
+  /** False: `worker.run()` starts it. */
+  autorun?: boolean;
+  /** How often a job may be found without its worker before it fails; what it stands for is in the database. */
+  maxStalledCount?: number;
+  /** Starts of one job, those that ended in a delay included, before it fails. */
+  maxStartedAttempts?: number;
+  limiter?: { max: number; duration: number };
+}
+
+/**
+ * Makes BullMQ's objects on Redis or on Postgres (PGlite too); nothing above knows which. Each object reports its errors
+ * to `onError`; none of them ends the process. `close` also closes what was made here and is still open.
+ */
+export interface QueueBackend {
+  readonly kind: 'redis' | 'postgres';
+  /** The same queue for the same name. */
+  queue(name: string): Queue;
+  worker<D = unknown, R = unknown>(name: string, process: Processor<D, R>, settings?: WorkerSettings): Worker<D, R>;
+  /** The same one each time. */
+  flowProducer(): FlowProducer;
+  /** Answers within `timeoutMs` or throws. */
+  ping(timeoutMs: number): Promise<void>;
+  /** Workers take no new job; what they hold has until `graceMs` (default: the configuration's) to end, then it is aborted and left to others. */
+  close(graceMs?: number): Promise<void>;
+}
+
+/** The parts that differ between the two. `factory` is typed as Redis's; BullMQ's classes call nothing else of it. */
+export interface QueueTransport {
+  readonly kind: 'redis' | 'postgres';
+  readonly factory: typeof createRedisBackend;
+  readonly producerConnection: ConnectionOptions;
+  readonly workerConnection: ConnectionOptions;
+  ping(timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Told of errors as they come, at most one line a kind in 10 s. */
+export type ReportError = (error: Error, source: string) => void;
+
+const STALLED_LIMIT = 5;
+const FORCE_CLOSE_MS = 2000;
+
+/** Opens the queue on Redis where there is one, else on the database. An unreachable Redis does not fail it; see `ping`. */
+export async function openQueueBackend(
+  config: Config,
+  database: Database,
+  onError: ReportError = () => undefined,
+): Promise<QueueBackend> {
+  const report = limitRate(onError);
+  const transport =
+    config.redisUrl === undefined
+      ? await openPostgresQueues(database, config.mode === 'embedded')
+      : await openRedisQueues(config.redisUrl, report);
+  const queues = new Map<string, Queue>();
+  const workers = new Set<Worker>();
+  let flows: FlowProducer | undefined;
+  const common = { prefix: config.queuePrefix };
+  const producer = { ...common, connection: transport.producerConnection, ...PRODUCER_STARTS_AT_ONCE };
+
+  return {
+    kind: transport.kind,
+    queue(name) {
+      const known = queues.get(name);
+      if (known !== undefined) return known;
+      const queue = new Queue(name, producer, transport.factory);
+      queue.on('error', (error) => report(error, `queue ${name}`));
+      queues.set(name, queue);
+      return queue;
+    },
+    worker<D, R>(name: string, process: Processor<D, R>, settings: WorkerSettings = {}) {
+      const options: WorkerOptions = {
+        ...common,
+        connection: transport.workerConnection,
+        ...workerTimes(config.leaseMs),
+        maxStalledCount: STALLED_LIMIT,
+        // BullMQ's 15 s would be the time without work after a database or Redis has come back.
+        runRetryDelay: 1000,
+        ...settings,
+      };
+      const worker = new Worker<D, R>(name, process, options, transport.factory);
+      worker.on('error', (error) => report(error, `worker ${name}`));
+      // Another worker may have the job by now; going on would only waste what this one does.
+      worker.on('lockRenewalFailed', (jobIds) => {
+        for (const id of jobIds) worker.cancelJob(id, 'the lock could not be renewed');
+      });
+      workers.add(worker as Worker);
+      return worker;
+    },
+    flowProducer() {
+      if (flows === undefined) {
+        flows = new FlowProducer(producer, transport.factory);
+        flows.on('error', (error) => report(error, 'flows'));
+      }
+      return flows;
+    },
+    ping: (timeoutMs) => transport.ping(timeoutMs),
+    async close(graceMs = config.shutdownGraceMs) {
+      await Promise.all([...workers].map((worker) => closeWorker(worker, graceMs)));
+      const producers = flows === undefined ? [...queues.values()] : [...queues.values(), flows];
+      await Promise.all(producers.map((each) => within(each.close(), FORCE_CLOSE_MS)));
+      await transport.close();
+    },
+  };
+}
+
+/** BullMQ would wait for a first connection, however long, before it could fail a call. */
+const PRODUCER_STARTS_AT_ONCE = { skipWaitingForReady: true, skipVersionCheck: true };
+
+/**
+ * A dead worker's job is free when its lock has run out and the next look for stalled jobs has come: within a lease
+ * and a half, as reconciliation is twice a lease.
+ */
+export function workerTimes(leaseMs: number): WorkerTimes {
+  return { lockDuration: leaseMs, lockRenewTime: Math.floor(leaseMs / 3), stalledInterval: Math.ceil(leaseMs / 2) };
+}
+
+async function closeWorker(worker: Worker, graceMs: number): Promise<void> {
+  if (worker.closing !== undefined) {
+    await within(worker.closing, FORCE_CLOSE_MS);
+    return;
+  }
+  const closing = worker.close();
+  if (await within(closing, graceMs)) return;
+  worker.cancelAllJobs('the worker is shutting down');
+  if (await within(closing, FORCE_CLOSE_MS)) return;
+  // A job that ignores its signal keeps `close` waiting for ever; the process is about to end, and the job's lock runs out.
+  await within(worker.disconnect(), FORCE_CLOSE_MS);
+}
+
+/** Whether the promise has settled in time. Its failure is an end like any other. */
+async function within(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), timeoutMs);
+  });
+  const ended = promise.then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([ended, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const REPORT_INTERVAL_MS = 10_000;
+
+/** While Redis is away, each connection reports it several times a second. */
+function limitRate(report: ReportError): ReportError {
+  const last = new Map<string, number>();
+  return (error, source) => {
+    const key = `${source} ${error.message}`;
+    const now = Date.now();
+    if (now - (last.get(key) ?? 0) < REPORT_INTERVAL_MS) return;
+    if (last.size > 1000) last.clear();
+    last.set(key, now);
+    report(error, source);
+  };
+}

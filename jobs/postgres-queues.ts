@@ -1,0 +1,48 @@
+import { assertSchemaCompatibility, PostgresConnection, PostgresQueueBackend } from 'bullmq';
+import type { ConnectionOptions, createRedisBackend, PgPool } from 'bullmq';
+import type { Database } from '../db/database.ts';
+import type { QueueTransport } from './backend.ts';
+
+/** The factories take the connection from here; BullMQ only asks that there is something. */
+const UNUSED_CONNECTION: ConnectionOptions = {};
+
+/**
+ * BullMQ on the database. With `soleProcess` no other process works on it, so that the locks of the active jobs belong
+ * to nobody: they are voided, and the first look for stalled jobs gives those jobs to the new workers.
+ * @throws BullMQ's SchemaMigrationRequiredError where the migrations have not run.
+ */
+export async function openPostgresQueues(database: Database, soleProcess: boolean): Promise<QueueTransport> {
+  const pool = database.queueConnection() as PgPool;
+  const client = await pool.connect();
+  try {
+    await assertSchemaCompatibility(client);
+    if (soleProcess) for (const statement of VOID_LOCKS) await client.query(statement);
+  } finally {
+    client.release();
+  }
+  const factory = (name: string, options: { name?: string }, kind: Parameters<typeof createRedisBackend>[2] = {}) => {
+    const workerName = options.name === undefined ? '' : `:w:${options.name}`;
+    const listenName = kind.withBlockingConnection === true ? `${name}${workerName}` : undefined;
+    const connection = new CheckedConnection(pool);
+    return new PostgresQueueBackend(connection, name, { ...options, connection: pool }, true, listenName);
+  };
+  return {
+    kind: 'postgres',
+    factory: factory as unknown as typeof createRedisBackend,
+    producerConnection: UNUSED_CONNECTION,
+    workerConnection: UNUSED_CONNECTION,
+    ping: (timeoutMs) => database.ping(timeoutMs),
+    close: async () => undefined,
+  };
+}
+
+/** Its schema was checked when the queue was opened. BullMQ's own check, if it fails once, fails that queue for ever. */
+class CheckedConnection extends PostgresConnection {
+  override async waitUntilReady(): Promise<void> {}
+}
+
+/** BullMQ frees a job at the second of two looks, and looks once in an interval: this stands for the first of them. */
+const VOID_LOCKS = [
+  `update job set locked_until_ms = 0, stalled_marked = true where state = 'active'`,
+  `delete from meta where field = 'stalled-check'`,
+];

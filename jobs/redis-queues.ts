@@ -1,0 +1,82 @@
+import { createRedisBackend } from 'bullmq';
+import { Redis, type RedisOptions } from 'ioredis';
+import type { QueueTransport, ReportError } from './backend.ts';
+
+const CONNECT_TIMEOUT_MS = 5000;
+const COMMAND_TIMEOUT_MS = 5000;
+const FIRST_CONNECTION_MS = 2000;
+const CLOSE_TIMEOUT_MS = 2000;
+
+/** How long a lost connection is left alone before the next attempt. */
+const retryStrategy = (attempt: number): number => Math.min(50 * 2 ** Math.min(attempt, 6), 2000);
+
+const COMMON = {
+  connectTimeout: CONNECT_TIMEOUT_MS,
+  keepAlive: 10_000,
+  retryStrategy,
+} satisfies RedisOptions;
+
+/** A caller gets an error soon, and can answer 503, instead of waiting for a Redis that is away. */
+const PRODUCER = {
+  ...COMMON,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 1,
+  commandTimeout: COMMAND_TIMEOUT_MS,
+} satisfies RedisOptions;
+
+/** A worker has nobody to answer; it waits. BullMQ demands the null. */
+const WORKER = { ...COMMON, maxRetriesPerRequest: null } satisfies RedisOptions;
+
+/**
+ * BullMQ on Redis: one connection for all queues and flows of the process, one for what its workers write, and, made by
+ * BullMQ, one for each worker to wait on.
+ */
+export async function openRedisQueues(url: string, report: ReportError): Promise<QueueTransport> {
+  const producer = new Redis(url, PRODUCER);
+  const worker = new Redis(url, { ...WORKER, lazyConnect: true });
+  for (const [name, client] of [
+    ['queue', producer],
+    ['worker', worker],
+  ] as const) {
+    client.setMaxListeners(0);
+    client.on('error', (error: Error) => report(error, `redis ${name} connection`));
+  }
+  await firstConnection(producer);
+  return {
+    kind: 'redis',
+    factory: createRedisBackend,
+    producerConnection: producer,
+    workerConnection: worker,
+    async ping(timeoutMs) {
+      await withDeadline(producer.ping(), timeoutMs);
+    },
+    async close() {
+      await Promise.all([quit(producer), quit(worker)]);
+    },
+  };
+}
+
+/** A call right after the start shall not fail for want of a few milliseconds; without Redis the process starts all the same. */
+async function firstConnection(client: Redis): Promise<void> {
+  const ready = new Promise<void>((resolve) => {
+    client.once('ready', resolve);
+  });
+  await withDeadline(ready, FIRST_CONNECTION_MS).catch(() => undefined);
+}
+
+async function quit(client: Redis): Promise<void> {
+  if (client.status === 'ready') await withDeadline(client.quit(), CLOSE_TIMEOUT_MS).catch(() => undefined);
+  client.disconnect();
+}
+
+async function withDeadline<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`No answer from Redis within ${timeoutMs} ms`)), timeoutMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * An MCP server over stdio that does everything a good one does not: hangs, crashes, answers errors and far too much.
+ * ODD_LOG: a file to which it appends `started`, `cancelled` and `hanging`. ODD_DEAF: it ignores the end of its input
+ * and SIGTERM. ODD_REFUSE: it ends before it answers anything.
+ */
+import { appendFileSync } from 'node:fs';
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
+import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
+
+const log = (line: string) => {
+  if (process.env['ODD_LOG']) appendFileSync(process.env['ODD_LOG'], `${line}\n`);
+};
+
+if (process.env['ODD_REFUSE']) {
+  console.error('no licence found');
+  process.exit(3);
+}
+if (process.env['ODD_DEAF']) {
+  process.on('SIGTERM', () => log('deaf to SIGTERM'));
+  setInterval(() => undefined, 60_000);
+}
+
+const text = (value: string): CallToolResult => ({ content: [{ type: 'text', text: value }] });
+
+interface Call {
+  arguments: Record<string, unknown>;
+  meta: unknown;
+  signal: AbortSignal;
+}
+
+const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolResult> = {
+  hang: ({ signal }) =>
+    new Promise(() => {
+      signal.addEventListener('abort', () => log('cancelled'));
+      log('hanging');
+    }),
+  crash: () => {
+    console.error('out of paper');
+    process.exit(1);
+  },
+  fail: () => ({ ...text('the printer is on fire'), isError: true }),
+  throw: () => {
+    throw new Error('an error of the protocol');
+  },
+  text: () => text('plain words'),
+  json: () => text('{"a": [1, 2]}'),
+  structured: () => ({ ...text('for people'), structuredContent: { for: 'machines' } }),
+  image: () => ({ content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] }),
+  environment: () => text(JSON.stringify(process.env)),
+  meta: ({ meta }) => text(JSON.stringify(meta)),
+  pid: () => text(String(process.pid)),
+  large: (call) => text('x'.repeat(Number(call.arguments['bytes']))),
+  'odd name/1': (call) => text(JSON.stringify(call.arguments)),
+  odd_name_1: () => text('the other one'),
+};
+
+const ANNOTATIONS: Record<string, Tool['annotations']> = {
+  text: { readOnlyHint: true },
+  json: { idempotentHint: true, destructiveHint: false },
+  crash: { destructiveHint: true },
+};
+
+const server = new Server({ name: 'odd', version: '1.0.0' }, { capabilities: { tools: {} } });
+
+server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
+  const from = Number(params?.cursor ?? 0);
+  const tools = Object.keys(TOOLS).map((name): Tool => {
+    const annotations = ANNOTATIONS[name];
+    return { name, description: `Does ${name}.`, inputSchema: { type: 'object' }, ...(annotations && { annotations }) };
+  });
+  const next = from + 5;
+  return { tools: tools.slice(from, next), ...(next < tools.length && { nextCursor: String(next) }) };
+});
+
+server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
+  const tool = TOOLS[params.name];
+  return tool
+    ? await tool({ arguments: params.arguments ?? {}, meta: params._meta, signal })
+    : { ...text(`no tool ${params.name}`), isError: true };
+});
+
+await server.connect(new StdioServerTransport());
+log(`started ${process.pid}`);

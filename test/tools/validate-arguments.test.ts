@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { checkSchema, validateArguments } from '../../tools/validate-arguments.ts';
+
+const object = (properties: Record<string, unknown>, more: Record<string, unknown> = {}) => ({
+  type: 'object',
+  properties,
+  ...more,
+});
+
+const messages = (schema: Record<string, unknown>, args: unknown) =>
+  validateArguments(schema, args).map((fault) => fault.message);
+
+describe('validateArguments', () => {
+  it('says nothing about arguments that fit', () => {
+    assert.deepEqual(validateArguments(object({ region: { type: 'string' } }), { region: 'EU' }), []);
+  });
+
+  it('names the place and what was expected, for every fault at once', () => {
+    const schema = object(
+      { region: { type: 'string' }, days: { type: 'array', items: { enum: ['mon', 'tue'] } } },
+      { required: ['region', 'limit'], additionalProperties: false },
+    );
+    const faults = validateArguments(schema, { region: 5, days: ['mon', 'x'], extra: 1 });
+    assert.deepEqual(
+      new Set(faults.map((fault) => fault.message)),
+      new Set([
+        '/region: must be string',
+        '/days/1: must be one of ["mon","tue"]',
+        "/: must have required property 'limit'",
+        '/: must not have the property "extra"',
+      ]),
+    );
+    assert.ok(faults.some((fault) => fault.path === 'days.1'));
+  });
+
+  it('coerces nothing, fills nothing in and removes nothing', () => {
+    const schema = object({ n: { type: 'number', default: 3 }, m: { default: 1 } });
+    assert.deepEqual(messages(schema, { n: '5' }), ['/n: must be number']);
+    const args = { n: 5, more: true };
+    assert.deepEqual(validateArguments(schema, args), []);
+    assert.deepEqual(args, { n: 5, more: true });
+  });
+
+  it('checks formats', () => {
+    assert.deepEqual(messages(object({ at: { type: 'string', format: 'date' } }), { at: '2026-02-31' }), [
+      '/at: must match format "date"',
+    ]);
+  });
+
+  it('speaks draft 2020-12 and draft-07, also where the schema does not say which', () => {
+    const tuple2020 = object({ pair: { prefixItems: [{ type: 'string' }], items: false } });
+    const tuple07 = object({ pair: { items: [{ type: 'string' }], additionalItems: false } });
+    const declared = { ...tuple07, $schema: 'http://json-schema.org/draft-07/schema#' };
+    const modern = { ...tuple2020, $schema: 'https://json-schema.org/draft/2020-12/schema' };
+    for (const schema of [tuple2020, tuple07, declared, modern]) {
+      assert.deepEqual(checkSchema(schema), []);
+      assert.deepEqual(validateArguments(schema, { pair: ['a'] }), []);
+      assert.equal(validateArguments(schema, { pair: [1] }).length, 1, JSON.stringify(schema));
+      assert.equal(validateArguments(schema, { pair: ['a', 'b'] }).length, 1, JSON.stringify(schema));
+    }
+  });
+
+  it('does not take what every object inherits for a given argument', () => {
+    assert.deepEqual(messages(object({}, { required: ['constructor'] }), {}), [
+      "/: must have required property 'constructor'",
+    ]);
+  });
+
+  it('refuses __proto__ at any depth, in arguments and in schemas', () => {
+    const poisoned: unknown = JSON.parse('{"a": [{"__proto__": {"admin": true}}]}');
+    assert.match(messages({ type: 'object' }, poisoned).join(), /__proto__/);
+    assert.match(
+      JSON.stringify(checkSchema(JSON.parse('{"type":"object","properties":{"__proto__":{}}}'))),
+      /__proto__/,
+    );
+  });
+
+  it('stops a pattern that backtracks without end', () => {
+    const schema = object({ name: { type: 'string', pattern: '^(a+)+$' } });
+    const before = Date.now();
+    assert.match(messages(schema, { name: `${'a'.repeat(50)}!` }).join(), /too long to check/);
+    assert.ok(Date.now() - before < 5000);
+    assert.deepEqual(validateArguments(schema, { name: 'aaa' }), [], 'the validator still works');
+  });
+
+  it('answers a schema that refers to itself for ever, instead of throwing', () => {
+    assert.equal(validateArguments({ type: 'object', allOf: [{ $ref: '#' }] }, {}).length, 1);
+  });
+
+  it('keeps two schemas with the same $id apart', () => {
+    const named = (type: string) => object({ v: { type } }, { $id: 'https://example.com/schema' });
+    assert.deepEqual(messages(named('string'), { v: 1 }), ['/v: must be string']);
+    assert.deepEqual(messages(named('number'), { v: 'a' }), ['/v: must be number']);
+    const thief = object({ v: { $ref: 'https://example.com/schema' } });
+    assert.match(JSON.stringify(checkSchema(thief)), /can't resolve reference/);
+  });
+
+  it('still gives the right answers when more schemas are in use than are cached', () => {
+    for (let n = 0; n < 600; n += 1) {
+      assert.deepEqual(validateArguments(object({ [`p${n % 520}`]: { type: 'null' } }), { [`p${n % 520}`]: null }), []);
+    }
+    assert.equal(validateArguments(object({ p0: { type: 'null' } }), { p0: 1 }).length, 1);
+  }).timeout(60_000);
+
+  it('never throws and never changes its input, whatever the schema and the arguments', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue(), (schema, args) => {
+        const before = JSON.stringify(args);
+        assert.ok(Array.isArray(validateArguments(schema, args)));
+        assert.equal(JSON.stringify(args), before);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('checkSchema', () => {
+  const faults = (schema: unknown) => JSON.stringify(checkSchema(schema));
+
+  it('takes object schemas only', () => {
+    for (const schema of [null, [], 'object', true]) assert.match(faults(schema), /must be a JSON Schema object/);
+    assert.match(faults({ type: 'string' }), /must be \\"object\\"/);
+    assert.match(faults({ properties: {} }), /must be \\"object\\"/);
+  });
+
+  it('says why a schema cannot be used', () => {
+    assert.match(faults({ type: 'object', properties: { a: { type: 'text' } } }), /not valid 2020-12/);
+    assert.match(faults(object({ a: { pattern: '(' } })), /pattern|regular expression/i);
+    assert.match(faults({ type: 'object', $schema: 'http://json-schema.org/draft-04/schema#' }), /draft 2020-12 or/);
+  });
+
+  it('loads nothing from elsewhere', () => {
+    assert.match(faults(object({ a: { $ref: 'https://example.com/other.json' } })), /can't resolve reference/);
+  });
+
+  it('limits size, depth and the length of patterns', () => {
+    const deep = Array.from({ length: 80 }).reduce<unknown>((inner) => ({ not: inner }), {});
+    assert.match(faults({ type: 'object', not: deep }), /nested deeper than 64/);
+    assert.match(faults({ type: 'object', description: 'x'.repeat(300_000) }), /at most 262144 bytes/);
+    assert.match(faults(object({ a: { pattern: 'a'.repeat(501) } })), /"properties.a.pattern".*at most 500/);
+    assert.match(faults({ type: 'object', patternProperties: { ['a'.repeat(501)]: {} } }), /at most 500/);
+  });
+});

@@ -67,8 +67,7 @@ function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; 
     },
     queueConnection: () =>
       createQueuePool(
-        // BullMQ reads pg's own types.
-        (text, values) => run('queue', (client) => client.query({ text, values: [...values], types: pg.types })),
+        (text, values) => run('queue', (client) => client.query({ text, values: [...values] })),
         database,
       ),
     asOwner: (work) => run('owner', work),

@@ -53,7 +53,10 @@ export async function openPostgres(
       );
     },
     queueConnection: () =>
-      createQueuePool((text, values) => withClient(queue, 'queue', (client) => query(client, text, values)), database),
+      createQueuePool(
+        (text, values) => withClient(queue, 'queue', (client) => client.query({ text, values: [...values] })),
+        database,
+      ),
     asOwner: (work) => withOwnerClient(server.url, work),
     async close() {
       await listener.close();
@@ -118,9 +121,4 @@ function clientConfig(url: string, options: DatabaseOptions): ClientConfig {
     keepAliveInitialDelayMillis: 10_000,
     application_name: 'drover',
   };
-}
-
-/** BullMQ reads pg's own types. The session's schema is what its unqualified names mean. */
-function query(client: ClientBase, text: string, values: readonly unknown[]): Promise<pg.QueryResult> {
-  return client.query({ text, values: [...values], types: pg.types });
 }

@@ -14,8 +14,8 @@ export interface RunningServer {
   client: Client;
   /** True as soon as the process is gone or the connection was given up. */
   closed(): boolean;
-  /** The last error of the connection itself, such as an answer beyond its limit. */
-  failure(): Error | undefined;
+  /** True if it was given up because it sent more than one message may hold. */
+  sentTooMuch(): boolean;
   /** The end of what the process wrote to its standard error. */
   stderr(): string;
 }
@@ -37,8 +37,8 @@ export interface McpPoolOptions {
 const IDLE_MS = 300_000;
 const START_MS = 30_000;
 const STDERR_CHARS = 1000;
-/** An answer holds its output once as text and once as data, both escaped. */
-const MAX_MESSAGE_BYTES = 3 * LIMITS.toolOutputBytes;
+/** An answer may hold its output twice, as data and as text for those who read no data. */
+const MAX_MESSAGE_BYTES = 2 * LIMITS.toolOutputBytes + 65_536;
 
 interface Entry extends RunningServer {
   key: string;
@@ -111,14 +111,14 @@ async function start(command: ServerCommand, { key, onClose, timeoutMs }: StartO
   });
   const client = new Client({ name: 'drover', version: '1.0.0' });
   let closed = false;
-  let failure: Error | undefined;
+  let sentTooMuch = false;
   let stderr = '';
   transport.stderr?.on('data', (chunk: Buffer) => {
     stderr = (stderr + chunk.toString('utf8')).slice(-STDERR_CHARS);
   });
   Object.assign(client, {
     onerror: (error: Error) => {
-      failure = error;
+      sentTooMuch ||= /exceeded maximum size/.test(error.message);
     },
     onclose: () => {
       closed = true;
@@ -132,7 +132,7 @@ async function start(command: ServerCommand, { key, onClose, timeoutMs }: StartO
     const said = stderr.trim();
     throw new Error(`${messageOf(error)}${said === '' ? '' : `; it said: ${said}`}`, { cause: error });
   }
-  return { key, users: 0, client, closed: () => closed, failure: () => failure, stderr: () => stderr.trim() };
+  return { key, users: 0, client, closed: () => closed, sentTooMuch: () => sentTooMuch, stderr: () => stderr.trim() };
 }
 
 function messageOf(error: unknown): string {

@@ -107,8 +107,7 @@ function failed(error: unknown, server: RunningServer, deadline: Deadline): Tool
   const ended = deadline.ended();
   if (ended === 'aborted') return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
   if (ended === 'timeout') return { kind: 'lost', code: 'timeout', message: 'The tool did not answer in time.' };
-  const failure = server.failure()?.message ?? '';
-  if (server.closed() && /maximum size/.test(failure)) {
+  if (server.sentTooMuch()) {
     return { kind: 'error', code: 'output-too-large', message: 'The tool answered more than may be kept.' };
   }
   if (error instanceof McpError) return mcpFailure(error, server);

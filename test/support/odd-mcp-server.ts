@@ -75,9 +75,10 @@ server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
 });
 
 server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
+  const { _meta: meta } = params;
   const tool = TOOLS[params.name];
   return tool
-    ? await tool({ arguments: params.arguments ?? {}, meta: params._meta, signal })
+    ? await tool({ arguments: params.arguments ?? {}, meta, signal })
     : { ...text(`no tool ${params.name}`), isError: true };
 });
 

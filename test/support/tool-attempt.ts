@@ -38,9 +38,9 @@ export function toolOf(transport: ToolTransport, name = 'tool'): ToolDefinition 
 }
 
 /** The output of an attempt that must have succeeded. */
-export function outputOf<T = unknown>(outcome: ToolOutcome): T {
+export function outputOf(outcome: ToolOutcome): unknown {
   if (outcome.kind !== 'succeeded') throw new Error(`${outcome.kind} ${outcome.code}: ${outcome.message}`);
-  return outcome.output as T;
+  return outcome.output;
 }
 
 /** Kind and code of an outcome, such as `lost timeout`. */

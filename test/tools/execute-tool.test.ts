@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { DroverError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { createEgress } from '../../tools/egress.ts';
+import { createTools } from '../../tools/execute-tool.ts';
+import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
+import { uniqueName } from '../../tools/import-server.ts';
+import { startServer } from '../support/echo-server.ts';
+import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
+
+const NODE = process.execPath;
+const SERVER = { command: NODE, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
+
+describe('createTools', () => {
+  let tools: Tools;
+  const make = (more: Partial<ToolsOptions> = {}) => {
+    tools = createTools({
+      egress: createEgress({ allow: [], allowLoopback: true }),
+      stdioCommands: [NODE],
+      ...more,
+    });
+    return tools;
+  };
+  afterEach(() => tools.close());
+
+  it('runs built-in, HTTP and MCP tools', async () => {
+    const server = await startServer((request, response) => response.end(request.body));
+    make();
+    const builtin = toolOf({ type: 'builtin' }, 'calculator');
+    const http = toolOf({ type: 'http', endpoint: server.url });
+    const mcp = toolOf({ type: 'mcp_stdio', ...SERVER }, 'json');
+    assert.deepEqual(outputOf(await tools.execute(builtin, attemptOf({ expression: '6*7' }))), { result: 42 });
+    assert.deepEqual(outputOf(await tools.execute(http, attemptOf({ a: 1 }))), { a: 1 });
+    assert.deepEqual(outputOf(await tools.execute(mcp, attemptOf({}))), { a: [1, 2] });
+    await server.close();
+  });
+
+  it('asks for secrets in the name of the tenant whose call it is', async () => {
+    const server = await startServer((request, response) => response.end(request.headers['x-key']));
+    const resolveSecret = (name: string, tenantId: string) => Promise.resolve(`${name} of ${tenantId}`);
+    make({ resolveSecret });
+    const tool = toolOf({ type: 'http', endpoint: server.url, headers: { 'x-key': '{{secret:k}}' } });
+    assert.equal(outputOf(await tools.execute(tool, attemptOf({}, { tenantId: 'acme' }))), 'k of acme');
+    await server.close();
+  });
+
+  it('refuses a command that is not listed, at registration, import and call', async () => {
+    make({ stdioCommands: ['uvx'] });
+    const transport = { type: 'mcp_stdio' as const, ...SERVER };
+    const refused = (error: unknown) =>
+      error instanceof DroverError && error.status === 403 && /DROVER_STDIO_COMMANDS/.test(error.message);
+    assert.throws(() => tools.checkTransport(transport), refused);
+    await assert.rejects(() => tools.importServer(SERVER, true), refused);
+    const outcome = await tools.execute(toolOf(transport, 'text'), attemptOf({}));
+    assert.equal(briefly(outcome), 'error not-allowed');
+    assert.doesNotThrow(() => tools.checkTransport({ type: 'http', endpoint: 'https://example.com' }));
+    assert.doesNotThrow(() => tools.checkTransport({ type: 'mcp_stdio', command: 'uvx' }));
+  });
+
+  it('takes an output beyond its limit for an error', async () => {
+    make();
+    const tool = toolOf({ type: 'mcp_stdio', ...SERVER }, 'large');
+    const most = LIMITS.toolOutputBytes - 2; // and two quotation marks
+    assert.equal(briefly(await tools.execute(tool, attemptOf({ bytes: most }))), 'succeeded');
+    const outcome = await tools.execute(tool, attemptOf({ bytes: most + 1 }));
+    assert.equal(briefly(outcome), 'error output-too-large');
+  });
+
+  it('gives only what can be stored: no NUL, no lone surrogate, nothing nested without end', async () => {
+    let body = JSON.stringify({ 'a\u0000': '\ud800' });
+    const server = await startServer((_request, response) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(body),
+    );
+    make();
+    const tool = toolOf({ type: 'http', endpoint: server.url });
+    assert.deepEqual(outputOf(await tools.execute(tool, attemptOf({}))), { 'a\ufffd': '\ufffd' });
+    body = '['.repeat(100_000) + ']'.repeat(100_000);
+    assert.match(briefly(await tools.execute(tool, attemptOf({}))), /^error bad-output|^succeeded$/);
+    await server.close();
+  });
+
+  it('is not held up by a transport that forgets the time', async () => {
+    make({ egress: { fetch: () => new Promise(() => undefined) } });
+    const tool = toolOf({ type: 'http', endpoint: 'https://example.com' });
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}, { timeoutMs: 50 }))), 'lost timeout');
+  });
+
+  it('sends nothing when the caller has stopped already', async () => {
+    const server = await startServer((_request, response) => response.end());
+    make();
+    const tool = toolOf({ type: 'http', endpoint: server.url });
+    const outcome = await tools.execute(tool, attemptOf({}, { signal: AbortSignal.abort() }));
+    assert.equal(briefly(outcome), 'aborted aborted');
+    assert.equal(server.seen.length, 0);
+    await server.close();
+  });
+
+  it('tells of a fault of ours, but not in the outcome', async () => {
+    const faults: unknown[] = [];
+    const fault = new Error('select * from secrets');
+    make({ egress: { fetch: () => Promise.reject(fault) }, onFault: (error) => faults.push(error) });
+    const outcome = await tools.execute(toolOf({ type: 'http', endpoint: 'https://example.com' }), attemptOf({}));
+    assert.equal(briefly(outcome), 'lost internal');
+    assert.doesNotMatch(messageOf(outcome), /select/);
+    assert.deepEqual(faults, [fault]);
+  });
+
+  describe('importServer', () => {
+    it('lists every tool of every page under names that a model can take', async () => {
+      make();
+      const imported = await tools.importServer(SERVER, false);
+      const odd = imported.filter((tool) => tool.name.startsWith('odd'));
+      assert.equal(imported.length, 14);
+      assert.deepEqual(
+        odd.map((tool) => tool.name),
+        ['odd_name_1', 'odd_name_1_2'],
+      );
+      const transports = odd.map(({ transport }) => (transport.type === 'mcp_stdio' ? transport.tool : ''));
+      assert.deepEqual(transports, ['odd name/1', 'odd_name_1']);
+      const [first] = odd;
+      assert.ok(first);
+      const outcome = await tools.execute({ ...toolOf(first.transport), ...first }, attemptOf({ x: 1 }));
+      assert.deepEqual(outputOf(outcome), { x: 1 });
+    });
+
+    it('believes what a server says of its tools only where it is trusted', async () => {
+      make();
+      const said = async (trusted: boolean) => {
+        const imported = await tools.importServer(SERVER, trusted);
+        const pick = (name: string) => imported.find((tool) => tool.name === name);
+        return ['text', 'json', 'crash', 'pid'].map((name) => [pick(name)?.risk_level, pick(name)?.annotations]);
+      };
+      assert.deepEqual(await said(true), [
+        ['READ_ONLY', { readOnlyHint: true }],
+        ['WRITE_LOW_RISK', { idempotentHint: true, destructiveHint: false }],
+        ['WRITE_HIGH_RISK', { destructiveHint: true }],
+        ['WRITE_LOW_RISK', {}],
+      ]);
+      assert.deepEqual(
+        await said(false),
+        Array.from({ length: 4 }, () => ['WRITE_LOW_RISK', {}]),
+      );
+    });
+
+    it('says why a server cannot be imported', async () => {
+      make();
+      await assert.rejects(
+        () => tools.importServer({ ...SERVER, env: { ODD_REFUSE: '1' } }, true),
+        (error: unknown) =>
+          error instanceof DroverError && error.status === 422 && /no licence found/.test(error.message),
+      );
+    });
+  });
+});
+
+describe('uniqueName', () => {
+  it('gives a legal name for any text, and never the same one twice', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.string(), fc.constantFrom('a', 'a b', 'x'.repeat(80)))), (originals) => {
+        const taken = new Set<string>();
+        const names = originals.map((original) => uniqueName(original, taken));
+        for (const name of names) assert.match(name, /^[a-zA-Z0-9_-]{1,64}$/);
+        assert.equal(new Set(names).size, names.length);
+      }),
+    );
+  });
+
+  it('leaves a legal name as it is', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-zA-Z0-9_-]{1,64}$/), (name) =>
+        assert.equal(uniqueName(name, new Set()), name),
+      ),
+    );
+  });
+});

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { createEgress } from '../../tools/egress.ts';
+import { callHttp } from '../../tools/http.ts';
+import type { HttpRuntime, HttpTransport } from '../../tools/http.ts';
+import type { ToolAttempt } from '../../core/tool.ts';
+import { closedPort, startServer } from '../support/echo-server.ts';
+import type { LocalServer } from '../support/echo-server.ts';
+import { attemptOf, briefly, messageOf, outputOf } from '../support/tool-attempt.ts';
+
+const egress = createEgress({ allow: [], allowLoopback: true });
+
+describe('callHttp', () => {
+  let server: LocalServer;
+  let answer: { status: number; headers?: Record<string, string>; body?: string | Buffer };
+
+  beforeEach(async () => {
+    answer = { status: 200, headers: { 'content-type': 'application/json' }, body: '{"ok":true}' };
+    server = await startServer((request, response) => {
+      if (request.path.startsWith('/silent')) return;
+      if (request.path.startsWith('/reset')) request.socket.destroy();
+      else response.writeHead(answer.status, answer.headers).end(answer.body);
+    });
+  });
+  afterEach(() => server.close());
+
+  const call = (
+    more: Partial<HttpTransport> = {},
+    attempt: Partial<ToolAttempt> = {},
+    runtime: Partial<HttpRuntime> = {},
+  ) =>
+    callHttp(
+      { type: 'http', endpoint: `${server.url}/tool`, ...more },
+      attemptOf(attempt.arguments ?? { city: 'Oslo' }, attempt),
+      { egress, ...runtime },
+    );
+
+  it('posts the input as JSON with the headers that say whose call it is', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const outcome = await call({ headers: { 'X-Own': 'mine' } }, { idempotencyKey: 'key-1', traceparent });
+    assert.deepEqual(outputOf(outcome), { ok: true });
+    const [request] = server.seen;
+    assert.equal(`${request?.method} ${request?.path}`, 'POST /tool');
+    assert.equal(request?.body, '{"city":"Oslo"}');
+    const { headers } = request;
+    assert.deepEqual(
+      ['content-type', 'idempotency-key', 'x-drover-run-id', 'x-drover-tool-call-id', 'traceparent', 'x-own'].map(
+        (name) => headers[name],
+      ),
+      ['application/json', 'key-1', 'run-1', 'call-1', traceparent, 'mine'],
+    );
+  });
+
+  it("does not let a tool's own headers change whose call it is", async () => {
+    await call({ headers: { 'idempotency-KEY': 'forged', 'X-Drover-Run-Id': 'forged' } }, { idempotencyKey: 'key-1' });
+    assert.equal(server.seen[0]?.headers['idempotency-key'], 'key-1');
+    assert.equal(server.seen[0]?.headers['x-drover-run-id'], 'run-1');
+  });
+
+  it('names no run in a direct execution', async () => {
+    await call({}, { runId: '' });
+    assert.equal('x-drover-run-id' in (server.seen[0]?.headers ?? {}), false);
+  });
+
+  for (const method of ['GET', 'DELETE'] as const) {
+    it(`puts the input of a ${method} into the query`, async () => {
+      await call(
+        { method, endpoint: `${server.url}/tool?v=1` },
+        { arguments: { q: 'a b&c', list: ['x', 2], deep: { a: 1 }, none: null } },
+      );
+      const url = new URL(server.seen[0]?.path ?? '', server.url);
+      assert.deepEqual(
+        [...url.searchParams],
+        [
+          ['v', '1'],
+          ['q', 'a b&c'],
+          ['list', 'x'],
+          ['list', '2'],
+          ['deep', '{"a":1}'],
+        ],
+      );
+      assert.equal(server.seen[0]?.body, '');
+    });
+  }
+
+  it('carries any text unchanged, in a body and in a query', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'grapheme', minLength: 1 }), async (text) => {
+        await call({}, { arguments: { text } });
+        assert.deepEqual(JSON.parse(server.seen.at(-1)?.body ?? ''), { text });
+        await call({ method: 'GET' }, { arguments: { text } });
+        const { searchParams } = new URL(server.seen.at(-1)?.path ?? '', server.url);
+        assert.equal(searchParams.get('text'), text);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  describe('takes the body for its output', () => {
+    const bodies: [string, string | undefined, string, unknown][] = [
+      ['JSON', 'application/json; charset=utf-8', '{"a":[1]}', { a: [1] }],
+      ['JSON of a named kind', 'application/geo+json', '{"a":1}', { a: 1 }],
+      ['JSON without a type', undefined, '{"a":1}', { a: 1 }],
+      ['text', 'text/plain', '{"a":1}', '{"a":1}'],
+      ['text that claims to be JSON', 'application/json', 'done.', 'done.'],
+      ['nothing', undefined, '', null],
+    ];
+    for (const [what, type, body, output] of bodies) {
+      it(what, async () => {
+        answer = { status: 201, headers: type === undefined ? {} : { 'content-type': type }, body };
+        assert.deepEqual(outputOf(await call()), output);
+      });
+    }
+
+    it('in its own charset', async () => {
+      answer = {
+        status: 200,
+        headers: { 'content-type': 'text/plain; charset=iso-8859-1' },
+        body: Buffer.from([0xe9]),
+      };
+      assert.equal(outputOf(await call()), 'é');
+    });
+  });
+
+  it('says so when the answer is neither JSON nor text', async () => {
+    answer = { status: 200, headers: { 'content-type': 'image/png' }, body: Buffer.from([0x89, 0x50, 0, 0xff]) };
+    assert.match(messageOf(await call()), /4 bytes of image\/png/);
+  });
+
+  const statuses: [number, Record<string, string>, string][] = [
+    [400, {}, 'error http-400'],
+    [401, {}, 'error http-401'],
+    [404, {}, 'error http-404'],
+    [408, {}, 'lost http-408'],
+    [409, {}, 'error http-409'],
+    [425, {}, 'lost http-425'],
+    [429, {}, 'unreached http-429'],
+    [500, {}, 'error http-500'],
+    [502, {}, 'lost http-502'],
+    [503, {}, 'lost http-503'],
+    [503, { 'retry-after': '2' }, 'unreached http-503'],
+    [504, {}, 'lost http-504'],
+  ];
+  for (const [status, headers, expected] of statuses) {
+    it(`takes ${status} ${JSON.stringify(headers)} for ${expected}`, async () => {
+      answer = { status, headers, body: 'why' };
+      const outcome = await call();
+      assert.equal(briefly(outcome), expected);
+      assert.match(messageOf(outcome), new RegExp(`HTTP ${status}: why`));
+    });
+  }
+
+  it('reads retry-after in seconds and as a date', async () => {
+    const wait = async (header: string) => {
+      answer = { status: 429, headers: { 'retry-after': header } };
+      const outcome = await call();
+      return outcome.kind === 'unreached' ? outcome.retryAfterMs : assert.fail(outcome.kind);
+    };
+    assert.equal(await wait('3'), 3000);
+    const ms = await wait(new Date(Date.now() + 60_000).toUTCString());
+    assert.ok(ms !== undefined && ms > 50_000 && ms <= 60_000, String(ms));
+    assert.equal(await wait(new Date(Date.now() - 60_000).toUTCString()), 0);
+    assert.equal(await wait('soon'), undefined);
+  });
+
+  it('cuts a long message, and keeps the whole body beside it', async () => {
+    answer = { status: 400, headers: { 'content-type': 'text/plain' }, body: 'x'.repeat(10_000) };
+    const outcome = await call();
+    assert.ok(messageOf(outcome).length < 2100);
+    assert.equal(outcome.kind === 'error' && String(outcome.output).length, 10_000);
+  });
+
+  it('knows what surely had no effect from what may have had one', async () => {
+    assert.equal(briefly(await call({ endpoint: `http://127.0.0.1:${await closedPort()}/` })), 'unreached connection');
+    assert.equal(briefly(await call({ endpoint: `${server.url}/reset` })), 'lost lost');
+    assert.equal(briefly(await call({ endpoint: `${server.url}/silent` }, { timeoutMs: 200 })), 'lost timeout');
+  });
+
+  it('ends as aborted when the caller stops', async () => {
+    const controller = new AbortController();
+    const outcome = call({ endpoint: `${server.url}/silent` }, { signal: controller.signal });
+    setTimeout(() => controller.abort(), 50);
+    assert.equal(briefly(await outcome), 'aborted aborted');
+  });
+
+  it('shows the refusal of an address as an error, which is not retried', async () => {
+    const outcome = await call({ endpoint: 'http://169.254.169.254/' });
+    assert.equal(briefly(outcome), 'error egress-refused');
+    assert.match(messageOf(outcome), /DROVER_EGRESS_ALLOW/);
+  });
+
+  describe('with secrets in its headers', () => {
+    const headers = { authorization: 'Bearer {{secret:api_key}}', 'x-two': '{{ secret:a }}-{{secret:b}}' };
+    const secrets: Record<string, string> = { api_key: 's3cret-value', a: '1', b: '$&' };
+    const resolveSecret = (name: string) => Promise.resolve(secrets[name]);
+
+    it('fills them in as they are', async () => {
+      await call({ headers }, {}, { resolveSecret });
+      assert.equal(server.seen[0]?.headers.authorization, 'Bearer s3cret-value');
+      assert.equal(server.seen[0]?.headers['x-two'], '1-$&');
+    });
+
+    it('names one that is not set, and sends nothing', async () => {
+      for (const runtime of [{}, { resolveSecret: () => Promise.resolve(undefined) }]) {
+        const outcome = await call({ headers }, {}, runtime);
+        assert.equal(briefly(outcome), 'error secret-missing');
+        assert.match(messageOf(outcome), /"api_key"/);
+      }
+      assert.equal(server.seen.length, 0);
+    });
+
+    it('may be retried when the secrets cannot be read just now, and does not say why', async () => {
+      const outcome = await call(
+        { headers },
+        {},
+        { resolveSecret: () => Promise.reject(new Error('select value from')) },
+      );
+      assert.equal(briefly(outcome), 'unreached secrets');
+      assert.doesNotMatch(messageOf(outcome), /select/);
+    });
+
+    it('never shows a value, even one that no header can hold', async () => {
+      const outcome = await call({ headers }, {}, { resolveSecret: () => Promise.resolve('bad\r\nvalue') });
+      assert.equal(briefly(outcome), 'error egress-bad-request');
+      assert.doesNotMatch(messageOf(outcome), /value/);
+    });
+  });
+});

@@ -1,0 +1,42 @@
+/** The two pages before and after the board: plain HTML, no script. */
+
+/** The form that asks for a key. */
+export function signInPage(action: string, problem?: string): string {
+  return page(
+    'Sign in',
+    `<p>The queues are for the operator: the default tenant's admin key opens them.</p>
+    ${problem === undefined ? '' : `<p class="problem" role="alert">${problem}</p>`}
+    <form method="post" action="${action}">
+      <label for="key">API key</label>
+      <input id="key" name="key" type="password" autocomplete="current-password" required autofocus>
+      <button>Sign in</button>
+    </form>`,
+  );
+}
+
+/** The button that ends a session. */
+export function signOutPage(action: string): string {
+  return page('Sign out', `<form method="post" action="${action}"><button autofocus>Sign out</button></form>`);
+}
+
+function page(title: string, content: string): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${title} · Drover</title>
+<style>
+  body { font: 16px/1.5 system-ui, sans-serif; color-scheme: light dark; max-width: 24rem; margin: 15vh auto 0; padding: 0 1rem }
+  label { display: block }
+  input, button { font: inherit; box-sizing: border-box; width: 100%; padding: .5rem; margin: .25rem 0 .75rem }
+  .problem { color: #d33 }
+</style>
+</head>
+<body>
+<h1>${title}</h1>
+${content}
+</body>
+</html>
+`;
+}

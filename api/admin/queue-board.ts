@@ -1,0 +1,139 @@
+/** Bull Board at `/admin/queues`, for the operator: by Bearer key, or in a browser by a session after signing in. */
+import { createBullBoard } from '@bull-board/api';
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
+import { KoaAdapter } from '@bull-board/koa';
+import { bodyParser } from '@koa/bodyparser';
+import { forbidden } from '../../core/errors.ts';
+import type { Context } from '../../engine/context.ts';
+import type { Caller } from '../../services/authenticate-key.ts';
+import { authenticate } from '../kit/authenticate.ts';
+import type { ApiContext, AppParts, Middleware } from '../kit/state.ts';
+import { signInPage, signOutPage } from './pages.ts';
+import { createSessionCookies, SESSION_MS } from './session-cookie.ts';
+import type { SessionCookies } from './session-cookie.ts';
+
+const BASE = '/admin/queues';
+const SIGN_IN = `${BASE}/sign-in`;
+const SIGN_OUT = `${BASE}/sign-out`;
+const COOKIE = 'drover_admin';
+
+// The board has inline styles, and a link to fonts that are elsewhere: it does without them, on any network.
+const BOARD_POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
+  "connect-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'";
+const FORM_POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+interface Desk {
+  context: Context;
+  parts: AppParts;
+  sessions: SessionCookies;
+}
+
+/** Answers everything under `/admin/queues`. */
+export function queueBoard(context: Context, parts: AppParts): Middleware {
+  const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKey) };
+  const board = mountBoard(parts);
+  const parseForm = bodyParser({ enableTypes: ['form'], formLimit: '8kb' });
+  return async (koaContext, next) => {
+    const ctx = koaContext as ApiContext;
+    if (ctx.path !== BASE && !ctx.path.startsWith(`${BASE}/`)) return next();
+    ctx.state.route = BASE;
+    // `no-referrer` would make browsers hide the origin of a form, which is looked at below.
+    ctx.set('Referrer-Policy', 'same-origin');
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') refuseOtherSites(ctx);
+    if (ctx.path === SIGN_IN && ctx.method === 'POST') return parseForm(ctx, () => signIn(ctx, desk));
+    if (ctx.path === SIGN_OUT) return signOut(ctx);
+    const caller = await visitorOf(ctx, desk);
+    if (!caller) return showForm(ctx, 401);
+    ctx.state.caller = caller;
+    ctx.set('Content-Security-Policy', BOARD_POLICY);
+    await board(ctx, next);
+  };
+}
+
+function mountBoard({ queues }: AppParts) {
+  const adapter = new KoaAdapter();
+  createBullBoard({
+    queues: queues.map((queue) => new BullMQAdapter(queue)),
+    serverAdapter: adapter,
+    options: {
+      uiConfig: {
+        boardTitle: 'Drover',
+        hideDocsLink: true,
+        miscLinks: [{ text: 'Sign out', url: SIGN_OUT }],
+      },
+    },
+  });
+  adapter.setBasePath(BASE);
+  return adapter.registerPlugin({ mount: BASE });
+}
+
+/** Who asks, by key or by session. A page that a browser asks for without either is the form, not a problem. */
+async function visitorOf(ctx: ApiContext, { context, parts, sessions }: Desk): Promise<Caller | undefined> {
+  const { authenticator } = parts;
+  const keyId = sessions.read(ctx.cookies.get(COOKIE) ?? '');
+  const caller = keyId === undefined ? undefined : await authenticator.byKeyId(keyId);
+  if (caller?.isOperator === true) return caller;
+  if (ctx.get('authorization') === '' && ctx.accepts('json', 'html') === 'html') return undefined;
+  return authenticate(ctx, 'operator', { authenticator, db: context.db });
+}
+
+async function signIn(ctx: ApiContext, { parts, sessions }: Desk): Promise<void> {
+  const form = ctx.request.body;
+  const key = typeof form === 'object' && form !== null && 'key' in form ? form.key : undefined;
+  const caller = typeof key === 'string' ? await parts.authenticator.byKey(key.trim()) : undefined;
+  if (!caller) return showForm(ctx, 401, 'This key is unknown, expired or revoked.');
+  ctx.state.caller = caller;
+  if (!caller.isOperator) return showForm(ctx, 403, 'This key is not an admin key of the default tenant.');
+  setCookie(ctx, sessions.issue(caller.keyId));
+  ctx.redirect(BASE);
+  ctx.status = 303;
+}
+
+function signOut(ctx: ApiContext): void {
+  if (ctx.method !== 'POST') {
+    showPage(ctx, 200, signOutPage(SIGN_OUT));
+    return;
+  }
+  setCookie(ctx, null);
+  ctx.redirect(BASE);
+  ctx.status = 303;
+}
+
+function setCookie(ctx: ApiContext, value: string | null): void {
+  const secure = ctx.secure || ctx.get('x-forwarded-proto') === 'https';
+  // Cookies of this library refuse `secure` on a connection that is not; behind a proxy only the proxy's word says so.
+  ctx.cookies.secure = secure;
+  ctx.cookies.set(COOKIE, value, {
+    httpOnly: true,
+    sameSite: 'strict',
+    path: BASE,
+    secure,
+    signed: false,
+    ...(value === null ? {} : { maxAge: SESSION_MS }),
+  });
+}
+
+function showForm(ctx: ApiContext, status: number, problem?: string): void {
+  showPage(ctx, status, signInPage(SIGN_IN, problem));
+}
+
+function showPage(ctx: ApiContext, status: number, html: string): void {
+  ctx.status = status;
+  ctx.set('Content-Security-Policy', FORM_POLICY);
+  ctx.type = 'text/html; charset=utf-8';
+  ctx.body = html;
+}
+
+/** A form or script of another site, or of another port of this one, which SameSite lets through. Throws 403. */
+function refuseOtherSites(ctx: ApiContext): void {
+  const site = ctx.get('sec-fetch-site');
+  const origin = ctx.get('origin');
+  const foreign = site === '' ? origin !== '' && hostOf(origin) !== ctx.get('host') : site !== 'same-origin';
+  if (foreign) throw forbidden('This request comes from another site.');
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
+}

@@ -1,0 +1,145 @@
+import { z } from 'zod';
+import { agentDefinition } from '../../core/definition.ts';
+import { notFound } from '../../core/errors.ts';
+import { findAgent, findAgentVersion, listAgents, listAgentVersions } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import type { Caller } from '../../services/authenticate-key.ts';
+import { createAgent } from '../../services/create-agent.ts';
+import { idempotently } from '../../services/idempotency.ts';
+import { retireAgent, updateAgent } from '../../services/update-agent.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute } from '../kit/route.ts';
+import type { Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import {
+  agent,
+  agentPatch,
+  agentVersion,
+  createdAgent,
+  presentAgent,
+  presentCreated,
+  presentVersion,
+} from './schemas.ts';
+
+const idOnly = z.strictObject({ id: idParam });
+
+const create = defineRoute({
+  method: 'post',
+  path: '/v1/agents',
+  access: 'agents:write',
+  summary: 'Register an agent',
+  idempotent: true,
+  body: agentDefinition,
+  responses: { 201: createdAgent },
+  async handle({ caller, body, context, idempotency }) {
+    const answer = await idempotently(context, idempotency, async (tx) => ({
+      status: 201,
+      body: presentCreated(await createAgent(tx, caller, body)),
+    }));
+    return { ...answer, headers: { location: `/v1/agents/${answer.body.id}` } };
+  },
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/agents',
+  access: 'agents:read',
+  summary: 'List the agents of the workspace, newest first',
+  query: pageQuery().extend({ status: agent.shape.status.optional() }),
+  responses: { 200: pageFields('agents', agent) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: before, status } = query;
+    const { workspaceId } = caller;
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      listAgents(tx, { workspaceId, before, limit: limit + 1, status }),
+    );
+    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { agents: items.map(presentAgent), ...page } };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id',
+  access: 'agents:read',
+  summary: 'Get an agent with its current definition',
+  params: idOnly,
+  responses: { 200: agent },
+  async handle({ caller, params, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
+    return { status: 200, body: presentAgent(row) };
+  },
+});
+
+const patch = defineRoute({
+  method: 'patch',
+  path: '/v1/agents/:id',
+  access: 'agents:write',
+  summary: 'Publish a new version of an agent',
+  params: idOnly,
+  body: agentPatch,
+  responses: { 200: agent },
+  async handle({ caller, params, body, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+      updateAgent(tx, caller, { id: params.id, patch: body }),
+    );
+    return { status: 200, body: presentAgent(row) };
+  },
+});
+
+const retire = defineRoute({
+  method: 'delete',
+  path: '/v1/agents/:id',
+  access: 'agents:write',
+  summary: 'Deprecate an agent: no new runs, no new versions',
+  params: idOnly,
+  responses: { 204: 'empty' },
+  async handle({ caller, params, context }) {
+    await context.db.withTenant(caller.tenantId, (tx) => retireAgent(tx, caller, params.id));
+    return { status: 204 };
+  },
+});
+
+const versions = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/versions',
+  access: 'agents:read',
+  summary: 'List the versions of an agent, newest first',
+  params: idOnly,
+  query: pageQuery(z.int().min(1)),
+  responses: { 200: pageFields('versions', agentVersion) },
+  async handle({ caller, params, query, context }) {
+    const { limit, cursor: before } = query;
+    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireAgent(tx, caller, params.id);
+      return listAgentVersions(tx, { agentId: params.id, before, limit: limit + 1 });
+    });
+    const { items, ...page } = pageOf(rows, limit, (row) => row.ordinal);
+    return { status: 200, body: { versions: items.map(presentVersion), ...page } };
+  },
+});
+
+const version = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/versions/:version',
+  access: 'agents:read',
+  summary: 'Get one version of an agent',
+  params: z.strictObject({ id: idParam, version: z.string().max(50) }),
+  responses: { 200: agentVersion },
+  async handle({ caller, params, context }) {
+    const row = await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireAgent(tx, caller, params.id);
+      return findAgentVersion(tx, params.id, params.version);
+    });
+    if (!row) throw notFound('This version');
+    return { status: 200, body: presentVersion(row) };
+  },
+});
+
+export const AGENT_ROUTES: readonly Route[] = [create, list, get, patch, retire, versions, version];
+
+async function requireAgent(tx: Tx, caller: Caller, id: string) {
+  const row = await findAgent(tx, id, caller.workspaceId);
+  if (!row) throw notFound('This agent');
+  return row;
+}

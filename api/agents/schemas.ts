@@ -1,0 +1,77 @@
+import { z } from 'zod';
+import { agentDefinition } from '../../core/definition.ts';
+import type { AgentRow, AgentVersionRow } from '../../db/agents.ts';
+
+const { name, version, ...others } = agentDefinition.shape;
+
+/** The fields of a definition, each of which null takes away. */
+export const agentPatch = z
+  .strictObject({ name: name.optional(), version, ...mapNullable(others) })
+  .meta({ id: 'AgentPatch', description: 'A field that is null is taken away; one that is absent stays.' });
+
+const time = z.iso.datetime();
+
+export const createdAgent = z
+  .strictObject({
+    id: z.uuid(),
+    agent_id: z.uuid(),
+    name: z.string(),
+    version: z.string(),
+    status: z.string(),
+    created_at: time,
+  })
+  .meta({ id: 'CreatedAgent' });
+
+export const agent = z
+  .strictObject({
+    ...agentDefinition.shape,
+    id: z.uuid(),
+    agent_id: z.uuid(),
+    version: z.string(),
+    status: z.enum(['active', 'idle', 'busy', 'offline', 'deprecated']),
+    workspace_id: z.uuid(),
+    created_at: time,
+    updated_at: time,
+  })
+  .meta({ id: 'Agent' });
+
+export const agentVersion = z
+  .strictObject({ ...agentDefinition.shape, agent_id: z.uuid(), version: z.string(), created_at: time })
+  .meta({ id: 'AgentVersion' });
+
+/** The answer to a registration. */
+export function presentCreated(row: AgentRow): z.input<typeof createdAgent> {
+  return {
+    id: row.id,
+    agent_id: row.id,
+    name: row.name,
+    version: row.current_version,
+    status: row.status,
+    created_at: row.created_at.toISOString(),
+  };
+}
+
+/** An agent with its definition as it was sent. */
+export function presentAgent(row: AgentRow): z.input<typeof agent> {
+  return {
+    ...row.definition,
+    id: row.id,
+    agent_id: row.id,
+    version: row.current_version,
+    status: row.status,
+    workspace_id: row.workspace_id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}
+
+export function presentVersion(row: AgentVersionRow): z.input<typeof agentVersion> {
+  return { ...row.definition, agent_id: row.agent_id, version: row.version, created_at: row.created_at.toISOString() };
+}
+
+type Nullable<S extends Record<string, z.ZodType>> = { [K in keyof S]: z.ZodOptional<z.ZodNullable<S[K]>> };
+
+function mapNullable<S extends Record<string, z.ZodType>>(shape: S): Nullable<S> {
+  const entries = Object.entries(shape).map(([key, field]) => [key, field.nullable().optional()]);
+  return Object.fromEntries(entries) as Nullable<S>;
+}

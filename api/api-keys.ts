@@ -1,0 +1,104 @@
+import { z } from 'zod';
+import { notFound } from '../core/errors.ts';
+import { SCOPES } from '../core/scopes.ts';
+import { listApiKeys, revokeApiKey } from '../db/api-keys.ts';
+import type { ApiKeyRow } from '../db/api-keys.ts';
+import { createApiKey } from '../services/create-api-key.ts';
+import { idempotently } from '../services/idempotency.ts';
+import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
+import { defineRoute } from './kit/route.ts';
+import type { Route } from './kit/route.ts';
+import { idParam } from './kit/validate.ts';
+
+const fields = {
+  id: z.uuid(),
+  api_key_id: z.uuid(),
+  name: z.string(),
+  scopes: z.array(z.enum(SCOPES)),
+  workspace_id: z.uuid().nullable(),
+  expires_at: z.iso.datetime().nullable(),
+  revoked_at: z.iso.datetime().nullable(),
+  created_at: z.iso.datetime(),
+};
+const apiKey = z.strictObject(fields).meta({ id: 'ApiKey' });
+
+const create = defineRoute({
+  method: 'post',
+  path: '/v1/api-keys',
+  access: 'admin',
+  summary: 'Make a key; it is shown this once',
+  idempotent: true,
+  body: z.strictObject({
+    name: z.string().trim().min(1).max(200),
+    scopes: z
+      .array(z.enum(SCOPES))
+      .min(1)
+      .max(SCOPES.length)
+      .transform((scopes) => [...new Set(scopes)]),
+    workspace_id: idParam.optional(),
+    expires_at: z.iso.datetime({ offset: true }).optional(),
+  }),
+  responses: {
+    201: z.strictObject({
+      ...fields,
+      key: z.string().optional().describe('Missing where the answer is a repeated one.'),
+    }),
+  },
+  async handle({ caller, body, context, idempotency }) {
+    return idempotently(context, idempotency, async (tx) => {
+      const { row, key } = await createApiKey(tx, caller, body);
+      const shown = presentKey(row);
+      return { status: 201, body: { ...shown, key }, store: shown };
+    });
+  },
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/api-keys',
+  access: 'admin',
+  summary: 'List keys without their secrets, newest first',
+  query: pageQuery(),
+  responses: { 200: pageFields('api_keys', apiKey) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: before } = query;
+    const workspaceId = caller.boundWorkspaceId;
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      listApiKeys(tx, { before, limit: limit + 1, workspaceId }),
+    );
+    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { api_keys: items.map(presentKey), ...page } };
+  },
+});
+
+const revoke = defineRoute({
+  method: 'delete',
+  path: '/v1/api-keys/:id',
+  access: 'admin',
+  summary: 'Revoke a key; it ends at once here, within 5 s in other processes',
+  params: z.strictObject({ id: idParam }),
+  responses: { 204: 'empty' },
+  async handle({ caller, params, context, app }) {
+    const found = await context.db.withTenant(caller.tenantId, (tx) =>
+      revokeApiKey(tx, params.id, caller.boundWorkspaceId),
+    );
+    if (!found) throw notFound('This key');
+    app.authenticator.forget(params.id);
+    return { status: 204 };
+  },
+});
+
+export const API_KEY_ROUTES: readonly Route[] = [create, list, revoke];
+
+function presentKey(row: ApiKeyRow): z.input<typeof apiKey> {
+  return {
+    id: row.id,
+    api_key_id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    workspace_id: row.workspace_id,
+    expires_at: row.expires_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+  };
+}

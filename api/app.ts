@@ -1,0 +1,87 @@
+import { Router } from '@koa/router';
+import Koa from 'koa';
+import { DroverError, notFound } from '../core/errors.ts';
+import type { Context } from '../engine/context.ts';
+import { MAINTENANCE } from '../jobs/maintenance.ts';
+import { TOOL_CALLS } from '../jobs/tool-call.ts';
+import { TURNS } from '../jobs/turn.ts';
+import { createAuthenticator } from '../services/authenticate-key.ts';
+import { queueBoard } from './admin/queue-board.ts';
+import { authenticate } from './kit/authenticate.ts';
+import { observe } from './kit/observe.ts';
+import { handleErrors } from './kit/problems.ts';
+import { isStream } from './kit/route.ts';
+import type { Reply, Route } from './kit/route.ts';
+import { securityHeaders } from './kit/security-headers.ts';
+import type { ApiContext, ApiState, App, AppParts, Middleware } from './kit/state.ts';
+import { shortPath } from './kit/validate.ts';
+
+/** The HTTP application over these routes. `closing` fires when the server stops, so that streams end. */
+export function createApp(
+  context: Context,
+  routes: readonly Route[],
+  { closing }: { closing: AbortSignal } = { closing: new AbortController().signal },
+): App {
+  const parts: AppParts = {
+    routes,
+    authenticator: createAuthenticator(context.db),
+    queues: [TURNS, TOOL_CALLS, MAINTENANCE].map((name) => context.queues.queue(name)),
+    closing,
+  };
+  const app = new Koa<ApiState>();
+  app.on('error', (error: unknown) => {
+    if (!isDisconnect(error)) context.log.error({ err: error }, 'an answer broke off');
+  });
+  app.use(observe(context));
+  app.use(securityHeaders());
+  app.use(handleErrors(context));
+  app.use(queueBoard(context, parts));
+  app.use(refuseUnmatched());
+  const router = createRouter(context, parts);
+  app.use(router.routes());
+  app.use(router.allowedMethods());
+  return app;
+}
+
+function createRouter(context: Context, parts: AppParts): Router<ApiState> {
+  const router = new Router<ApiState>({ sensitive: true });
+  for (const route of parts.routes) {
+    router[route.method](route.path, async (ctx: ApiContext) => {
+      ctx.state.route = route.path;
+      const caller = await authenticate(ctx, route.access, { authenticator: parts.authenticator, db: context.db });
+      present(ctx, await route.run({ ctx, context, app: parts, caller }));
+    });
+  }
+  return router;
+}
+
+function present(ctx: ApiContext, reply: Reply): void {
+  ctx.status = reply.status;
+  if (reply.headers) ctx.set(reply.headers);
+  if (reply.replayed === true) ctx.set('Idempotent-Replayed', 'true');
+  if (reply.body === undefined) return;
+  const { body } = reply;
+  if (isStream(body) || typeof body === 'string') {
+    ctx.body = body;
+    return;
+  }
+  ctx.body = JSON.stringify(body);
+  if (reply.headers?.['content-type'] === undefined) ctx.type = 'application/json';
+}
+
+/** What no route has answered becomes a problem like any other. */
+function refuseUnmatched(): Middleware {
+  return async (ctx, next) => {
+    await next();
+    if (ctx.state.route !== undefined || ctx.status < 400) return;
+    const allowed = ctx.response.get('Allow');
+    if (allowed === '') throw notFound(shortPath(ctx.path));
+    throw new DroverError('method-not-allowed', 405, `${shortPath(ctx.path)} takes ${allowed}, not ${ctx.method}.`);
+  };
+}
+
+/** A client that went away is no fault. */
+function isDisconnect(error: unknown): boolean {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ECONNRESET' || code === 'EPIPE';
+}

@@ -1,0 +1,68 @@
+import { DroverError, forbidden, notFound, unauthorized } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
+import type { Database } from '../../db/database.ts';
+import { hasWorkspace } from '../../db/tenants.ts';
+import type { Authenticator, Caller } from '../../services/authenticate-key.ts';
+import type { Access } from './route.ts';
+import type { ApiContext } from './state.ts';
+import { idParam } from './validate.ts';
+
+/**
+ * Who is calling, where the access asks for it. Throws: 401 without a valid key, 403 without the scope, and for a
+ * workspace in `X-Workspace-Id` that is not there (404) or not the key's (403).
+ */
+export async function authenticate(
+  ctx: ApiContext,
+  access: Access,
+  { authenticator, db }: { authenticator: Authenticator; db: Database },
+): Promise<Caller | undefined> {
+  if (access === 'open') return undefined;
+  if ((access === 'loopback' || access === 'loopback-operator') && isLocal(ctx)) return undefined;
+  const caller = await callerOf(ctx, authenticator);
+  // Set before anything is refused, so that the log knows whom.
+  ctx.state.caller = caller;
+  checkAccess(caller, access);
+  const inWorkspace = await pickWorkspace(ctx, caller, db);
+  ctx.state.caller = inWorkspace;
+  return inWorkspace;
+}
+
+async function callerOf(ctx: ApiContext, authenticator: Authenticator): Promise<Caller> {
+  const header = ctx.get('authorization');
+  const key = /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
+  const caller = key === undefined ? undefined : await authenticator.byKey(key);
+  if (caller) return caller;
+  ctx.set('WWW-Authenticate', header === '' ? 'Bearer realm="drover"' : 'Bearer realm="drover", error="invalid_token"');
+  if (header === '') throw unauthorized('A key is needed: Authorization: Bearer <key>.');
+  throw unauthorized(
+    key === undefined ? 'Authorization must be: Bearer <key>.' : 'The key is unknown, expired or revoked.',
+  );
+}
+
+function checkAccess(caller: Caller, access: Exclude<Access, 'open'>): void {
+  if (access === 'any-key' || access === 'loopback') return;
+  if (access === 'operator' || access === 'loopback-operator') {
+    if (!caller.isOperator) throw forbidden("This is for the operator: the default tenant's admin key.");
+    return;
+  }
+  if (hasScope(caller.scopes, access)) return;
+  throw new DroverError('forbidden', 403, `The key does not have the scope "${access}".`, { extra: { scope: access } });
+}
+
+async function pickWorkspace(ctx: ApiContext, caller: Caller, db: Database): Promise<Caller> {
+  const header = ctx.get('x-workspace-id');
+  if (header === '') return caller;
+  const workspaceId = idParam.safeParse(header).data;
+  if (workspaceId === caller.workspaceId) return caller;
+  if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');
+  const exists =
+    workspaceId !== undefined && (await db.withTenant(caller.tenantId, (tx) => hasWorkspace(tx, workspaceId)));
+  if (!exists) throw notFound('The workspace of X-Workspace-Id');
+  return { ...caller, workspaceId };
+}
+
+/** A request from this machine that no proxy has passed on. */
+function isLocal(ctx: ApiContext): boolean {
+  const forwarded = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'].some((name) => ctx.get(name) !== '');
+  return !forwarded && /^(127\.|::1$|::ffff:127\.)/.test(ctx.req.socket.remoteAddress ?? '');
+}

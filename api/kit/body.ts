@@ -1,0 +1,63 @@
+import { bodyParser } from '@koa/bodyparser';
+import { cleanJson } from '../../core/content.ts';
+import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { ApiContext } from './state.ts';
+
+const MAX_DEPTH = 256;
+
+const parseJson = bodyParser({
+  enableTypes: ['json'],
+  extendTypes: { json: ['application/*+json'] },
+  jsonLimit: LIMITS.bodyBytes,
+  // What is no object is for the schema to refuse, which says what was expected.
+  jsonStrict: false,
+});
+
+/**
+ * The request's JSON, with text that can be stored; an empty body is `{}`. Throws 400 for what is no JSON, 413 for more
+ * than 10 MiB, 415 for another content type.
+ */
+export async function readBody(ctx: ApiContext): Promise<unknown> {
+  const type = ctx.request.is('json', '+json');
+  // null: no body was sent.
+  if (type === null || ctx.get('content-length') === '0') return {};
+  if (type === false) {
+    throw new DroverError('unsupported-media-type', 415, 'The body must be JSON: Content-Type: application/json.');
+  }
+  await parseJson(ctx, () => Promise.resolve()).catch((error: unknown) => {
+    throw explain(error);
+  });
+  const body = ctx.request.body ?? null;
+  if (body === '' && ctx.request.rawBody === '') return {};
+  if (isTooDeep(body)) throw badRequest(`The body is nested deeper than ${MAX_DEPTH} levels.`);
+  return cleanJson(body);
+}
+
+function explain(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const status: unknown = 'status' in error ? error.status : undefined;
+  if (status === 413) return tooLarge(`The body is larger than ${LIMITS.bodyBytes} bytes.`);
+  if (status === 415) {
+    return new DroverError(
+      'unsupported-media-type',
+      415,
+      'The Content-Encoding must be gzip, deflate, br or identity.',
+    );
+  }
+  if (error instanceof SyntaxError) {
+    const place = /at position \d+(?: \(line \d+ column \d+\))?/.exec(error.message)?.[0];
+    return badRequest(`The body is not valid JSON${place === undefined ? '' : `: fault ${place}`}.`);
+  }
+  return status === 400 ? badRequest('The body could not be read to its end.') : error;
+}
+
+/** Level by level and not by recursion, which is what a deep body would break. */
+function isTooDeep(root: unknown): boolean {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MAX_DEPTH) return true;
+    level = level.flatMap((item): unknown[] => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+  }
+  return false;
+}

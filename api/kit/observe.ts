@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto';
+import { newId } from '../../core/ids.ts';
+import type { Context } from '../../engine/context.ts';
+import type { Middleware } from './state.ts';
+
+const UNMATCHED = '(none)';
+
+/**
+ * Gives each request its id and its trace, answers with both, counts it and logs it in one line when its answer has
+ * ended. Never logs paths, bodies or keys.
+ */
+export function observe({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Middleware {
+  return async (ctx, next) => {
+    const startedMs = performance.now();
+    const requestId = readRequestId(ctx.get('x-request-id'));
+    const traceparent = continueTrace(ctx.get('traceparent'));
+    ctx.state.requestId = requestId;
+    ctx.state.traceparent = traceparent;
+    ctx.set('X-Request-Id', requestId);
+    ctx.set('traceparent', traceparent);
+    ctx.res.once('close', () => {
+      log.info(
+        {
+          method: ctx.method,
+          route: ctx.state.route ?? UNMATCHED,
+          status: ctx.status,
+          ms: Math.round(performance.now() - startedMs),
+          tenant: ctx.state.caller?.tenantId,
+          request_id: requestId,
+          trace_id: traceparent.split('-')[1],
+          ...(ctx.res.writableFinished ? {} : { disconnected: true }),
+        },
+        'request',
+      );
+    });
+    await next();
+    const labels = { method: ctx.method, route: ctx.state.route ?? UNMATCHED, status: String(ctx.status) };
+    metrics.httpSeconds.observe(labels, (performance.now() - startedMs) / 1000);
+  };
+}
+
+function readRequestId(given: string): string {
+  return /^[\w.:@/+=-]{1,128}$/.test(given) ? given : newId();
+}
+
+/** The trace of a valid W3C `traceparent`, or a new one, with a new span; sampled where the caller does not say. */
+export function continueTrace(given: string): string {
+  const [, version, trace, span, flags, rest] =
+    /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(given) ?? [];
+  const valid = trace !== undefined && version !== 'ff' && !(version === '00' && rest !== undefined);
+  const usable = valid && !/^0+$/.test(trace) && !/^0+$/.test(span ?? '');
+  const newSpan = randomBytes(8).toString('hex');
+  return usable ? `00-${trace}-${newSpan}-${flags ?? '01'}` : `00-${randomBytes(16).toString('hex')}-${newSpan}-01`;
+}

@@ -1,0 +1,130 @@
+/** `GET /openapi.json` out of the routes' own schemas: JSON Schema 2020-12 is OpenAPI 3.1's. */
+import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
+import type { Access, OtherContent, Route } from './route.ts';
+import { problem } from './problems.ts';
+
+type JsonSchema = Record<string, unknown>;
+type Components = Record<string, unknown>;
+
+/** The OpenAPI 3.1 document of these routes. Schemas with an id become components. */
+export function openApi(routes: readonly Route[], info: { title: string; version: string }): Record<string, unknown> {
+  const components: Components = {};
+  convert(problem, 'output', components);
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const route of routes) {
+    const path = (paths[route.path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
+    path[route.method] = operationOf(route, components);
+  }
+  return {
+    openapi: '3.1.0',
+    info,
+    paths,
+    components: {
+      schemas: components,
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'An API key.' } },
+    },
+  };
+}
+
+function operationOf(route: Route, components: Components): Record<string, unknown> {
+  const tag = /^\/v1\/([a-z-]+)/.exec(route.path)?.[1] ?? 'operations';
+  return {
+    operationId: `${route.method}${route.path.replaceAll(/[^a-zA-Z0-9]+/g, '_')}`,
+    summary: route.summary,
+    tags: [tag],
+    parameters: parametersOf(route, components),
+    ...(route.body === undefined
+      ? {}
+      : { requestBody: { content: { 'application/json': { schema: convert(route.body, 'input', components) } } } }),
+    responses: responsesOf(route, components),
+    ...securityOf(route.access),
+  };
+}
+
+function securityOf(access: Access): Record<string, unknown> {
+  if (access === 'open') return { security: [] };
+  const scopes = access.includes(':') || access === 'admin' ? [access] : [];
+  const open = access.startsWith('loopback') ? [{}] : [];
+  return { security: [{ bearer: scopes }, ...open], ...(scopes.length > 0 ? { 'x-scope': access } : {}) };
+}
+
+function parametersOf(route: Route, components: Components): unknown[] {
+  const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: propertiesOf(route.params, components)[name] ?? { type: 'string' },
+  }));
+  const required = route.query === undefined ? [] : (convert(route.query, 'input', {})['required'] ?? []);
+  const inQuery = Object.entries(propertiesOf(route.query, components)).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: Array.isArray(required) && required.includes(name),
+    schema,
+  }));
+  const workspace = route.access === 'open' || route.access.startsWith('loopback') ? [] : [WORKSPACE];
+  return [...inPath, ...inQuery, ...(route.idempotent === true ? [IDEMPOTENCY] : []), ...workspace];
+}
+
+const IDEMPOTENCY = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'The same key and body give the first answer again, for 24 hours.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+};
+
+const WORKSPACE = {
+  name: 'X-Workspace-Id',
+  in: 'header',
+  required: false,
+  description: 'The workspace to work in, where the key may use more than one.',
+  schema: { type: 'string', format: 'uuid' },
+};
+
+/** In a query everything arrives as text: what a value becomes says more than that. */
+function propertiesOf(schema: z.ZodType | undefined, components: Components): Record<string, unknown> {
+  if (schema === undefined) return {};
+  const properties = convert(schema, 'output', components)['properties'];
+  return typeof properties === 'object' && properties !== null ? { ...properties } : {};
+}
+
+function responsesOf(route: Route, components: Components): Record<string, unknown> {
+  const named = Object.entries(route.responses).map(([status, answer]): [string, unknown] => [
+    status,
+    responseOf(Number(status), answer, components),
+  ]);
+  const content = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } };
+  return { ...Object.fromEntries(named), default: { description: 'A problem', content } };
+}
+
+function responseOf(status: number, answer: z.ZodType | OtherContent | 'empty', components: Components): unknown {
+  const description = STATUS_CODES[status] ?? String(status);
+  if (answer === 'empty') return { description };
+  if (!(answer instanceof z.ZodType)) {
+    return { description: answer.description, content: { [answer.contentType]: { schema: { type: 'string' } } } };
+  }
+  return { description, content: { 'application/json': { schema: convert(answer, 'output', components) } } };
+}
+
+function convert(schema: z.ZodType, io: 'input' | 'output', components: Components): JsonSchema {
+  const made = z.toJSONSchema(schema, { target: 'draft-2020-12', io, unrepresentable: 'any', reused: 'inline' });
+  const { $schema: _, $defs, ...own } = relocate(made);
+  for (const [name, definition] of Object.entries($defs ?? {})) components[name] ??= withoutId(definition);
+  const id = schema.meta()?.id;
+  if (id === undefined) return own;
+  components[id] ??= withoutId(own);
+  return { $ref: `#/components/schemas/${id}` };
+}
+
+/** References and ids as OpenAPI has them. */
+function relocate(schema: unknown): JsonSchema & { $defs?: JsonSchema } {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/'));
+}
+
+function withoutId(schema: unknown): unknown {
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { id: _, $id: __, ...rest } = schema as JsonSchema;
+  return rest;
+}

@@ -1,0 +1,72 @@
+/** The one place where errors become answers: RFC 9457, `application/problem+json`. */
+import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
+import { DroverError, unavailable } from '../../core/errors.ts';
+import { isDatabaseAway } from '../../db/database.ts';
+import type { Context } from '../../engine/context.ts';
+import type { ApiContext, Middleware } from './state.ts';
+import { shortPath } from './validate.ts';
+
+export const problem = z
+  .looseObject({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    instance: z.string(),
+    code: z.string().describe('Stable name of the error.'),
+    request_id: z.string(),
+    errors: z.array(z.strictObject({ path: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: 'Problem', description: 'RFC 9457' });
+
+/** Answers with a problem document for whatever is thrown further in. What is not our own error is logged and not told. */
+export function handleErrors(context: Pick<Context, 'log'>): Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (thrown) {
+      const error = asDroverError(thrown);
+      if (error.status >= 500) logFault(context, ctx as ApiContext, thrown);
+      answerProblem(ctx as ApiContext, error);
+    }
+  };
+}
+
+function answerProblem(ctx: ApiContext, error: DroverError): void {
+  ctx.status = error.status;
+  if (error.retryAfterSeconds !== undefined) ctx.set('Retry-After', String(error.retryAfterSeconds));
+  ctx.body = JSON.stringify({
+    ...error.extra,
+    type: 'about:blank',
+    title: STATUS_CODES[error.status] ?? 'Error',
+    status: error.status,
+    detail: error.message,
+    instance: shortPath(ctx.path),
+    code: error.code,
+    request_id: ctx.state.requestId,
+    ...(error.errors === undefined ? {} : { errors: error.errors }),
+  } satisfies z.input<typeof problem>);
+  ctx.type = 'application/problem+json';
+}
+
+function asDroverError(thrown: unknown): DroverError {
+  if (thrown instanceof DroverError) return thrown;
+  if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
+  if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
+  return new DroverError('internal', 500, 'Something went wrong here; the log has it under the request id.', {
+    cause: thrown,
+  });
+}
+
+/** ioredis's own errors have no code, only these names and words. */
+function isQueueAway(thrown: unknown): boolean {
+  if (!(thrown instanceof Error)) return false;
+  if (thrown.name === 'MaxRetriesPerRequestError' || thrown.name === 'ClusterAllFailedError') return true;
+  return /^(Connection is closed|Stream isn't writeable|Command timed out)/.test(thrown.message);
+}
+
+function logFault(context: Pick<Context, 'log'>, ctx: ApiContext, thrown: unknown): void {
+  const { requestId, route } = ctx.state;
+  context.log.error({ err: thrown, request_id: requestId, method: ctx.method, route }, 'request failed');
+}

@@ -1,0 +1,130 @@
+/** A route as data: what it takes and gives, in schemas that check requests and make `/openapi.json`. */
+import type { Readable } from 'node:stream';
+import { z } from 'zod';
+import type { Scope } from '../../core/scopes.ts';
+import type { Context } from '../../engine/context.ts';
+import type { Caller } from '../../services/authenticate-key.ts';
+import type { IdempotentRequest } from '../../services/idempotency.ts';
+import { readBody } from './body.ts';
+import type { ApiContext, AppParts } from './state.ts';
+import { checkParams, checkPart } from './validate.ts';
+
+/**
+ * - a scope: a key that has it;
+ * - `any-key`: a key; `operator`: the default tenant's admin key;
+ * - `open`: anybody; `loopback` and `loopback-operator`: anybody on this machine, else `any-key` or `operator`.
+ */
+export type Access = Scope | 'any-key' | 'operator' | 'open' | 'loopback' | 'loopback-operator';
+
+/** Access that leaves no doubt who is calling. */
+type KeyedAccess = Scope | 'any-key' | 'operator';
+
+/** An answer that is no JSON: `text/event-stream`, … */
+export interface OtherContent {
+  contentType: string;
+  description: string;
+}
+
+export interface Reply {
+  status: number;
+  /** JSON, text, or a stream; nothing for 204. */
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** The answer of an earlier request with this Idempotency-Key (`idempotently`). */
+  replayed?: boolean;
+}
+
+type Schema = z.ZodType | undefined;
+type Out<S extends Schema> = S extends z.ZodType ? z.output<S> : undefined;
+
+/** What a handler gets. `params`, `query` and `body` have passed their schemas. */
+export interface RouteRequest<P extends Schema, Q extends Schema, B extends Schema, A extends Access> {
+  params: Out<P>;
+  query: Out<Q>;
+  body: Out<B>;
+  caller: A extends KeyedAccess ? Caller : undefined;
+  /** For `idempotently`: this route's path, this request's key and body. */
+  idempotency: A extends KeyedAccess ? IdempotentRequest : undefined;
+  context: Context;
+  app: AppParts;
+  /** For what is not in the other fields: headers such as `Prefer` and `Last-Event-ID`. */
+  ctx: ApiContext;
+}
+
+interface RouteHead {
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete';
+  /** As @koa/router reads it: `/v1/agents/:id`. */
+  path: string;
+  summary: string;
+  /** Takes `Idempotency-Key`. */
+  idempotent?: boolean;
+  /** By status. Problems need not be named. */
+  responses: Record<number, z.ZodType | OtherContent | 'empty'>;
+}
+
+export interface RouteSpec<P extends Schema, Q extends Schema, B extends Schema, A extends Access> extends RouteHead {
+  access: A;
+  params?: P;
+  query?: Q;
+  body?: B;
+  handle: (request: RouteRequest<P, Q, B, A>) => Promise<Reply>;
+}
+
+/** A route whose types are its own affair. `run` checks the request, handles it and gives the answer. */
+export interface Route extends RouteHead {
+  access: Access;
+  params: Schema;
+  query: Schema;
+  body: Schema;
+  run: (incoming: Incoming) => Promise<Reply>;
+}
+
+export interface Incoming {
+  ctx: ApiContext;
+  context: Context;
+  app: AppParts;
+  caller: Caller | undefined;
+}
+
+/** Makes a route. Fields that no schema names are refused with 400, ids that are none with 404. */
+export function defineRoute<
+  A extends Access,
+  P extends Schema = undefined,
+  Q extends Schema = undefined,
+  B extends Schema = undefined,
+>(spec: RouteSpec<P, Q, B, A>): Route {
+  const { handle, ...head } = spec;
+  const { params, query, body } = spec;
+  const run = async ({ ctx, context, app, caller }: Incoming): Promise<Reply> => {
+    const checked = {
+      params: checkParams(params, ctx),
+      query: checkPart(query ?? NOTHING, { ...ctx.query }, 'query'),
+      body: takesBody(spec.method) ? checkPart(body ?? NOTHING, await readBody(ctx), 'body') : undefined,
+    };
+    const request = { ...checked, caller, idempotency: idempotencyOf(ctx, caller, checked.body), context, app, ctx };
+    return handle(request as unknown as RouteRequest<P, Q, B, A>);
+  };
+  return { ...head, params, query, body, run };
+}
+
+/** A body that is sent piece by piece. */
+export function isStream(body: unknown): body is Readable {
+  return typeof body === 'object' && body !== null && 'pipe' in body;
+}
+
+const NOTHING = z.strictObject({});
+
+function takesBody(method: RouteHead['method']): boolean {
+  return method === 'post' || method === 'put' || method === 'patch';
+}
+
+function idempotencyOf(ctx: ApiContext, caller: Caller | undefined, body: unknown): IdempotentRequest | undefined {
+  if (!caller) return undefined;
+  return {
+    tenantId: caller.tenantId,
+    route: `${ctx.method} ${ctx.path.toLowerCase()}`,
+    key: ctx.headers['idempotency-key'] === undefined ? undefined : ctx.get('idempotency-key'),
+    // The workspace is part of what was asked for, wherever it was said.
+    body: { workspace_id: caller.workspaceId, body },
+  };
+}

@@ -1,0 +1,16 @@
+import type { Middleware } from './state.ts';
+
+/** Headers of every answer: JSON is no page, is not sniffed, framed or kept by caches. Pages set their own policy. */
+export function securityHeaders(): Middleware {
+  return async (ctx, next) => {
+    ctx.set({
+      'Cache-Control': 'no-store',
+      'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+      'Cross-Origin-Resource-Policy': 'same-origin',
+      'Referrer-Policy': 'no-referrer',
+      'X-Content-Type-Options': 'nosniff',
+      'X-Frame-Options': 'DENY',
+    });
+    await next();
+  };
+}

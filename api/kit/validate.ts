@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { badRequest, notFound } from '../../core/errors.ts';
+import type { FieldError } from '../../core/errors.ts';
+import type { ApiContext } from './state.ts';
+
+/** An id in a path. Upper case is taken; ids are stored in lower case. */
+export const idParam = z.uuid().toLowerCase();
+
+const MAX_ERRORS = 50;
+
+/** What the schema makes of the parameters in the path; those that it refuses name nothing that exists. Throws 404. */
+export function checkParams(schema: z.ZodType | undefined, ctx: ApiContext): unknown {
+  if (!schema) return undefined;
+  const parsed = schema.safeParse({ ...ctx.params });
+  if (!parsed.success) throw notFound(shortPath(ctx.path));
+  return parsed.data;
+}
+
+/** What the schema makes of a part of the request. Throws 400 with every fault, as `body.config.max_turns`. */
+export function checkPart(schema: z.ZodType, value: unknown, where: 'query' | 'body'): unknown {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const errors = parsed.error.issues.flatMap((issue) => faultsOf(issue, [where])).slice(0, MAX_ERRORS);
+  const [first] = errors;
+  throw badRequest(first ? `${first.path} ${first.message}` : `The ${where} is not valid.`, errors);
+}
+
+/** A path as it can be repeated in an answer. */
+export function shortPath(path: string): string {
+  return path.length > 200 ? `${path.slice(0, 200)}…` : path;
+}
+
+type Issue = z.core.$ZodIssue;
+
+function faultsOf(issue: Issue, prefix: readonly PropertyKey[]): FieldError[] {
+  const path = [...prefix, ...issue.path];
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({ path: dotted([...path, key]), message: 'is not a known field' }));
+  }
+  const branch = issue.code === 'invalid_union' ? closestBranch(issue.errors) : undefined;
+  if (branch) return branch.flatMap((inner) => faultsOf(inner, path));
+  return [{ path: dotted(path), message: wording(issue) }];
+}
+
+/** Of a union's alternatives the one that was meant: the only one whose kind of value was given. */
+function closestBranch(branches: readonly Issue[][]): Issue[] | undefined {
+  const possible = branches.filter(
+    (issues) => !issues.some(({ path, code }) => path.length === 0 && code === 'invalid_type'),
+  );
+  return possible.length === 1 ? possible[0] : undefined;
+}
+
+function wording(issue: Issue): string {
+  const { message } = issue;
+  if (issue.code === 'invalid_type' && message.endsWith('received undefined')) return 'is required';
+  return message === 'Invalid input' ? 'is not of a known form' : lowerFirst(message.replace(/^Invalid input: /, ''));
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+function dotted(path: readonly PropertyKey[]): string {
+  return path.map(String).join('.');
+}

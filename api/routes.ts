@@ -1,0 +1,15 @@
+/** Every route there is; the order decides where two paths fit. */
+import { AGENT_ROUTES } from './agents/routes.ts';
+import { API_KEY_ROUTES } from './api-keys.ts';
+import type { Route } from './kit/route.ts';
+import { SYSTEM_ROUTES } from './system.ts';
+import { TENANT_ROUTES } from './tenants.ts';
+import { TOOL_ROUTES } from './tools/routes.ts';
+
+export const ROUTES: readonly Route[] = [
+  ...SYSTEM_ROUTES,
+  ...AGENT_ROUTES,
+  ...TOOL_ROUTES,
+  ...TENANT_ROUTES,
+  ...API_KEY_ROUTES,
+];

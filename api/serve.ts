@@ -1,0 +1,77 @@
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Context } from '../engine/context.ts';
+import { createApp } from './app.ts';
+import type { Route } from './kit/route.ts';
+
+export interface ServeOptions {
+  host: string;
+  /** 0: any free port. */
+  port: number;
+}
+
+export interface RunningApi {
+  /** `http://host:port`, with a host that a client on this machine can use. */
+  url: string;
+  port: number;
+  /** Takes no new connections, ends streams, waits for open requests for `graceMs`, then cuts them off. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Serves the API. Rejects where the address cannot be listened on. */
+export async function serve(
+  context: Context,
+  routes: readonly Route[],
+  { host, port }: ServeOptions,
+): Promise<RunningApi> {
+  const closing = new AbortController();
+  const app = createApp(context, routes, { closing: closing.signal });
+  const handle = app.callback();
+  const server = createServer((request, response) => {
+    // A kept connection would carry requests to a server that is about to go.
+    if (closing.signal.aborted) response.shouldKeepAlive = false;
+    void handle(request, response);
+  });
+  await listen(server, { host, port });
+  const address = server.address() as AddressInfo;
+  return {
+    url: `http://${reachable(host)}:${address.port}`,
+    port: address.port,
+    close: (graceMs) => {
+      closing.abort();
+      return closeServer(server, graceMs);
+    },
+  };
+}
+
+function listen(server: Server, { host, port }: ServeOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+async function closeServer(server: Server, graceMs: number): Promise<void> {
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => resolve());
+  });
+  server.closeIdleConnections();
+  // A connection whose request ends after this is idle and stays open for seconds: it is asked for again and again.
+  const idle = setInterval(() => server.closeIdleConnections(), 50);
+  const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
+  try {
+    await closed;
+  } finally {
+    clearInterval(idle);
+    clearTimeout(deadline);
+  }
+}
+
+function reachable(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}

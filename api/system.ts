@@ -1,0 +1,107 @@
+/** What an operator's machines ask: alive, ready, numbers, and what there is to ask. */
+import { z } from 'zod';
+import { DroverError } from '../core/errors.ts';
+import { isDatabaseAway, pendingMigrations } from '../db/database.ts';
+import type { Context } from '../engine/context.ts';
+import { openApi } from './kit/openapi.ts';
+import { defineRoute } from './kit/route.ts';
+import type { Route } from './kit/route.ts';
+import type { AppParts } from './kit/state.ts';
+
+const CHECK_MS = 2000;
+const VERSION = '0.1.0';
+
+const alive = defineRoute({
+  method: 'get',
+  path: '/healthz',
+  access: 'open',
+  summary: 'Whether the process is alive',
+  responses: { 200: z.strictObject({ status: z.literal('ok') }) },
+  handle: () => Promise.resolve({ status: 200, body: { status: 'ok' } }),
+});
+
+const checks = z.strictObject({ database: z.string(), queue: z.string(), migrations: z.string() });
+
+const ready = defineRoute({
+  method: 'get',
+  path: '/readyz',
+  access: 'open',
+  summary: 'Whether database, queue and migrations are usable; 503 says which is not',
+  responses: { 200: z.strictObject({ status: z.literal('ready'), checks }) },
+  async handle({ context, app }) {
+    const found = await checkAll(context);
+    const faults = Object.entries(found).filter(([, state]) => state !== 'ok');
+    if (app.closing.aborted) faults.push(['process', 'stopping']);
+    if (faults.length === 0) return { status: 200, body: { status: 'ready', checks: found } };
+    const detail = `Not ready: ${faults.map(([name, state]) => `${name} ${state}`).join(', ')}.`;
+    throw new DroverError('not-ready', 503, detail, { retryAfterSeconds: 2, extra: { checks: found } });
+  },
+});
+
+const metrics = defineRoute({
+  method: 'get',
+  path: '/metrics',
+  access: 'loopback-operator',
+  summary: "Numbers in Prometheus's text format",
+  responses: { 200: { contentType: 'text/plain', description: 'Prometheus exposition format' } },
+  async handle({ context, app }) {
+    await refreshDepths(context, app);
+    const { registry } = context.metrics;
+    return { status: 200, body: await registry.metrics(), headers: { 'content-type': registry.contentType } };
+  },
+});
+
+const openapi = defineRoute({
+  method: 'get',
+  path: '/openapi.json',
+  access: 'loopback',
+  summary: 'This description',
+  responses: { 200: z.looseObject({ openapi: z.string() }) },
+  handle: ({ app }) =>
+    Promise.resolve({ status: 200, body: openApi(app.routes, { title: 'Drover', version: VERSION }) }),
+});
+
+export const SYSTEM_ROUTES: readonly Route[] = [alive, ready, metrics, openapi];
+
+async function checkAll({ db, queues }: Context): Promise<z.output<typeof checks>> {
+  const database = await stateOf(() => db.ping(CHECK_MS));
+  const [queue, migrations] = await Promise.all([
+    stateOf(() => queues.ping(CHECK_MS)),
+    database === 'ok' ? stateOf(async () => assertMigrated(db)) : 'unknown',
+  ]);
+  return { database, queue, migrations };
+}
+
+async function stateOf(check: () => Promise<unknown>): Promise<string> {
+  try {
+    await check();
+    return 'ok';
+  } catch (error) {
+    return error instanceof PendingError ? error.message : 'away';
+  }
+}
+
+class PendingError extends Error {}
+
+async function assertMigrated(db: Context['db']): Promise<void> {
+  const pending = await pendingMigrations(db);
+  if (pending.length > 0) throw new PendingError(`pending: ${pending.join(', ')}`);
+}
+
+const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed', 'completed'] as const;
+
+/** Asks the queues how much they hold; one that is away keeps no scrape from its other numbers. */
+async function refreshDepths({ metrics: { queueJobs }, log }: Context, { queues }: AppParts): Promise<void> {
+  queueJobs.reset();
+  await Promise.all(
+    queues.map(async (queue) => {
+      try {
+        const counts = await queue.getJobCounts(...STATES);
+        for (const [state, count] of Object.entries(counts)) queueJobs.set({ queue: queue.name, state }, count);
+      } catch (error) {
+        if (!isDatabaseAway(error))
+          log.warn({ err: error, queue: queue.name }, 'a queue did not say how much it holds');
+      }
+    }),
+  );
+}

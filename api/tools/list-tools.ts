@@ -1,0 +1,57 @@
+import { badRequest } from '../../core/errors.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import type { Tx } from '../../db/database.ts';
+import { listTools } from '../../db/tools.ts';
+import type { ToolRow } from '../../db/tools.ts';
+import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+
+export interface ToolFilter {
+  builtin?: boolean;
+  name?: string;
+}
+
+export interface ListedTool {
+  definition: ToolDefinition;
+  row?: ToolRow;
+}
+
+/** Reads `builtin:true,name:search`. Throws 400 for anything else. */
+export function parseFilter(terms: readonly string[]): ToolFilter {
+  const filter: ToolFilter = {};
+  for (const term of terms) {
+    const [, key, value] = /^(builtin|name):(.{1,200})$/.exec(term) ?? [];
+    if (key === 'name' && value !== undefined) filter.name = value;
+    else if (key === 'builtin' && (value === 'true' || value === 'false')) filter.builtin = value === 'true';
+    else {
+      const message = 'takes builtin:true, builtin:false and name:…, separated by commas';
+      throw badRequest(`query.filter ${message}.`, [{ path: 'query.filter', message }]);
+    }
+  }
+  return filter;
+}
+
+/** A page of tools, built-in ones first, then the registered ones, newest first. `after` is the last id of the page before. */
+export async function listAllTools(
+  tx: Tx,
+  page: { after?: string | undefined; limit: number; filter: ToolFilter; permissions?: string[] | undefined },
+): Promise<ListedTool[]> {
+  const { after, limit, filter, permissions = [] } = page;
+  const place = BUILTIN_TOOLS.findIndex(({ id }) => id === after);
+  const builtins = filter.builtin === false || (after !== undefined && place < 0) ? [] : BUILTIN_TOOLS.slice(place + 1);
+  const fitting = builtins.filter((tool) => fits(tool, filter, permissions)).slice(0, limit);
+  const rest = limit - fitting.length;
+  const before = place < 0 ? after : undefined;
+  const rows =
+    filter.builtin === true || rest === 0
+      ? []
+      : await listTools(tx, { before, limit: rest, name: filter.name, permissions });
+  return [
+    ...fitting.map((definition) => ({ definition })),
+    ...rows.map((row) => ({ definition: row.definition, row })),
+  ];
+}
+
+function fits(tool: ToolDefinition, filter: ToolFilter, permissions: readonly string[]): boolean {
+  if (filter.name !== undefined && tool.name !== filter.name) return false;
+  return permissions.every((needed) => tool.permissions.some(({ name }) => name === needed));
+}

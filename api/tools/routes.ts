@@ -1,0 +1,177 @@
+import { z } from 'zod';
+import { impossible, notFound } from '../../core/errors.ts';
+import { findTool } from '../../db/tools.ts';
+import { executeTool } from '../../services/execute-tool.ts';
+import { idempotently, recallAnswer } from '../../services/idempotency.ts';
+import { importTools } from '../../services/import-tools.ts';
+import { checkMayRunPrograms, registerTool } from '../../services/register-tool.ts';
+import { UNSUPPORTED } from '../../services/unsupported.ts';
+import { removeTool, updateTool } from '../../services/update-tool.ts';
+import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute } from '../kit/route.ts';
+import type { Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { listAllTools, parseFilter } from './list-tools.ts';
+import {
+  createdTool,
+  importRequest,
+  listedTool,
+  presentCreated,
+  presentListedTool,
+  presentTool,
+  tool,
+  toolPatch,
+  toolRequest,
+} from './schemas.ts';
+
+const idOnly = z.strictObject({ id: idParam });
+
+const create = defineRoute({
+  method: 'post',
+  path: '/v1/tools',
+  access: 'tools:write',
+  summary: 'Register a tool',
+  idempotent: true,
+  body: toolRequest,
+  responses: { 201: createdTool },
+  async handle({ caller, body, context, idempotency }) {
+    const answer = await idempotently(context, idempotency, async (tx) => ({
+      status: 201,
+      body: presentCreated(await registerTool(tx, { caller, tools: context.tools }, body)),
+    }));
+    return { ...answer, headers: { location: `/v1/tools/${answer.body.id}` } };
+  },
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/tools',
+  access: 'tools:read',
+  summary: 'List tools: built-in ones, then the registered ones, newest first',
+  query: pageQuery().extend({
+    filter: listParam(z.string()).optional().describe('`builtin:true`, `builtin:false`, `name:…`'),
+    capabilities: listParam(z.string().min(1).max(200))
+      .optional()
+      .describe('Permissions that the tool needs, all of them.'),
+  }),
+  responses: { 200: pageFields('tools', listedTool) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: after, capabilities: permissions } = query;
+    const filter = parseFilter(query.filter ?? []);
+    const found = await context.db.withTenant(caller.tenantId, (tx) =>
+      listAllTools(tx, { after, limit: limit + 1, filter, permissions }),
+    );
+    const { items, ...page } = pageOf(found, limit, ({ definition }) => definition.id);
+    return {
+      status: 200,
+      body: { tools: items.map(({ definition, row }) => presentListedTool(definition, row)), ...page },
+    };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/tools/:id',
+  access: 'tools:read',
+  summary: 'Get a tool',
+  params: idOnly,
+  responses: { 200: tool },
+  async handle({ caller, params, context }) {
+    const builtin = BUILTIN_TOOLS.find(({ id }) => id === params.id);
+    if (builtin) return { status: 200, body: presentTool(builtin) };
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, params.id));
+    if (!row) throw notFound('This tool');
+    return { status: 200, body: presentTool(row.definition, row) };
+  },
+});
+
+const patch = defineRoute({
+  method: 'patch',
+  path: '/v1/tools/:id',
+  access: 'tools:write',
+  summary: 'Publish a new version of a tool',
+  params: idOnly,
+  body: toolPatch,
+  responses: { 200: tool },
+  async handle({ caller, params, body, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+      updateTool(tx, { caller, tools: context.tools }, { id: params.id, patch: body }),
+    );
+    return { status: 200, body: presentTool(row.definition, row) };
+  },
+});
+
+const remove = defineRoute({
+  method: 'delete',
+  path: '/v1/tools/:id',
+  access: 'tools:write',
+  summary: 'Take a tool out of the registry',
+  params: idOnly,
+  responses: { 204: 'empty' },
+  async handle({ caller, params, context }) {
+    await context.db.withTenant(caller.tenantId, (tx) => removeTool(tx, params.id));
+    return { status: 204 };
+  },
+});
+
+const execute = defineRoute({
+  method: 'post',
+  path: '/v1/tools/:id/execute',
+  access: 'tools:execute',
+  summary: 'Call a tool once, outside any run',
+  params: idOnly,
+  body: z.strictObject({
+    input: z.record(z.string(), z.unknown()).default({}),
+    timeout_ms: z.int().min(1).max(600_000).nullable().optional(),
+  }),
+  responses: {
+    200: z.strictObject({
+      status: z.enum(['success', 'error']),
+      output: z.unknown(),
+      latency_ms: z.int(),
+      error: z.strictObject({ code: z.string(), message: z.string() }).optional(),
+    }),
+  },
+  async handle({ caller, params, body, context, idempotency, ctx, app }) {
+    const result = await executeTool(context, caller, {
+      id: params.id,
+      input: body.input,
+      timeoutMs: body.timeout_ms ?? undefined,
+      idempotencyKey: idempotency.key,
+      traceparent: ctx.state.traceparent,
+      signal: app.closing,
+    });
+    return { status: 200, body: result };
+  },
+});
+
+const importAll = defineRoute({
+  method: 'post',
+  path: '/v1/tools/import',
+  access: 'tools:write',
+  summary: 'Register every tool of an MCP server',
+  idempotent: true,
+  body: importRequest,
+  responses: { 201: z.strictObject({ tools: z.array(listedTool) }) },
+  async handle({ caller, body, context, idempotency }) {
+    const { transport } = body;
+    if (transport.type !== 'stdio') {
+      const message = `"${transport.type}" ${UNSUPPORTED}`;
+      throw impossible('Tools can be imported over stdio only.', [{ path: 'body.transport.type', message }]);
+    }
+    checkMayRunPrograms({ type: 'mcp_stdio' }, caller);
+    // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
+    const earlier = await recallAnswer(context, idempotency);
+    if (earlier) return earlier;
+    const { command, args, env } = transport;
+    const found = await context.tools.importServer({ command, args, env }, body.trusted ?? false);
+    return idempotently(context, idempotency, async (tx) => {
+      const rows = await importTools(tx, caller, found);
+      return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };
+    });
+  },
+});
+
+/** `import` before `:id`, whose place it would take. */
+export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, patch, remove, execute];

@@ -1,0 +1,17 @@
+/** `major.minor.patch` as numbers. */
+function parts(version: string): number[] {
+  return version.split('.').map(Number);
+}
+
+/** Below 0 where `a` comes before `b`, above 0 where it comes after. Plain `major.minor.patch` only. */
+export function compareVersions(a: string, b: string): number {
+  const right = parts(b);
+  const difference = parts(a).map((part, index) => part - (right[index] ?? 0));
+  return difference.find((part) => part !== 0) ?? 0;
+}
+
+/** The next minor version: what a change gets that does not say. */
+export function nextMinor(version: string): string {
+  const [major = 0, minor = 0] = parts(version);
+  return `${major}.${minor + 1}.0`;
+}

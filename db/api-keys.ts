@@ -1,0 +1,98 @@
+import type { Scope } from '../core/scopes.ts';
+import type { Tx } from './database.ts';
+
+export interface ApiKeyRow {
+  id: string;
+  name: string;
+  scopes: Scope[];
+  workspace_id: string | null;
+  expires_at: Date | null;
+  revoked_at: Date | null;
+  created_at: Date;
+}
+
+/** A key as authentication needs it, with the workspace that requests of this key work in. */
+export interface KeyOwner {
+  id: string;
+  tenant_id: string;
+  /** Set where the key is bound to one workspace. */
+  workspace_id: string | null;
+  default_workspace_id: string;
+  scopes: Scope[];
+  expires_at: Date | null;
+  revoked_at: Date | null;
+}
+
+const OWNER = `
+  select k.id, k.tenant_id, k.workspace_id, k.scopes, k.expires_at, k.revoked_at,
+    coalesce(k.workspace_id, (select w.id from workspaces w where w.tenant_id = k.tenant_id order by w.created_at, w.id limit 1))
+      as default_workspace_id
+  from api_keys k`;
+
+/** Finds a key by its SHA-256, in whatever tenant: for `asMaintenance`. */
+export async function findKeyByHash(tx: Tx, hash: Buffer): Promise<KeyOwner | undefined> {
+  const [row] = await tx.query<KeyOwner>(`${OWNER} where k.key_hash = $1`, [hash]);
+  return row;
+}
+
+/** Finds a key by its id, in whatever tenant: for `asMaintenance`. */
+export async function findKeyById(tx: Tx, id: string): Promise<KeyOwner | undefined> {
+  const [row] = await tx.query<KeyOwner>(`${OWNER} where k.id = $1`, [id]);
+  return row;
+}
+
+const COLUMNS = 'id, name, scopes, workspace_id, expires_at, revoked_at, created_at';
+
+export interface NewApiKey {
+  id: string;
+  tenantId: string;
+  name: string;
+  hash: Buffer;
+  scopes: readonly Scope[];
+  workspaceId?: string | undefined;
+  expiresAt?: string | undefined;
+}
+
+/** Stores a key by its hash. */
+export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow> {
+  const rows = await tx.query<ApiKeyRow>(
+    `insert into api_keys (id, tenant_id, workspace_id, name, key_hash, scopes, expires_at)
+     values ($1, $2, $3, $4, $5, $6, $7) returning ${COLUMNS}`,
+    [key.id, key.tenantId, key.workspaceId ?? null, key.name, key.hash, [...key.scopes], key.expiresAt ?? null],
+  );
+  const [row] = rows;
+  if (!row) throw new Error('An inserted key did not come back.');
+  return row;
+}
+
+/** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. */
+export async function putApiKey(tx: Tx, key: NewApiKey): Promise<void> {
+  await tx.query(
+    `insert into api_keys (id, tenant_id, name, key_hash, scopes) values ($1, $2, $3, $4, $5)
+     on conflict (id) do update set key_hash = excluded.key_hash, scopes = excluded.scopes, revoked_at = null`,
+    [key.id, key.tenantId, key.name, key.hash, [...key.scopes]],
+  );
+}
+
+/** A page of keys, newest first; those of one workspace where one is given. */
+export async function listApiKeys(
+  tx: Tx,
+  page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
+): Promise<ApiKeyRow[]> {
+  return tx.query<ApiKeyRow>(
+    `select ${COLUMNS} from api_keys
+     where ($1::uuid is null or id < $1) and ($3::uuid is null or workspace_id = $3)
+     order by id desc limit $2`,
+    [page.before ?? null, page.limit, page.workspaceId ?? null],
+  );
+}
+
+/** Revokes a key; again is no different. False where there is none, in this workspace where one is given. */
+export async function revokeApiKey(tx: Tx, id: string, workspaceId?: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update api_keys set revoked_at = coalesce(revoked_at, now())
+     where id = $1 and ($2::uuid is null or workspace_id = $2) returning id`,
+    [id, workspaceId ?? null],
+  );
+  return rows.length > 0;
+}

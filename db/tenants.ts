@@ -1,0 +1,43 @@
+import type { Tx } from './database.ts';
+
+export interface NewTenant {
+  id: string;
+  name: string;
+  planTier?: string | undefined;
+}
+
+/** Makes a tenant where there is none of this id. Runs as the tenant itself. */
+export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
+  await tx.query('insert into tenants (id, name, plan_tier) values ($1, $2, $3) on conflict (id) do nothing', [
+    tenant.id,
+    tenant.name,
+    tenant.planTier ?? 'standard',
+  ]);
+}
+
+/** Makes a workspace where there is none of this id. */
+export async function insertWorkspace(tx: Tx, workspace: { id: string; tenantId: string; name: string }) {
+  await tx.query('insert into workspaces (id, tenant_id, name) values ($1, $2, $3) on conflict (id) do nothing', [
+    workspace.id,
+    workspace.tenantId,
+    workspace.name,
+  ]);
+}
+
+/**
+ * Does a part of a transaction as another tenant. Only for what belongs together over the border between two tenants:
+ * an operator's request that makes a tenant, and its `Idempotency-Key`.
+ */
+export async function asOtherTenant<T>(tx: Tx, tenantId: string, work: () => Promise<T>): Promise<T> {
+  const [own] = await tx.query<{ id: string }>("select current_setting('drover.tenant_id') as id");
+  await tx.query("select set_config('drover.tenant_id', $1, true)", [tenantId]);
+  const value = await work();
+  await tx.query("select set_config('drover.tenant_id', $1, true)", [own?.id ?? '']);
+  return value;
+}
+
+/** Whether the tenant has a workspace of this id. */
+export async function hasWorkspace(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query('select 1 as found from workspaces where id = $1', [id]);
+  return rows.length > 0;
+}

@@ -1,0 +1,119 @@
+import type { ToolDefinition } from '../core/tool.ts';
+import type { Tx } from './database.ts';
+
+/** A registered tool with its current definition. Built-in tools have no row. */
+export interface ToolRow {
+  id: string;
+  name: string;
+  current_version: string;
+  definition: ToolDefinition;
+  content_hash: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface NewToolVersion {
+  tenantId: string;
+  definition: ToolDefinition;
+  contentHash: string;
+}
+
+const TOOL = `
+  select t.id, t.name, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at
+  from tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version
+  where t.status = 'registered'`;
+
+/** Registers a tool with its first version; undefined where the name is taken. */
+export async function insertTool(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
+  const { id, name, version } = tool.definition;
+  const made = await tx.query(
+    `insert into tools (id, tenant_id, name, status, current_version) values ($1, $2, $3, 'registered', $4)
+     on conflict (tenant_id, name) where status = 'registered' do nothing returning id`,
+    [id, tool.tenantId, name, version],
+  );
+  if (made.length === 0) return undefined;
+  await insertVersion(tx, tool);
+  return findTool(tx, id);
+}
+
+/** Makes a version the current one. The caller holds the tool (`lockTool`). */
+export async function publishToolVersion(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
+  await insertVersion(tx, tool);
+  const { id, version } = tool.definition;
+  await tx.query('update tools set current_version = $2, updated_at = now() where id = $1', [id, version]);
+  return findTool(tx, id);
+}
+
+async function insertVersion(tx: Tx, { tenantId, definition, contentHash }: NewToolVersion): Promise<void> {
+  await tx.query(
+    `insert into tool_versions (tool_id, version, ordinal, tenant_id, definition, content_hash)
+     select $1, $2, coalesce(max(ordinal), 0) + 1, $3, $4::jsonb, $5 from tool_versions where tool_id = $1`,
+    [definition.id, definition.version, tenantId, JSON.stringify(definition), contentHash],
+  );
+}
+
+/** A registered tool by its id. */
+export async function findTool(tx: Tx, id: string): Promise<ToolRow | undefined> {
+  const [row] = await tx.query<ToolRow>(`${TOOL} and t.id = $1`, [id]);
+  return row;
+}
+
+/** The same, and nobody else changes the tool until the transaction ends. */
+export async function lockTool(tx: Tx, idOrName: string): Promise<ToolRow | undefined> {
+  // The lock first, the row afterwards: a statement that waited for a lock would join the version of before.
+  const [locked] = await tx.query<{ id: string }>(
+    `select id from tools where status = 'registered' and (id::text = $1 or name = $1) for update`,
+    [idOrName],
+  );
+  return locked && findTool(tx, locked.id);
+}
+
+/** The registered tools of these ids or names, in no order; what there is none of is left out. */
+export async function findTools(tx: Tx, idsOrNames: readonly string[]): Promise<ToolRow[]> {
+  if (idsOrNames.length === 0) return [];
+  return tx.query<ToolRow>(`${TOOL} and (t.name = any($1::text[]) or t.id = any($2::uuid[]))`, [
+    idsOrNames,
+    idsOrNames.filter(isUuid),
+  ]);
+}
+
+/** A page of registered tools, newest first. `permissions`: only those that need all of these. */
+export async function listTools(
+  tx: Tx,
+  page: { before?: string | undefined; limit: number; name?: string | undefined; permissions?: string[] | undefined },
+): Promise<ToolRow[]> {
+  const needed = (page.permissions ?? []).map((name) => ({ name }));
+  return tx.query<ToolRow>(
+    `${TOOL} and ($1::uuid is null or t.id < $1) and ($3::text is null or t.name = $3)
+       and v.definition->'permissions' @> $4::jsonb
+     order by t.id desc limit $2`,
+    [page.before ?? null, page.limit, page.name ?? null, JSON.stringify(needed)],
+  );
+}
+
+/** The name is free again; runs that have pinned a version still find it. */
+export async function deleteTool(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update tools set status = 'deleted', updated_at = now() where id = $1 and status = 'registered' returning id`,
+    [id],
+  );
+  return rows.length > 0;
+}
+
+/** The definitions of these versions, in no order; built-in tools and what there is none of are left out. */
+export async function loadToolVersions(
+  tx: Tx,
+  pinned: readonly { id: string; version: string }[],
+): Promise<ToolDefinition[]> {
+  if (pinned.length === 0) return [];
+  const rows = await tx.query<{ definition: ToolDefinition }>(
+    `select v.definition from tool_versions v
+     join unnest($1::uuid[], $2::text[]) as p (id, version) on v.tool_id = p.id and v.version = p.version`,
+    [pinned.map(({ id }) => id), pinned.map(({ version }) => version)],
+  );
+  return rows.map(({ definition }) => definition);
+}
+
+function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}

@@ -1,0 +1,87 @@
+import { forbidden, impossible, notFound } from '../core/errors.ts';
+import { newId } from '../core/ids.ts';
+import { hasScope } from '../core/scopes.ts';
+import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import type { Database } from '../db/database.ts';
+import type { Context } from '../engine/context.ts';
+import { validateArguments } from '../tools/validate-arguments.ts';
+import type { Caller } from './authenticate-key.ts';
+import { resolveTools } from './resolve-tools.ts';
+
+export interface DirectExecution {
+  id: string;
+  input: Record<string, unknown>;
+  timeoutMs?: number | undefined;
+  /** Handed to the tool, so that a repeated request can be recognised there. */
+  idempotencyKey?: string | undefined;
+  traceparent?: string | undefined;
+  signal: AbortSignal;
+}
+
+export interface DirectResult {
+  status: 'success' | 'error';
+  output: unknown;
+  latency_ms: number;
+  error?: { code: string; message: string };
+}
+
+/**
+ * Calls a tool once, outside any run, and logs who did. A tool that fails is a result. Throws: 404, 403 for a
+ * WRITE_HIGH_RISK tool without `admin`, 422 for input that does not fit the tool's schema.
+ */
+export async function executeTool(
+  context: Pick<Context, 'db' | 'tools' | 'log'>,
+  caller: Caller,
+  request: DirectExecution,
+): Promise<DirectResult> {
+  const tool = await findAnyTool(context.db, caller.tenantId, request.id);
+  if (tool.risk_level === 'WRITE_HIGH_RISK' && !hasScope(caller.scopes, 'admin')) {
+    throw forbidden('Executing a WRITE_HIGH_RISK tool directly needs the scope "admin".');
+  }
+  checkInput(tool, request.input);
+  const startedMs = performance.now();
+  const toolCallId = newId();
+  const outcome = await context.tools.execute(tool, {
+    tenantId: caller.tenantId,
+    runId: '',
+    toolCallId,
+    idempotencyKey: request.idempotencyKey ?? toolCallId,
+    attempt: 1,
+    arguments: request.input,
+    timeoutMs: request.timeoutMs ?? tool.execution.timeout_ms,
+    traceparent: request.traceparent,
+    signal: request.signal,
+  });
+  const result = resultOf(outcome, Math.round(performance.now() - startedMs));
+  const { tenantId: tenant, keyId: key } = caller;
+  context.log.info(
+    { audit: 'tool.executed', tenant, key, tool: tool.id, status: result.status },
+    'tool executed directly',
+  );
+  return result;
+}
+
+/** A tool of the tenant, or a built-in one, by its id. Throws 404. */
+export async function findAnyTool(db: Database, tenantId: string, id: string): Promise<ToolDefinition> {
+  const [tool] = await db.withTenant(tenantId, (tx) => resolveTools(tx, [id]));
+  // A name may look like an id; here only ids count.
+  if (tool?.id !== id) throw notFound('This tool');
+  return tool;
+}
+
+function checkInput(tool: ToolDefinition, input: Record<string, unknown>): void {
+  const faults = validateArguments(tool.input_schema, input);
+  if (faults.length === 0) return;
+  const errors = faults.map(({ path, message }) => ({
+    path: path === '' ? 'body.input' : `body.input.${path}`,
+    message,
+  }));
+  throw impossible("The input does not fit the tool's input_schema.", errors);
+}
+
+function resultOf(outcome: ToolOutcome, latencyMs: number): DirectResult {
+  if (outcome.kind === 'succeeded') return { status: 'success', output: outcome.output, latency_ms: latencyMs };
+  const { code, message } = outcome;
+  const output = outcome.kind === 'error' ? (outcome.output ?? null) : null;
+  return { status: 'error', output, latency_ms: latencyMs, error: { code, message } };
+}

@@ -1,0 +1,38 @@
+import { conflict } from '../core/errors.ts';
+import { digestOf, newId } from '../core/ids.ts';
+import { nextMinor } from '../core/semver.ts';
+import type { Tx } from '../db/database.ts';
+import { lockTool, publishToolVersion } from '../db/tools.ts';
+import type { ToolRow } from '../db/tools.ts';
+import type { ImportedTool } from '../tools/import-server.ts';
+import type { Caller } from './authenticate-key.ts';
+import { defineTool, hashTool, insertNewTool } from './register-tool.ts';
+
+/**
+ * Registers all tools of a server or none. A tool that was imported from the same server before gets a new version
+ * where it has changed. Throws 409 where another tool has one of the names.
+ */
+export async function importTools(tx: Tx, caller: Caller, imported: readonly ImportedTool[]): Promise<ToolRow[]> {
+  const rows: ToolRow[] = [];
+  // In the order of names, so that two imports at once wait for each other instead of both failing.
+  const ordered = imported.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  for (const tool of ordered) rows.push(await importOne(tx, caller, tool));
+  const byName = new Map(rows.map((row) => [row.name, row]));
+  return imported.flatMap(({ name }) => byName.get(name) ?? []);
+}
+
+async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<ToolRow> {
+  const existing = await lockTool(tx, tool.name);
+  if (!existing) return insertNewTool(tx, caller, defineTool(tool, { id: newId(), version: '1.0.0' }));
+  if (digestOf(existing.definition.transport) !== digestOf(tool.transport)) {
+    throw conflict(`There is already another tool named "${tool.name}".`, { tool_id: existing.id });
+  }
+  const { execution, permissions } = existing.definition;
+  const request = { ...tool, execution, permissions };
+  const definition = defineTool(request, { id: existing.id, version: nextMinor(existing.current_version) });
+  const contentHash = hashTool(definition);
+  if (contentHash === existing.content_hash) return existing;
+  const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
+  if (!updated) throw new Error('An updated tool did not come back.');
+  return updated;
+}

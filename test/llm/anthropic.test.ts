@@ -196,6 +196,16 @@ describe('anthropicModel', () => {
     assert.deepEqual(toolNames(requests[0]?.body), ['weather']);
   });
 
+  it('waits for a model that pings while it thinks, however long the silence otherwise allowed', async () => {
+    server = await startFakeAnthropic(() => ({
+      pings: { count: 6, everyMs: 100 },
+      content: [{ type: 'text', text: 'at last' }],
+    }));
+    const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url, idleMs: 400 });
+    const { response } = await ask(stream, modelRequest());
+    assert.deepEqual(response.content, [{ type: 'text', text: 'at last' }]);
+  });
+
   it('counts every kind of token', async () => {
     const { stream } = await connect(() => ({
       content: [{ type: 'text', text: 'ok' }],

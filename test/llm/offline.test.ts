@@ -115,6 +115,35 @@ describe('offlineModel, with workflow examples', () => {
     assert.equal(second.calls[0]?.input['value'], 'Europe');
   });
 
+  it('goes on with a plan that another model left with calls of its own', async () => {
+    const { response } = await ask(
+      stream,
+      modelRequest({
+        tools,
+        examples: [example],
+        messages: [
+          userText('How do the first 3 cars from Japan compare?'),
+          {
+            role: 'assistant',
+            content: [
+              { type: 'tool_use', id: 't1', name: 'calculator', input: { expression: '1' } },
+              { type: 'tool_use', id: 't2', name: 'filter_rows', input: {} },
+            ],
+          },
+          {
+            role: 'user',
+            content: [
+              { type: 'tool_result', tool_use_id: 't1', content: '1' },
+              { type: 'tool_result', tool_use_id: 't2', content: '{"rows": [7]}' },
+            ],
+          },
+        ],
+      }),
+    );
+    const call = response.content.find((block) => block.type === 'tool_use');
+    assert.deepEqual(call && [call.name, call.input], ['aggregate', { rows: [7], operation: 'average' }]);
+  });
+
   it('prefers the pattern that says more', async () => {
     const wide: WorkflowExample = { question: 'How do {anything}?', steps: [], answer: 'wide' };
     const messages = [userText('How do the first 3 cars from Japan compare?')];

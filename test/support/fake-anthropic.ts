@@ -13,6 +13,8 @@ export interface AnthropicReply extends Faults {
   model?: string;
   /** The whole message as JSON, although a stream was asked for. */
   json?: boolean;
+  /** Pings before the content, as while a model thinks. */
+  pings?: { count: number; everyMs: number };
   /** Instead of tool arguments in JSON. */
   rawInput?: string;
 }
@@ -38,11 +40,11 @@ export function startFakeAnthropic(
     const reply = await script(request, n);
     if (reply.delayMs) await delay(response, reply.delayMs);
     if (response.destroyed) return;
-    answer(response, { ...reply, model: reply.model ?? request.model });
+    await answer(response, { ...reply, model: reply.model ?? request.model });
   });
 }
 
-function answer(response: ServerResponse, reply: AnthropicReply): void {
+async function answer(response: ServerResponse, reply: AnthropicReply): Promise<void> {
   const { error } = reply;
   if (error && !error.midStream) {
     response.writeHead(error.status ?? 400, errorHeaders(error));
@@ -55,16 +57,21 @@ function answer(response: ServerResponse, reply: AnthropicReply): void {
     return;
   }
   response.writeHead(200, { 'content-type': 'text/event-stream' });
-  stream(response, reply);
+  await stream(response, reply);
 }
 
 const USAGE = { input_tokens: 10, output_tokens: 5 };
 
-function stream(response: ServerResponse, reply: AnthropicReply): void {
+async function stream(response: ServerResponse, reply: AnthropicReply): Promise<void> {
   const send = (data: { type: string } & Record<string, unknown>) => sendEvent(response, data, data.type);
   const usage = reply.usage === null ? {} : { usage: reply.usage ?? USAGE };
   send({ type: 'message_start', message: { ...messageOf(reply), content: [], stop_reason: null, ...usage } });
   send({ type: 'ping' });
+  for (let ping = 0; ping < (reply.pings?.count ?? 0); ping += 1) {
+    await delay(response, reply.pings?.everyMs ?? 0);
+    if (response.destroyed) return;
+    send({ type: 'ping' });
+  }
   (reply.content ?? []).forEach((block, index) => {
     send({ type: 'content_block_start', index, content_block: emptied(block) });
     for (const delta of deltasOf(block, reply.rawInput)) send({ type: 'content_block_delta', index, delta });

@@ -33,16 +33,3 @@ function isStalePlan(error: unknown): boolean {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
   return code === '26000' || (code === '0A000' && /cached plan/.test((error as Error).message));
 }
-
-/** Rejects when `promise` has not settled after `timeoutMs`; what it does later is ignored. */
-export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), timeoutMs);
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { ClientBase, ClientConfig, Pool, PoolConfig } from 'pg';
-import { withClient, withDeadline } from './checkout.ts';
+import { withDeadline } from '../core/deadline.ts';
+import { withClient } from './checkout.ts';
 import type { Database, DatabaseOptions } from './database.ts';
 import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';

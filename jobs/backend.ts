@@ -1,6 +1,7 @@
 import { FlowProducer, Queue, Worker } from 'bullmq';
 import type { ConnectionOptions, createRedisBackend, Processor, WorkerOptions } from 'bullmq';
 import type { Config } from '../config.ts';
+import { withDeadline } from '../core/deadline.ts';
 import type { Database } from '../db/database.ts';
 import { openPostgresQueues } from './postgres-queues.ts';
 import { openRedisQueues } from './redis-queues.ts';
@@ -146,19 +147,11 @@ async function closeWorker(worker: Worker, graceMs: number): Promise<void> {
 
 /** Whether the promise has settled in time. Its failure is an end like any other. */
 async function within(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), timeoutMs);
-  });
-  const ended = promise.then(
+  const settled = promise.then(
     () => true,
     () => true,
   );
-  try {
-    return await Promise.race([ended, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return withDeadline(settled, timeoutMs, 'late').catch(() => false);
 }
 
 const REPORT_INTERVAL_MS = 10_000;

@@ -1,5 +1,6 @@
 import { createRedisBackend } from 'bullmq';
 import { Redis, type RedisOptions } from 'ioredis';
+import { withDeadline } from '../core/deadline.ts';
 import type { QueueTransport, ReportError } from './backend.ts';
 
 const CONNECT_TIMEOUT_MS = 5000;
@@ -48,7 +49,7 @@ export async function openRedisQueues(url: string, report: ReportError): Promise
     producerConnection: producer,
     workerConnection: worker,
     async ping(timeoutMs) {
-      await withDeadline(producer.ping(), timeoutMs);
+      await withDeadline(producer.ping(), timeoutMs, `No answer from Redis within ${timeoutMs} ms`);
     },
     async close() {
       await Promise.all([quit(producer), quit(worker)]);
@@ -61,22 +62,11 @@ async function firstConnection(client: Redis): Promise<void> {
   const ready = new Promise<void>((resolve) => {
     client.once('ready', resolve);
   });
-  await withDeadline(ready, FIRST_CONNECTION_MS).catch(() => undefined);
+  await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(() => undefined);
 }
 
 async function quit(client: Redis): Promise<void> {
-  if (client.status === 'ready') await withDeadline(client.quit(), CLOSE_TIMEOUT_MS).catch(() => undefined);
+  if (client.status === 'ready')
+    await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
   client.disconnect();
-}
-
-async function withDeadline<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`No answer from Redis within ${timeoutMs} ms`)), timeoutMs);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,0 +1,69 @@
+import type { BusMessage } from './bus.ts';
+
+/** A number that makes each payload of a process differ: Postgres sends equal notifications of one statement only once. */
+let counter = 0;
+
+/**
+ * Packs messages, in order, into as few payloads as fit `maxBytes` each (UTF-8). A delta that does not fit is cut into
+ * pieces, never within a character; any other message that does not fit is left out.
+ */
+export function encodePayloads(messages: readonly BusMessage[], maxBytes: number): string[] {
+  const room = maxBytes - ENVELOPE_BYTES;
+  const payloads: string[] = [];
+  let items: string[] = [];
+  let bytes = 0;
+  const flush = () => {
+    if (items.length === 0) return;
+    counter = (counter + 1) % 1_000_000_000;
+    payloads.push(`[${counter},${items.join(',')}]`);
+    items = [];
+    bytes = 0;
+  };
+  for (const item of messages.flatMap((message) => encodeMessage(message, room))) {
+    const itemBytes = Buffer.byteLength(item) + 1;
+    if (bytes + itemBytes > room) flush();
+    items.push(item);
+    bytes += itemBytes;
+  }
+  flush();
+  return payloads;
+}
+
+/** The messages of a payload. What cannot be read, or is of a kind that this release does not know, is left out. */
+export function decodePayload(payload: string): BusMessage[] {
+  try {
+    const parsed: unknown = JSON.parse(payload);
+    return Array.isArray(parsed) ? parsed.filter(isMessage) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Brackets, counter, comma. */
+const ENVELOPE_BYTES = 16;
+
+function encodeMessage(message: BusMessage, room: number): string[] {
+  const encoded = JSON.stringify(message);
+  if (Buffer.byteLength(encoded) < room) return [encoded];
+  if (message.kind !== 'delta') return [];
+  const { text } = message.delta;
+  const middle = cutPoint(text);
+  if (middle === 0 || middle === text.length) return [];
+  return [text.slice(0, middle), text.slice(middle)].flatMap((part) =>
+    encodeMessage({ ...message, delta: { ...message.delta, text: part } }, room),
+  );
+}
+
+/** Half-way, but not between the two halves of a surrogate pair. */
+function cutPoint(text: string): number {
+  const middle = Math.floor(text.length / 2);
+  const unit = text.charCodeAt(middle);
+  const before = text.charCodeAt(middle - 1);
+  return unit >= 0xdc00 && unit <= 0xdfff && before >= 0xd800 && before <= 0xdbff ? middle + 1 : middle;
+}
+
+const KINDS = new Set<unknown>(['advanced', 'delta', 'abort'] satisfies BusMessage['kind'][]);
+
+function isMessage(value: unknown): value is BusMessage {
+  return typeof value === 'object' && value !== null && 'run' in value && 'kind' in value && KINDS.has(value.kind);
+}

@@ -1,0 +1,60 @@
+import { Redis, type RedisOptions } from 'ioredis';
+import { withDeadline } from '../core/deadline.ts';
+import type { BusReceiver, BusTransport } from './batching-bus.ts';
+
+const MAX_PAYLOAD_BYTES = 256 * 1024;
+const FIRST_CONNECTION_MS = 2000;
+const CLOSE_TIMEOUT_MS = 1000;
+
+const COMMON = {
+  connectTimeout: 5000,
+  commandTimeout: 5000,
+  keepAlive: 10_000,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 0,
+  retryStrategy: (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 6), 2000),
+} satisfies RedisOptions;
+
+/** Redis pub/sub, one channel for all runs: a connection to send on, and one to receive on. Starts without Redis too. */
+export async function openRedisTransport(
+  place: { url: string; channel: string },
+  receiver: BusReceiver,
+): Promise<BusTransport> {
+  const sender = new Redis(place.url, COMMON);
+  const subscriber = new Redis(place.url, { ...COMMON, autoResubscribe: false });
+  for (const client of [sender, subscriber]) client.on('error', (error: Error) => receiver.onError(error));
+
+  subscriber.on('message', (_channel: string, payload: string) => receiver.onPayload(payload));
+  // By hand, so that the gap is told when messages come again and not before.
+  let connections = 0;
+  const subscribed = new Promise<void>((resolve) => {
+    subscriber.on('ready', () => {
+      connections += 1;
+      const isFirst = connections === 1;
+      subscriber.subscribe(place.channel).then(() => {
+        resolve();
+        if (!isFirst) receiver.onGap();
+      }, receiver.onError);
+    });
+  });
+  const sending = new Promise((resolve) => {
+    sender.once('ready', resolve);
+  });
+  const both = Promise.all([subscribed, sending]);
+  await withDeadline(both, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(receiver.onError);
+
+  return {
+    maxBytes: MAX_PAYLOAD_BYTES,
+    async send(payloads) {
+      await Promise.all(payloads.map((payload) => sender.publish(place.channel, payload)));
+    },
+    async close() {
+      for (const client of [sender, subscriber]) {
+        if (client.status === 'ready') {
+          await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
+        }
+        client.disconnect();
+      }
+    },
+  };
+}

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { openBus, type Bus, type BusMessage } from '../../bus/bus.ts';
+import { newId } from '../../core/ids.ts';
+import { openDatabase, type Database } from '../../db/database.ts';
+import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+import { MODES } from '../support/modes.ts';
+import { disconnectRedis } from '../support/redis.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+function delta(run: string, text: string): BusMessage {
+  return { run, kind: 'delta', turn: newId(), step: 1, delta: { type: 'text', text } };
+}
+
+const textOf = (messages: BusMessage[]) =>
+  messages.map((message) => (message.kind === 'delta' ? message.delta.text : '')).join('');
+
+for (const mode of MODES) {
+  describe(`the bus in ${mode} mode`, () => {
+    let place: TestDatabase;
+    let other: Database;
+    let here: Bus;
+    /** Another process's, where there can be one. */
+    let there: Bus;
+    const errors: Error[] = [];
+    const report = (error: Error) => void errors.push(error);
+
+    before(async () => {
+      place = await openTestDatabase(mode);
+      other = mode === 'embedded' ? place.database : await openDatabase(place.config);
+      here = await openBus(place.config, place.database, report);
+      there = mode === 'embedded' ? here : await openBus(place.config, other, report);
+    });
+
+    after(async () => {
+      await here.close();
+      await there.close();
+      if (other !== place.database) await other.close();
+      await place.close();
+    });
+
+    it('carries messages of a run to its subscribers in every process, in order, and to no others', async () => {
+      const run = newId();
+      const seen: BusMessage[] = [];
+      const own: BusMessage[] = [];
+      const strange: BusMessage[] = [];
+      there.subscribe(run, (message) => seen.push(message));
+      here.subscribe(run, (message) => own.push(message));
+      there.subscribe(newId(), (message) => strange.push(message));
+      const sent: BusMessage[] = [
+        { run, kind: 'advanced', seq: 1 },
+        delta(run, 'Grüße, 🐑'),
+        { run, kind: 'abort', reason: 'cancel' },
+        ...Array.from({ length: 300 }, (_, seq): BusMessage => ({ run, kind: 'advanced', seq })),
+      ];
+      for (const message of sent) here.publish(message);
+      await waitUntil('all messages', () => seen.length === sent.length && own.length === sent.length);
+      assert.deepEqual(seen, sent);
+      assert.deepEqual(own, sent);
+      assert.deepEqual(strange, []);
+    });
+
+    it('does not call subscribers while the publisher is still at work', async () => {
+      const run = newId();
+      let calls = 0;
+      here.subscribe(run, () => (calls += 1));
+      here.publish({ run, kind: 'advanced', seq: 1 });
+      assert.equal(calls, 0);
+      await waitUntil('the message', () => calls === 1);
+    });
+
+    it('carries a delta of any length, whole characters at a time', async () => {
+      const run = newId();
+      const seen: BusMessage[] = [];
+      there.subscribe(run, (message) => seen.push(message));
+      const text = '"🐑\n'.repeat(20_000) + 'x'.repeat(50_000);
+      here.publish(delta(run, text));
+      await waitUntil('the whole text', () => textOf(seen).length >= text.length);
+      assert.equal(textOf(seen), text);
+      assert.ok(
+        seen.every(
+          (message) => message.kind === 'delta' && Buffer.from(message.delta.text).toString() === message.delta.text,
+        ),
+      );
+    });
+
+    it('delivers equal messages as often as they were sent', async () => {
+      const run = newId();
+      const seen: BusMessage[] = [];
+      there.subscribe(run, (message) => seen.push(message));
+      const same = delta(run, 'ha');
+      for (let i = 0; i < 500; i++) here.publish(same);
+      await waitUntil('all of them', () => seen.length === 500);
+    });
+
+    it('stops with the subscription', async () => {
+      const run = newId();
+      const seen: number[] = [];
+      const stop = there.subscribe(run, () => seen.push(1));
+      there.subscribe(run, () => seen.push(2));
+      stop();
+      here.publish({ run, kind: 'advanced', seq: 1 });
+      await waitUntil('the other subscriber', () => seen.length > 0);
+      assert.deepEqual(seen, [2]);
+    });
+
+    it('goes on when a subscriber throws, and tells it', async () => {
+      const run = newId();
+      let calls = 0;
+      errors.length = 0;
+      there.subscribe(run, () => {
+        throw new Error('clumsy');
+      });
+      there.subscribe(run, () => (calls += 1));
+      here.publish({ run, kind: 'advanced', seq: 1 });
+      await waitUntil('the other subscriber', () => calls === 1);
+      assert.deepEqual(
+        errors.map((error) => error.message),
+        ['clumsy'],
+      );
+    });
+
+    if (mode !== 'embedded') {
+      it('tells of a gap when its connection was lost, and carries messages again', async () => {
+        let gaps = 0;
+        there.onGap(() => (gaps += 1));
+        if (mode === 'full') await disconnectRedis();
+        else {
+          await place.admin(`select pg_terminate_backend(pid) from pg_stat_activity
+            where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(place.config.databaseUrl ?? '').pathname.slice(1)}'`);
+        }
+        await waitUntil('the gap', () => gaps > 0);
+        const run = newId();
+        let calls = 0;
+        there.subscribe(run, () => (calls += 1));
+        // The publisher's own connection may be away a little longer; what it sends meanwhile is lost, as it may be.
+        await waitUntil('a message after the gap', () => {
+          here.publish({ run, kind: 'advanced', seq: 1 });
+          return calls > 0;
+        });
+      });
+    }
+  });
+}

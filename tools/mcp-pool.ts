@@ -64,8 +64,15 @@ export function createMcpPool(options: McpPoolOptions = {}): McpPool {
     if (!entry.closed()) entry.idleTimer = setTimeout(stop, options.idleMs ?? IDLE_MS, entry).unref();
   };
   const open = (key: string, command: ServerCommand): Promise<Entry> => {
-    const forget = () => entries.delete(key);
-    const started = start(command, { key, onClose: forget, timeoutMs: options.startTimeoutMs ?? START_MS });
+    // A server that was stopped may end long after the next one under its key has started.
+    const forget = () => {
+      if (entries.get(key) === started) entries.delete(key);
+    };
+    const started: Promise<Entry> = start(command, {
+      key,
+      onClose: forget,
+      timeoutMs: options.startTimeoutMs ?? START_MS,
+    });
     entries.set(key, started);
     started.then(startIdling, forget);
     return started;

@@ -251,7 +251,9 @@ describe('json_query', () => {
 describe('http_get', () => {
   it('gives status, type and body, whatever the status', async () => {
     const server = await startServer((request, response) => {
-      response.writeHead(404, { 'content-type': 'text/html; charset=utf-8' }).end(`no ${String(request.headers['x-a'])}`);
+      response
+        .writeHead(404, { 'content-type': 'text/html; charset=utf-8' })
+        .end(`no ${String(request.headers['x-a'])}`);
     });
     const outcome = await run('http_get', { url: server.url, headers: { 'x-a': 'b' } });
     assert.deepEqual(outputOf(outcome), { status: 404, content_type: 'text/html', body: 'no b' });

@@ -76,7 +76,7 @@ describe('createTools', () => {
     const tool = toolOf({ type: 'http', endpoint: server.url });
     assert.deepEqual(outputOf(await tools.execute(tool, attemptOf({}))), { 'a\ufffd': '\ufffd' });
     body = '['.repeat(100_000) + ']'.repeat(100_000);
-    assert.match(briefly(await tools.execute(tool, attemptOf({}))), /^error bad-output|^succeeded$/);
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error bad-output');
     await server.close();
   });
 

@@ -163,6 +163,21 @@ describe('callMcpTool', () => {
     await idle.close();
   });
 
+  it('does not lose sight of a server when the one before it ends late', async () => {
+    const idle = createMcpPool({ idleMs: 50 });
+    const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER, env: { ODD_LOG: logFile(), ODD_DEAF: '1' } };
+    const first = Number(outputOf(await callMcpTool({ transport, name: 'pid' }, attemptOf({}), idle)));
+    await waitUntil('it is being stopped', () => logged().includes('deaf to SIGTERM'));
+    const hanging = callMcpTool({ transport, name: 'hang' }, attemptOf({}, { timeoutMs: 8000 }), idle);
+    await waitUntil('the next one works and the first is gone', () => logged().includes('hanging') && !isAlive(first));
+    const second = Number(outputOf(await callMcpTool({ transport, name: 'pid' }, attemptOf({}), idle)));
+    assert.equal(logged().split('started').length - 1, 2);
+    assert.match(logged(), new RegExp(`started ${second}`));
+    await idle.close();
+    assert.equal(briefly(await hanging), 'lost server-died');
+    await waitUntil('both are gone', () => !isAlive(second));
+  });
+
   it('does not stop a server for idleness while a call is on', async () => {
     const idle = createMcpPool({ idleMs: 50 });
     const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER };

@@ -51,8 +51,6 @@ export const PAYLOADS = {
     lineage: uuid,
     lineage_base: z.array(z.object({ lineage: uuid, length: count })),
     base_length: count,
-    /** Chain hash of the messages that the run starts from. */
-    base_chain: z.string(),
     keep_open: z.boolean(),
     kind: z.enum(['agent', 'workflow']),
     config: z.record(z.string(), z.unknown()),
@@ -136,7 +134,13 @@ type Payload<T extends EventType> = z.output<(typeof PAYLOADS)[T]>;
 
 /** An event that is about to be written; the commit gives it its sequence number and time. */
 export type NewEvent = {
-  [T in EventType]: { type: T; payload: Payload<T>; turn_id?: string | undefined; step?: number | undefined; actor: Actor };
+  [T in EventType]: {
+    type: T;
+    payload: Payload<T>;
+    turn_id?: string | undefined;
+    step?: number | undefined;
+    actor: Actor;
+  };
 }[EventType];
 
 /** An event of the log. `seq` starts at 1 and has no gaps; `occurred_at` is the database's clock, RFC 3339. */

@@ -41,6 +41,8 @@ export const LIMITS = {
   idempotencyHours: 24,
   /** Seconds a synchronous turn is waited for. */
   syncWaitSeconds: 60,
+  /** Outbox rows that one sweep sends. */
+  sweepRows: 1000,
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */
   streamPingSeconds: 15,
   streamPollSeconds: 3,

@@ -84,7 +84,7 @@ function apply(place: Place, event: NewEvent): void {
 }
 
 function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>): Columns {
-  const { base_chain: _chain, ...payload } = event.payload;
+  const { payload } = event;
   const at = place.at(place.index);
   return {
     ...payload,
@@ -109,7 +109,8 @@ function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>)
 function responded(place: Place, event: Extract<NewEvent, { type: 'model.responded' }>): void {
   const { payload } = event;
   const { changes } = place;
-  const tokensIn = payload.usage.input + payload.usage.cache_read + payload.usage.cache_write_5m + payload.usage.cache_write_1h;
+  const tokensIn =
+    payload.usage.input + payload.usage.cache_read + payload.usage.cache_write_5m + payload.usage.cache_write_1h;
   const used = { steps: 1, tokens_in: tokensIn, tokens_out: payload.usage.output, cost_usd: payload.cost_usd };
   changes.runs.set['length'] = payload.ordinal + (payload.tool_calls > 0 ? 2 : 1);
   changes.runs.add = sum(changes.runs.add, used);
@@ -187,7 +188,10 @@ function turnChange(changes: RowChanges, id: string): TurnChange {
 
 /** Adds up counts; money is added by the database in `numeric`, so two model calls never share a commit. */
 function sum(left: Columns, right: Columns): Columns {
-  const counts = ['steps', 'tokens_in', 'tokens_out'].map((key) => [key, Number(left[key] ?? 0) + Number(right[key] ?? 0)]);
+  const counts = ['steps', 'tokens_in', 'tokens_out'].map((key) => [
+    key,
+    Number(left[key] ?? 0) + Number(right[key] ?? 0),
+  ]);
   if ('cost_usd' in left) throw new Error('two model calls in one commit');
   return { ...Object.fromEntries(counts), cost_usd: right['cost_usd'] };
 }

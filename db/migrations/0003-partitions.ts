@@ -8,6 +8,11 @@ export const partitions: Migration = {
   name: '0003-partitions',
   up: async (knex) => {
     await knex.raw(`
+      create table run_events_default partition of run_events default;
+      create table messages_default partition of messages default;
+      create table llm_calls_default partition of llm_calls default;
+      create table checkpoints_default partition of checkpoints default;
+
       -- The smallest UUIDv7 of a day (RFC 9562: 48 bits of milliseconds lead).
       create function uuid_floor(day date) returns uuid language sql immutable as $$
         select (lpad(to_hex((extract(epoch from day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
@@ -51,10 +56,6 @@ export const partitions: Migration = {
           + (select count(*) from llm_calls_default) + (select count(*) from checkpoints_default)
       $$;
 
-      create table run_events_default partition of run_events default;
-      create table messages_default partition of messages default;
-      create table llm_calls_default partition of llm_calls default;
-      create table checkpoints_default partition of checkpoints default;
       select ensure_partitions(3);
     `);
   },

@@ -170,7 +170,7 @@ begin
       'turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'payload', e.payload, 'occurred_at', e.occurred_at)
       order by e.seq) into events
     from run_events e where e.run_id = r.id and e.seq > coalesce(k.seq, 0);
-  return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', to_jsonb(k), 'events', coalesce(events, '[]'),
+  return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', case when k.run_id is not null then to_jsonb(k) end, 'events', coalesce(events, '[]'),
     'messages', run_messages(r));
 end $$;
 
@@ -207,7 +207,7 @@ end $$;
 export const runFunctions: Migration = {
   name: '0004-run-functions',
   up: async (knex) => {
-    await knex.raw(COMMIT);
-    await knex.raw(LOAD);
+    // Knex would take jsonb's operator ? for a binding.
+    for (const sql of [COMMIT, LOAD]) await knex.raw(sql.replaceAll('?', '\\?'));
   },
 };

@@ -28,18 +28,19 @@ const TENANT_TABLES = [
 const APPEND_ONLY = ['run_events', 'messages', 'llm_calls', 'checkpoints', 'agent_versions', 'tool_versions'];
 
 /** Table, act, what it is for. */
-const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' | 'update' | 'delete', name: string])[] = [
-  ['api_keys', 'select', 'maintenance_key_lookup'],
-  ['tenants', 'select', 'maintenance_tenant_lookup'],
-  ['tenants', 'insert', 'maintenance_tenant_creation'],
-  ['workspaces', 'select', 'maintenance_workspace_lookup'],
-  ['outbox', 'select', 'maintenance_outbox_sweep'],
-  ['outbox', 'delete', 'maintenance_outbox_sent'],
-  ['runs', 'select', 'maintenance_reconcile_runs'],
-  ['tool_calls', 'select', 'maintenance_reconcile_calls'],
-  ['idempotency_keys', 'select', 'maintenance_find_old_keys'],
-  ['idempotency_keys', 'delete', 'maintenance_expire_keys'],
-];
+const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' | 'update' | 'delete', name: string])[] =
+  [
+    ['api_keys', 'select', 'maintenance_key_lookup'],
+    ['tenants', 'select', 'maintenance_tenant_lookup'],
+    ['tenants', 'insert', 'maintenance_tenant_creation'],
+    ['workspaces', 'select', 'maintenance_workspace_lookup'],
+    ['outbox', 'select', 'maintenance_outbox_sweep'],
+    ['outbox', 'delete', 'maintenance_outbox_sent'],
+    ['runs', 'select', 'maintenance_reconcile_runs'],
+    ['tool_calls', 'select', 'maintenance_reconcile_calls'],
+    ['idempotency_keys', 'select', 'maintenance_find_old_keys'],
+    ['idempotency_keys', 'delete', 'maintenance_expire_keys'],
+  ];
 
 export const isolation: Migration = {
   name: '0005-isolation',

@@ -1,0 +1,39 @@
+/** How the outcome of an attempt changes its row in the ledger (execution.md, "The tool ledger"). */
+import type { ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
+
+export type Settlement =
+  | { status: 'succeeded'; output: unknown }
+  | { status: 'failed'; code: string; message: string }
+  | { status: 'unknown'; code: string; message: string }
+  | { status: 'retry'; waitMs: number; code: string; message: string };
+
+export interface AttemptRules {
+  effect: ToolEffect;
+  /** Attempts made so far, this one included. */
+  attempt: number;
+  retry: ToolDefinition['execution']['retry_config'];
+}
+
+/**
+ * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured); what may have
+ * had its effect is retried only where the tool is read-only or idempotent, else it is `unknown` and never sent again.
+ */
+export function settle(outcome: ToolOutcome, rules: AttemptRules): Settlement {
+  if (outcome.kind === 'succeeded') return { status: 'succeeded', output: outcome.output };
+  const { code, message } = outcome;
+  if (outcome.kind === 'error') return { status: 'failed', code, message };
+  const mayHaveHappened = outcome.kind === 'lost' || outcome.kind === 'aborted';
+  if (mayHaveHappened && rules.effect === 'unknown') return { status: 'unknown', code, message };
+  if (rules.attempt > rules.retry.max_retries) return { status: 'failed', code, message };
+  const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
+  const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
+  return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message };
+}
+
+/** Whether a call whose worker is gone may be sent again. */
+export const maySendAgain = (effect: ToolEffect) => effect !== 'unknown';
+
+/** What the model reads about a call of unknown outcome. */
+export const UNKNOWN_OUTCOME =
+  'The outcome of this call is unknown: it may or may not have taken effect. It was not sent again. ' +
+  'Check with another tool, or tell the user, before you repeat it.';

@@ -1,0 +1,119 @@
+/**
+ * The SSE view of a run (doc 000, "Stream Turn"): one durable event gives one SSE event or none, by a pure function.
+ * An event that only refers to a message or a call comes with it.
+ */
+import type { EventType } from '../events.ts';
+import { textOf } from '../content.ts';
+
+/** A logged event, with the content of its message and the ledger row of its call where it has one. */
+export interface ResolvedEvent {
+  seq: number;
+  type: string;
+  turn_id: string | null;
+  step: number | null;
+  payload: unknown;
+  content: { type: string; text?: string; thinking?: string }[] | null;
+  call: { name: string; arguments: unknown; output: unknown; is_error: boolean | null; status: string } | null;
+}
+
+export interface SseEvent {
+  /** The event's sequence number; absent for what is not in the log. */
+  id?: number;
+  event: 'thought' | 'tool_call' | 'tool_result' | 'message' | 'status' | 'error' | 'done';
+  data: Record<string, unknown>;
+}
+
+/** Events that a stream shows. */
+export const SHOWN: readonly EventType[] = [
+  'run.status_changed',
+  'run.failed',
+  'model.responded',
+  'tool.requested',
+  'tool.succeeded',
+  'tool.failed',
+  'tool.denied',
+  'tool.unknown',
+  'turn.completed',
+  'turn.failed',
+  'turn.interrupted',
+];
+
+/** The end of a turn: its stream closes after it. */
+export const ENDS_TURN: readonly string[] = ['turn.completed', 'turn.failed', 'turn.interrupted'];
+
+/** What a client sees of an event; null where it sees nothing. */
+export function toSse(event: ResolvedEvent): SseEvent | null {
+  const view = viewOf(event);
+  if (!view) return null;
+  const place = { ...(event.turn_id && { turn_id: event.turn_id }), ...(event.step !== null && { step: event.step }) };
+  return { id: event.seq, event: view.event, data: { ...view.data, ...place } };
+}
+
+type View = Pick<SseEvent, 'event' | 'data'> | null;
+
+function viewOf(event: ResolvedEvent): View {
+  const payload = event.payload as Record<string, unknown>;
+  switch (event.type) {
+    case 'run.status_changed':
+      return { event: 'status', data: { status: payload['to'], from: payload['from'] } };
+    case 'run.failed':
+      return { event: 'error', data: { error: payload['error'] } };
+    case 'model.responded':
+      return payload['tool_calls'] === 0 ? answer(event) : thought(event);
+    case 'tool.requested':
+      return toolCall(event, payload);
+    case 'tool.succeeded':
+    case 'tool.failed':
+    case 'tool.denied':
+    case 'tool.unknown':
+      return toolResult(event, payload);
+    case 'turn.completed':
+      return {
+        event: 'done',
+        data: { ...done('complete', payload), output: { message: textOf(event.content ?? []) } },
+      };
+    case 'turn.failed':
+      return { event: 'done', data: { ...done('failed', payload), error: payload['error'] } };
+    case 'turn.interrupted':
+      return { event: 'done', data: done('cancelled', payload) };
+    default:
+      return null;
+  }
+}
+
+function answer(event: ResolvedEvent): View {
+  return { event: 'message', data: { content: textOf(event.content ?? []), done: true } };
+}
+
+function thought(event: ResolvedEvent): View {
+  const blocks = event.content ?? [];
+  const content = textOf(blocks) || blocks.map((block) => block.thinking ?? '').join('');
+  return content === '' ? null : { event: 'thought', data: { content } };
+}
+
+function toolCall(event: ResolvedEvent, payload: Record<string, unknown>): View {
+  const { tool_call_id, tool_use_id, name } = payload;
+  return { event: 'tool_call', data: { tool: name, input: event.call?.arguments ?? {}, tool_call_id, tool_use_id } };
+}
+
+function toolResult(event: ResolvedEvent, payload: Record<string, unknown>): View {
+  const status = event.type.slice('tool.'.length);
+  const isError = event.type !== 'tool.succeeded';
+  const output = event.call?.output ?? null;
+  return {
+    event: 'tool_result',
+    data: {
+      tool: event.call?.name,
+      tool_call_id: payload['tool_call_id'],
+      status,
+      output,
+      is_error: isError,
+      ...(isError && { error: payload['error'] }),
+    },
+  };
+}
+
+function done(status: string, payload: Record<string, unknown>): Record<string, unknown> {
+  const { checkpoint_id = null, stop_reason = status } = payload;
+  return { status, checkpoint_id, stop_reason };
+}

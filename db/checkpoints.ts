@@ -1,0 +1,47 @@
+/** Checkpoints as they are read. */
+import type { RunState } from '../core/state.ts';
+import type { Tx } from './database.ts';
+import type { MessageRow } from './run-store.ts';
+
+export interface CheckpointView {
+  id: string;
+  seq: number;
+  node: string;
+  trigger: string;
+  parent_id: string | null;
+  lineage: string;
+  length: number;
+  state: RunState;
+  channel_versions: Record<string, number>;
+  pending_sends: unknown[];
+  hash: string;
+  created_at: Date;
+}
+
+/** A page of a run's checkpoints, newest first. `before` is a checkpoint's id. */
+export async function listCheckpoints(
+  tx: Tx,
+  runId: string,
+  page: { before?: string | undefined; limit: number },
+): Promise<CheckpointView[]> {
+  return tx.query<CheckpointView>(
+    `select * from checkpoints where run_id = $1
+       and ($2::uuid is null or seq < (select seq from checkpoints where run_id = $1 and id = $2))
+     order by seq desc limit $3`,
+    [runId, page.before ?? null, page.limit],
+  );
+}
+
+export async function findCheckpoint(tx: Tx, runId: string, id: string): Promise<CheckpointView | undefined> {
+  const [row] = await tx.query<CheckpointView>('select * from checkpoints where run_id = $1 and id = $2', [runId, id]);
+  return row;
+}
+
+/** The first messages of a run, as they are stored, with the outcomes of their calls. */
+export async function readMessages(tx: Tx, runId: string, length: number) {
+  const [row] = await tx.query<{ messages: MessageRow[] }>(
+    'select run_messages(r) as messages from runs r where id = $1',
+    [runId],
+  );
+  return (row?.messages ?? []).slice(0, length);
+}

@@ -1,0 +1,91 @@
+/** What maintenance looks for over all tenants. Every query has a bound. */
+import type { Database } from './database.ts';
+
+export interface LostRun {
+  tenant_id: string;
+  id: string;
+  last_seq: number;
+  fence: number;
+}
+
+/**
+ * Runs that should be driven and are not: unfinished, nobody's lease on them, and with something to do: a turn that has
+ * begun or waits to begin, or calls that have all settled. Those that changed a moment ago have a job under way.
+ */
+export async function listLostRuns(
+  db: Database,
+  filter: { quietMs: number; after: string; limit: number },
+): Promise<LostRun[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<LostRun>(
+      `select r.tenant_id, r.id, r.last_seq, r.fence from runs r
+       where r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
+         and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
+         and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())
+         and (r.status <> 'awaiting_tool' or not exists (
+           select from tool_calls k where k.run_id = r.id and k.status in ('pending', 'running')))
+       order by r.id limit $3`,
+      [filter.quietMs, filter.after, filter.limit],
+    ),
+  );
+}
+
+export interface LostCall {
+  tenant_id: string;
+  run_id: string;
+  id: string;
+  attempt: number;
+}
+
+/** Queued calls that nobody makes: pending for a while, or running with a lease that has run out. */
+export async function listLostCalls(
+  db: Database,
+  filter: { quietMs: number; after: string; limit: number },
+): Promise<LostCall[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<LostCall>(
+      `select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
+       where k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2 and r.status = 'awaiting_tool'
+         and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
+         and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
+         and (k.retry_at is null or k.retry_at < clock_timestamp())
+       order by k.id limit $3`,
+      [filter.quietMs, filter.after, filter.limit],
+    ),
+  );
+}
+
+/** Runs that are kept open and have had nothing to do for `idleSeconds`. */
+export async function listIdleRuns(
+  db: Database,
+  filter: { idleSeconds: number; limit: number },
+): Promise<{ tenant_id: string; id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, id from runs where status in ('created', 'awaiting_human') and open_turn_id is null
+         and updated_at < clock_timestamp() - $1 * interval '1 second' order by updated_at limit $2`,
+      [filter.idleSeconds, filter.limit],
+    ),
+  );
+}
+
+/** Makes partitions ahead; answers how many were missing and how many rows found none of their own. */
+export async function makePartitions(db: Database, daysAhead: number): Promise<{ made: number; astray: number }> {
+  return db.asMaintenance(async (tx) => {
+    const [row] = await tx.query<{ made: number }>('select ensure_partitions($1) as made', [daysAhead]);
+    const [rest] = await tx.query<{ astray: number }>('select rows_in_default_partitions() as astray');
+    return { made: row?.made ?? 0, astray: rest?.astray ?? 0 };
+  });
+}
+
+/** Embedded mode: the data directory's lock is ours, so every lease of an earlier process is void. */
+export async function voidLeases(db: Database): Promise<void> {
+  await db.asMaintenance((tx) => tx.query('select void_leases()'));
+}
+
+/** Forgets idempotency keys that are too old to be honoured. */
+export async function deleteOldKeys(db: Database, hours: number): Promise<void> {
+  await db.asMaintenance((tx) =>
+    tx.query(`delete from idempotency_keys where created_at < now() - $1 * interval '1 hour'`, [hours]),
+  );
+}

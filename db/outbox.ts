@@ -1,0 +1,26 @@
+/** Jobs to send: written by `commit_run`, deleted once BullMQ has them. */
+import type { Database } from './database.ts';
+
+export interface OutboxEntry {
+  id: string;
+  queue: string;
+  job_id: string;
+  payload: Record<string, unknown>;
+  children: { queue: string; job_id: string; payload: Record<string, unknown> }[] | null;
+}
+
+/** The oldest entries that have lain there for a while. */
+export async function listOutbox(db: Database, filter: { olderThanMs: number; limit: number }): Promise<OutboxEntry[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<OutboxEntry>(
+      `select id, queue, job_id, payload, children from outbox
+        where created_at < now() - $1 * interval '1 ms' order by id limit $2`,
+      [filter.olderThanMs, filter.limit],
+    ),
+  );
+}
+
+/** Forgets entries that were sent. */
+export async function deleteOutbox(db: Database, ids: readonly string[]): Promise<void> {
+  await db.asMaintenance((tx) => tx.query('delete from outbox where id = any($1::uuid[])', [ids]));
+}

@@ -1,0 +1,211 @@
+/** The one way to write to a run, and the way to take hold of one. See `db/migrations/0004-run-functions.ts`. */
+import type { CallStatus } from '../core/state.ts';
+import type { RowChanges, TurnChange } from '../core/project.ts';
+import type { Database, Tx } from './database.ts';
+
+type Columns = Record<string, unknown>;
+
+/** A change of a ledger row, made only where the row is in one of the states `from` (and at `attempt`, if given). */
+export interface CallChange {
+  id: string;
+  from: CallStatus[];
+  attempt?: number;
+  set: Columns;
+  /** Lease from now, in ms. */
+  lease_ms?: number;
+  /** Earliest time of the next attempt, in ms from now. */
+  retry_ms?: number;
+}
+
+/** A job to send once the change is committed. For `turns` the id and `payload.seq` follow from the committed position. */
+export interface OutboxRow {
+  id: string;
+  queue: 'turns';
+  payload: { tenant: string; run: string; traceparent?: string | undefined };
+  children?: { queue: 'tool-calls'; job_id: string; payload: Columns }[];
+}
+
+/** One change of one run: all of it or nothing. */
+export interface RunChange {
+  tenant: string;
+  run: string;
+  /** A driver's claim; absent for what the API and tool workers append under the row's lock. */
+  fence?: number;
+  /** Sequence number that the change builds on. */
+  expect?: number;
+  bump_fence?: boolean;
+  /** Keeps the driver's lease for so long. */
+  lease_ms?: number;
+  /** Gives the lease back. */
+  release?: boolean;
+  create?: Columns;
+  thread?: Columns;
+  events: Columns[];
+  messages?: { ordinal: number; role: string; content: unknown; chain: string }[];
+  runs: RowChanges['runs'];
+  turns: TurnChange[];
+  llm_calls?: Columns[];
+  new_calls?: Columns[];
+  calls?: CallChange[];
+  checkpoint?: Columns;
+  outbox?: OutboxRow[];
+}
+
+export type CommitResult =
+  | { ok: true; seq: number; fence: number; status: string }
+  | { ok: false; why: 'missing' }
+  | { ok: false; why: 'fence'; fence: number }
+  | { ok: false; why: 'behind'; seq: number }
+  | { ok: false; why: 'ledger'; call: string; status: CallStatus | null };
+
+/** Commits a change in one round trip and one transaction. */
+export async function commitRun(db: Database, change: RunChange): Promise<CommitResult> {
+  const rows = await db.call<{ result: CommitResult }>({
+    name: 'commit_run',
+    text: 'select commit_run($1::jsonb) as result',
+    values: [JSON.stringify(change)],
+  });
+  return resultOf(rows);
+}
+
+/** The same within a transaction that holds more than the run's change. */
+export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResult> {
+  return resultOf(
+    await tx.query<{ result: CommitResult }>('select commit_run($1::jsonb) as result', [JSON.stringify(change)]),
+  );
+}
+
+/** What a claim answers: rows as JSON, times as RFC 3339 strings. */
+export interface ClaimedRun {
+  ok: true;
+  run: RunRow;
+  checkpoint: CheckpointRow | null;
+  events: EventRow[];
+  messages: MessageRow[];
+}
+
+export interface RunRow {
+  id: string;
+  tenant_id: string;
+  workspace_id: string;
+  agent_id: string;
+  agent_version: string;
+  thread_id: string;
+  status: string;
+  open_turn_id: string | null;
+  turn_count: number;
+  config: Record<string, unknown>;
+  pinned: { tools: { id: string; name: string; version: string }[] };
+  keep_open: boolean;
+  lineage: string;
+  lineage_base: { lineage: string; length: number }[];
+  base_length: number;
+  length: number;
+  last_seq: number;
+  fence: number;
+  traceparent: string | null;
+}
+
+export interface CheckpointRow {
+  run_id: string;
+  seq: number;
+  id: string;
+  parent_id: string | null;
+  node: string;
+  lineage: string;
+  length: number;
+  state: unknown;
+  hash: string;
+  created_at: string;
+}
+
+export interface EventRow {
+  seq: number;
+  type: string;
+  schema_version: number;
+  turn_id: string | null;
+  step: number | null;
+  actor: string;
+  payload: unknown;
+  occurred_at: string;
+}
+
+/** How a call in the ledger ended, as far as it has. */
+export interface CallOutcome {
+  status: CallStatus;
+  output: unknown;
+  is_error: boolean | null;
+}
+
+export interface MessageRow {
+  ordinal: number;
+  role: 'user' | 'assistant';
+  content: unknown[];
+  chain: string;
+  outcomes: Record<string, CallOutcome> | null;
+}
+
+export type ClaimResult =
+  | ClaimedRun
+  | { ok: false; why: 'missing' | 'beyond' | 'finished' | 'held'; seq: number | null };
+
+/**
+ * Claims a run for a driver where nobody holds it, and answers what is needed to go on. `seq` is the position that the
+ * job speaks of: one beyond the log's end (a database restored from a backup) claims nothing.
+ */
+export async function claimRun(
+  db: Database,
+  claim: { tenant: string; run: string; seq: number; leaseMs: number },
+): Promise<ClaimResult> {
+  return load(db, { ...claim, lease_ms: claim.leaseMs, claim: true });
+}
+
+/** Reads the same without claiming, optionally from the checkpoint before `beforeCheckpoint`. */
+export async function loadRun(
+  db: Database,
+  run: { tenant: string; run: string; beforeCheckpoint?: number },
+): Promise<ClaimResult> {
+  const before = run.beforeCheckpoint === undefined ? {} : { before_checkpoint: run.beforeCheckpoint };
+  return load(db, { tenant: run.tenant, run: run.run, claim: false, ...before });
+}
+
+async function load(db: Database, request: Columns): Promise<ClaimResult> {
+  const rows = await db.call<{ result: ClaimResult }>({
+    name: 'claim_run',
+    text: 'select claim_run($1::jsonb) as result',
+    values: [JSON.stringify(request)],
+  });
+  return resultOf(rows);
+}
+
+/** Renews a driver's lease; false where it has lost the run. */
+export async function renewRunLease(
+  db: Database,
+  lease: { tenant: string; run: string; fence: number; leaseMs: number },
+): Promise<boolean> {
+  const rows = await db.call<{ result: boolean }>({
+    name: 'renew_run_lease',
+    text: 'select renew_run_lease($1, $2, $3, $4) as result',
+    values: [lease.tenant, lease.run, lease.fence, lease.leaseMs],
+  });
+  return resultOf(rows);
+}
+
+/** Renews the lease of a tool call's attempt; false where another attempt or an outcome has taken its place. */
+export async function renewCallLease(
+  db: Database,
+  lease: { tenant: string; call: string; attempt: number; leaseMs: number },
+): Promise<boolean> {
+  const rows = await db.call<{ result: boolean }>({
+    name: 'renew_call_lease',
+    text: 'select renew_call_lease($1, $2, $3, $4) as result',
+    values: [lease.tenant, lease.call, lease.attempt, lease.leaseMs],
+  });
+  return resultOf(rows);
+}
+
+function resultOf<R>(rows: { result: R }[]): R {
+  const row = rows[0];
+  if (!row) throw new Error('a function of the database answered no row');
+  return row.result;
+}

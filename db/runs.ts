@@ -1,0 +1,98 @@
+/** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
+import type { Tx } from './database.ts';
+import type { RunRow } from './run-store.ts';
+
+/** A run as the API shows it; `output` is the last answer's content. */
+export interface RunView {
+  id: string;
+  workspace_id: string;
+  agent_id: string;
+  agent_version: string;
+  thread_id: string;
+  status: string;
+  waiting_for: Record<string, unknown> | null;
+  open_turn_id: string | null;
+  stop_reason: string | null;
+  error: { code: string; message: string } | null;
+  output: { type: string; text?: string }[] | null;
+  keep_open: boolean;
+  steps: number;
+  turn_count: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: string | null;
+  last_seq: number;
+  parent_run_id: string | null;
+  retried_from: string | null;
+  created_at: Date;
+  started_at: Date | null;
+  completed_at: Date | null;
+  updated_at: Date;
+}
+
+const VIEW = `
+  select r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.waiting_for, r.open_turn_id,
+    r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
+    r.parent_run_id, r.retried_from, r.created_at, r.started_at, r.completed_at, r.updated_at, m.content as output
+  from runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
+
+export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
+  const [row] = await tx.query<RunView>(`${VIEW} where r.id = $1`, [id]);
+  return row;
+}
+
+export interface RunFilter {
+  workspaceId?: string | undefined;
+  agentId?: string | undefined;
+  threadId?: string | undefined;
+  status?: string[] | undefined;
+  createdAfter?: string | undefined;
+  createdBefore?: string | undefined;
+  /** Only runs before this one, newest first. */
+  before?: string | undefined;
+  limit: number;
+}
+
+/** A page of runs, newest first. Each filter has an index that serves it. */
+export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
+  const values: unknown[] = [];
+  const where = Object.entries({
+    'r.workspace_id =': filter.workspaceId,
+    'r.agent_id =': filter.agentId,
+    'r.thread_id =': filter.threadId,
+    'r.status = any': filter.status,
+    'r.created_at >=': filter.createdAfter,
+    'r.created_at <': filter.createdBefore,
+    'r.id <': filter.before,
+  }).flatMap(([test, value]) => {
+    if (value === undefined) return [];
+    values.push(value);
+    return [`${test} ($${values.length})`];
+  });
+  values.push(filter.limit);
+  const condition = where.length > 0 ? `where ${where.join(' and ')}` : '';
+  return tx.query<RunView>(`${VIEW} ${condition} order by r.id desc limit $${values.length}`, values);
+}
+
+/** Holds the run's row until the transaction ends: what the API and tool workers append, they append under it. */
+export async function lockRun(tx: Tx, id: string): Promise<RunRow | undefined> {
+  const [row] = await tx.query<{ run: RunRow }>('select to_jsonb(r) as run from runs r where id = $1 for update', [id]);
+  return row?.run;
+}
+
+/** The newest run of a thread: a new one goes on from its end. */
+export async function lastRunOfThread(tx: Tx, threadId: string): Promise<RunRow | undefined> {
+  const [row] = await tx.query<{ run: RunRow }>(
+    'select to_jsonb(r) as run from runs r where thread_id = $1 order by id desc limit 1',
+    [threadId],
+  );
+  return row?.run;
+}
+
+export async function findThread(tx: Tx, id: string): Promise<{ id: string; workspace_id: string } | undefined> {
+  const [row] = await tx.query<{ id: string; workspace_id: string }>(
+    'select id, workspace_id from threads where id = $1',
+    [id],
+  );
+  return row;
+}

@@ -1,0 +1,125 @@
+/** Turns as they are read, with what happened in them. */
+import type { Tx } from './database.ts';
+
+export interface TurnRow {
+  id: string;
+  run_id: string;
+  number: number;
+  status: 'running' | 'complete' | 'awaiting_tool' | 'awaiting_human' | 'failed' | 'cancelled';
+  input: { message: string; attachments?: unknown[] };
+  output: { type: string; text?: string }[] | null;
+  stop_reason: string | null;
+  error: { code: string; message: string } | null;
+  checkpoint_id: string | null;
+  steps: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: string | null;
+  created_at: Date;
+  completed_at: Date | null;
+}
+
+const TURN = `
+  select t.id, t.run_id, t.number, t.status, t.input, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
+    t.tokens_out, t.cost_usd, t.created_at, t.completed_at, m.content as output
+  from turns t join runs r on r.id = t.run_id left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
+
+export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
+  const [row] = await tx.query<TurnRow>(`${TURN} where t.run_id = $1 and t.id = $2`, [runId, turnId]);
+  return row;
+}
+
+/** A page of a run's turns, oldest first. */
+export async function listTurns(
+  tx: Tx,
+  runId: string,
+  page: { after?: number | undefined; limit: number },
+): Promise<TurnRow[]> {
+  return tx.query<TurnRow>(`${TURN} where t.run_id = $1 and t.number > $2 order by t.number limit $3`, [
+    runId,
+    page.after ?? 0,
+    page.limit,
+  ]);
+}
+
+export interface ModelCallRow {
+  step: number;
+  provider: string;
+  model: string;
+  stop_reason: string;
+  tokens_in: number;
+  tokens_out: number;
+  usage: Record<string, number>;
+  cost_usd: string | null;
+  latency_ms: number;
+  created_at: Date;
+  content: { type: string; text?: string; thinking?: string }[] | null;
+}
+
+export async function listModelCalls(tx: Tx, runId: string, turnId: string): Promise<ModelCallRow[]> {
+  return tx.query<ModelCallRow>(
+    `select c.step, c.provider, c.model, c.stop_reason, c.tokens_in, c.tokens_out, c.usage, c.cost_usd, c.latency_ms,
+       c.created_at, m.content
+     from llm_calls c left join messages m on m.lineage = c.lineage and m.ordinal = c.length
+     where c.run_id = $1 and c.turn_id = $2 order by c.seq`,
+    [runId, turnId],
+  );
+}
+
+export interface ToolCallRow {
+  id: string;
+  run_id: string;
+  turn_id: string;
+  step: number;
+  place: number;
+  tool_use_id: string;
+  tool_id: string | null;
+  tool_version: string | null;
+  name: string;
+  mode: 'cheap' | 'inline' | 'queued';
+  arguments: Record<string, unknown>;
+  effect: 'read_only' | 'idempotent' | 'unknown';
+  idempotency_key: string;
+  status: string;
+  attempt: number;
+  output: unknown;
+  is_error: boolean | null;
+  error: { code: string; message: string } | null;
+  output_bytes: number | null;
+  latency_ms: number | null;
+  created_at: Date;
+  started_at: Date | null;
+  finished_at: Date | null;
+}
+
+const CALL = `select id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
+  idempotency_key, status, attempt, output, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at
+  from tool_calls`;
+
+export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {
+  return tx.query<ToolCallRow>(`${CALL} where run_id = $1 and turn_id = $2 order by step, place`, [runId, turnId]);
+}
+
+export async function findToolCall(tx: Tx, id: string): Promise<ToolCallRow | undefined> {
+  const [row] = await tx.query<ToolCallRow>(`${CALL} where id = $1`, [id]);
+  return row;
+}
+
+/** The ledger row as a worker claims it. `held_ms` and `retry_in_ms` are what is left of a lease or a pause, else <= 0. */
+export async function lockToolCall(
+  tx: Tx,
+  id: string,
+): Promise<(ToolCallRow & { held_ms: number; retry_in_ms: number }) | undefined> {
+  const left = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
+  const [row] = await tx.query<ToolCallRow & { held_ms: number; retry_in_ms: number }>(
+    `select c.*, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls c
+      where id = $1 for update`,
+    [id],
+  );
+  return row;
+}
+
+/** Calls of a run that have not settled. */
+export async function listOpenCalls(tx: Tx, runId: string): Promise<{ id: string; status: 'pending' | 'running' }[]> {
+  return tx.query(`select id, status from tool_calls where run_id = $1 and status in ('pending', 'running')`, [runId]);
+}

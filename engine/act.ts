@@ -1,0 +1,126 @@
+/** Act: the calls that the driver makes itself, cheap ones and those of tools that ask for it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { settle, type Settlement } from '../core/ledger.ts';
+import type { CallState } from '../core/state.ts';
+import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import { commit } from './commit.ts';
+import { record, showOutcome, type DriveSession } from './session.ts';
+import { settlementChange, settlementEvent } from './settlement.ts';
+
+/**
+ * Makes the calls at the same time. A cheap one's result waits for the next commit, since making it again is harmless;
+ * any other has a commit of its own, before it is sent and after.
+ */
+export async function runCalls(session: DriveSession, calls: readonly CallState[]): Promise<void> {
+  const inTurn = serialize();
+  const results = await Promise.allSettled(calls.map((call) => runCall(session, call, inTurn)));
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+type InTurn = (work: () => Promise<void>) => Promise<void>;
+
+async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): Promise<void> {
+  const tool = session.tools.get(call.name);
+  if (!tool) throw new Error(`the run pins no tool ${call.name}`);
+  let attempt = call.attempt;
+  if (!session.mine.has(call.id) && call.mode === 'inline') {
+    if (call.effect === 'unknown') return inTurn(() => giveUpInterrupted(session, call));
+    await inTurn(() => begin(session, call, ++attempt));
+  }
+  for (;;) {
+    const { outcome, latencyMs } = await execute(session, { call, tool, attempt });
+    const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
+    const settlement = settle(outcome, { effect: call.effect, attempt, retry });
+    session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
+    if (settlement.status !== 'retry') {
+      return inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
+    }
+    await sleep(settlement.waitMs, undefined, { signal: session.signal });
+    await inTurn(() => begin(session, call, ++attempt));
+  }
+}
+
+async function execute(
+  session: DriveSession,
+  made: { call: CallState; tool: ToolDefinition; attempt: number },
+): Promise<{ outcome: ToolOutcome; latencyMs: number }> {
+  const { call, tool, attempt } = made;
+  const startedMs = performance.now();
+  const outcome = await session.context.tools.execute(tool, {
+    tenantId: session.tenant,
+    runId: session.run.id,
+    toolCallId: call.id,
+    idempotencyKey: idempotencyKeyOf(session, call),
+    attempt,
+    arguments: argumentsOf(session, call),
+    timeoutMs: tool.execution.timeout_ms,
+    traceparent: session.traceparent,
+    signal: session.signal,
+  });
+  // A drive that is stopped from outside leaves the call to whoever takes the run up.
+  session.signal.throwIfAborted();
+  return { outcome, latencyMs: Math.round(performance.now() - startedMs) };
+}
+
+async function begin(session: DriveSession, call: CallState, attempt: number): Promise<void> {
+  const payload = { tool_call_id: call.id, attempt };
+  record(session, { type: 'tool.started', actor: 'worker', turn_id: session.state.turn?.id, payload });
+  session.pending.calls.push({ id: call.id, from: ['running'], set: { status: 'running', attempt } });
+  session.mine.add(call.id);
+  await commit(session);
+}
+
+interface Finished {
+  call: CallState;
+  attempt: number;
+  settlement: Exclude<Settlement, { status: 'retry' }>;
+  latencyMs: number;
+}
+
+async function finish(session: DriveSession, finished: Finished): Promise<void> {
+  const { call, attempt, settlement, latencyMs } = finished;
+  const change = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
+  record(session, {
+    ...settlementEvent({ callId: call.id, attempt, settlement, latencyMs }),
+    actor: 'worker',
+    turn_id: session.state.turn?.id,
+    step: session.state.steps,
+  });
+  session.pending.calls.push(change);
+  showOutcome(session, change);
+  if (call.mode !== 'cheap') await commit(session);
+}
+
+/** The attempt was under way when its driver died, and the tool does not say that it may be repeated. */
+function giveUpInterrupted(session: DriveSession, call: CallState): Promise<void> {
+  const settlement = {
+    status: 'unknown' as const,
+    code: 'interrupted',
+    message: 'The worker was lost during the call.',
+  };
+  return finish(session, { call, attempt: call.attempt, settlement, latencyMs: 0 });
+}
+
+function idempotencyKeyOf(session: DriveSession, call: CallState): string {
+  return `${session.run.id}-${session.state.steps}-${call.place}`;
+}
+
+function argumentsOf(session: DriveSession, call: CallState): Record<string, unknown> {
+  for (const message of session.messages.toReversed()) {
+    const blocks = message.content as { type: string; id?: string; input?: Record<string, unknown> }[];
+    const use = blocks.find((block) => block.type === 'tool_use' && block.id === call.toolUseId);
+    if (use) return use.input ?? {};
+  }
+  throw new Error(`no message asks for call ${call.id}`);
+}
+
+/** Lets the commits of calls that end at the same time happen one after the other. */
+function serialize(): InTurn {
+  let last: Promise<void> = Promise.resolve();
+  return (work) => {
+    const next = last.then(work);
+    last = next.catch(() => undefined);
+    return next;
+  };
+}

@@ -1,0 +1,103 @@
+/** The way from a session to the log: one commit, one transaction, one round trip. */
+import { SCHEMA_VERSION } from '../core/events.ts';
+import { newId } from '../core/ids.ts';
+import { project } from '../core/project.ts';
+import type { CallState } from '../core/state.ts';
+import { commitRun, type OutboxRow, type RunChange } from '../db/run-store.ts';
+import { toolCallJobId } from '../jobs/tool-call.ts';
+import { checkpointRow } from './checkpoint.ts';
+import { LostRunError } from './errors.ts';
+import { reload } from './load.ts';
+import { noPending, type DriveSession } from './session.ts';
+
+/** Gives the run up for others in the same commit: for good, or with a job that goes on (`again`), or after calls. */
+export type HandOver = 'rest' | 'again' | { awaitCalls: CallState[] };
+
+const MOST_RETRIES = 20;
+
+/**
+ * Commits what is pending. Where others have appended meanwhile, nothing was written: their events are folded first and
+ * the commit is tried again; with a hand-over it answers false instead, so that the caller decides anew.
+ */
+export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
+  for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
+    const change = toChange(session, handOver);
+    const outcome = await commitRun(session.context.db, change);
+    if (outcome.ok) {
+      committed(session, change, outcome);
+      return true;
+    }
+    if (outcome.why !== 'behind') throw new LostRunError(outcome.why);
+    await reload(session);
+    if (handOver) return false;
+  }
+  throw new Error(`others kept appending to run ${session.run.id}`);
+}
+
+function toChange(session: DriveSession, handOver: HandOver | undefined): RunChange {
+  const { pending, run, state, base } = session;
+  const rows = project(
+    {
+      tenantId: session.tenant,
+      workspaceId: run.workspace_id,
+      runId: run.id,
+      lineage: run.lineage,
+      firstSeq: base.seq + 1,
+      at: () => 'now',
+    },
+    pending.events,
+  );
+  return {
+    tenant: session.tenant,
+    run: run.id,
+    fence: session.fence,
+    expect: base.seq,
+    ...(handOver ? { release: true } : { lease_ms: session.context.config.leaseMs }),
+    events: pending.events.map((event) => ({ ...event, schema_version: SCHEMA_VERSION })),
+    runs: rows.runs,
+    turns: rows.turns,
+    ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
+    ...(pending.messages.length > 0 && { messages: pending.messages.map(({ outcomes: _, ...message }) => message) }),
+    ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
+    ...(pending.calls.length > 0 && { calls: pending.calls }),
+    ...(pending.checkpoint && {
+      checkpoint: checkpointRow({
+        tenant: session.tenant,
+        run: run.id,
+        parentId: session.lastCheckpointId,
+        trigger: pending.checkpoint.trigger,
+        state,
+        chain: session.messages.at(-1)?.chain ?? '',
+        id: pending.checkpoint.id,
+      }),
+    }),
+    ...(handOver && handOver !== 'rest' && { outbox: [jobAfter(session, handOver)] }),
+  };
+}
+
+function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): OutboxRow {
+  const traceparent = session.traceparent;
+  const ids = { tenant: session.tenant, run: session.run.id, ...(traceparent && { traceparent }) };
+  const job: OutboxRow = { id: newId(), queue: 'turns', payload: ids };
+  if (handOver === 'again') return job;
+  return {
+    ...job,
+    children: handOver.awaitCalls.map((call) => ({
+      queue: 'tool-calls',
+      job_id: toolCallJobId(call.id, call.attempt),
+      payload: { ...ids, call: call.id },
+    })),
+  };
+}
+
+function committed(session: DriveSession, change: RunChange, result: { seq: number; fence: number }): void {
+  session.base = session.state;
+  if (session.pending.checkpoint) {
+    session.lastCheckpointId = session.pending.checkpoint.id;
+    session.stepsAtCheckpoint = session.state.steps;
+  }
+  session.pending = noPending();
+  if (result.seq !== session.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
+  if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
+  if (change.events.length > 0) session.context.bus.publish({ run: session.run.id, kind: 'advanced', seq: result.seq });
+}

@@ -1,0 +1,237 @@
+/**
+ * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
+ * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
+ */
+import type { AssistantBlock, ImageBlock, TextBlock } from '../core/content.ts';
+import { decide, type Decision } from '../core/decide.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import { newId } from '../core/ids.ts';
+import { LIMITS } from '../core/limits.ts';
+import { mayBecome } from '../core/transitions.ts';
+import { claimRun, commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
+import type { TurnJob } from '../jobs/turn.ts';
+import { runCalls } from './act.ts';
+import { commit } from './commit.ts';
+import type { Context } from './context.ts';
+import { LostRunError } from './errors.ts';
+import { openSession } from './load.ts';
+import { saveCheckpoint } from './save-checkpoint.ts';
+import { record, append, type DriveSession } from './session.ts';
+import { announce, think, TurnFailure } from './think.ts';
+
+/** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
+export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
+
+/** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
+export interface DriveOptions {
+  stop: AbortSignal;
+  draining: () => boolean;
+}
+
+/** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
+export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
+  const { leaseMs } = context.config;
+  const claimed = await claimRun(context.db, { tenant: job.tenant, run: job.run, seq: job.seq, leaseMs });
+  if (!claimed.ok) return claimed.why;
+  const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
+  const hold = holdRun(context, held);
+  try {
+    const signal = AbortSignal.any([hold.lost, options.stop]);
+    const session = await openSession(context, claimed, { signal, traceparent: job.traceparent });
+    return await loop(session, options);
+  } catch (error) {
+    if (error instanceof LostRunError || hold.lost.aborted) return 'lost';
+    const again = options.stop.aborted;
+    await giveBack(context, held, again);
+    if (again) return 'handed_over';
+    throw error;
+  } finally {
+    hold.close();
+  }
+}
+
+/** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
+async function giveBack(context: Context, held: Held, again: boolean): Promise<void> {
+  const { tenant, run, fence } = held;
+  const outbox = again ? [{ id: newId(), queue: 'turns' as const, payload: { tenant, run } }] : [];
+  const nothing = { events: [], runs: { set: {}, add: {} }, turns: [] };
+  try {
+    const result = await commitRun(context.db, { ...held, ...nothing, release: true, outbox });
+    if (result.ok && again) context.outbox.send(run, result, outbox);
+  } catch (error) {
+    context.log.warn({ run, fence, err: error }, 'lease not given back');
+  }
+}
+
+async function loop(session: DriveSession, options: DriveOptions): Promise<DriveEnd> {
+  for (;;) {
+    session.signal.throwIfAborted();
+    const decision = decide(session.state, session.limits);
+    if (decision.kind === 'call_model' && mustYield(session, options)) {
+      if (await commit(session, 'again')) return 'handed_over';
+      continue;
+    }
+    const end = await carryOut(session, decision);
+    if (end) return end;
+  }
+}
+
+async function carryOut(session: DriveSession, decision: Decision): Promise<DriveEnd | undefined> {
+  switch (decision.kind) {
+    case 'rest':
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
+    case 'begin_turn':
+      beginTurn(session);
+      return undefined;
+    case 'call_model':
+      return callModel(session, decision);
+    case 'run_calls':
+      await runCalls(session, decision.calls);
+      return undefined;
+    case 'await_calls':
+      return awaitCalls(session, decision);
+    case 'resume':
+      become(session, 'executing');
+      return undefined;
+    case 'complete_turn':
+      completeTurn(session, decision);
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
+    case 'fail_turn':
+      failTurn(session, decision.error);
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
+  }
+}
+
+function beginTurn(session: DriveSession): void {
+  const turn = session.state.turn;
+  const isFirst = session.state.status === 'created';
+  if (isFirst) {
+    record(session, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
+    become(session, 'initializing');
+  }
+  become(session, 'planning', 'executing');
+  if (turn && !turn.begun) append(session, { role: 'user', content: userContent(turn.input), outcomes: null });
+}
+
+async function callModel(
+  session: DriveSession,
+  call: Extract<Decision, { kind: 'call_model' }>,
+): Promise<DriveEnd | undefined> {
+  if (!call.announced) {
+    announce(session, call, session.messages.length);
+    await commit(session);
+  }
+  try {
+    await think(session, call);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof TurnFailure)) throw error;
+    failTurn(session, { code: error.code, message: error.message });
+    return (await commit(session, 'rest')) ? 'rest' : undefined;
+  }
+}
+
+async function awaitCalls(
+  session: DriveSession,
+  decision: Extract<Decision, { kind: 'await_calls' }>,
+): Promise<DriveEnd | undefined> {
+  // A run that waits already has its jobs; reconciliation sees to those that were lost.
+  if (session.base.status === 'awaiting_tool') return (await commit(session, 'rest')) ? 'rest' : undefined;
+  if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
+  return (await commit(session, { awaitCalls: decision.calls })) ? 'handed_over' : undefined;
+}
+
+/** The event of the turn comes last: a stream ends with its `done`. */
+function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
+  const turn_id = session.state.turn?.id;
+  const checkpoint_id = saveCheckpoint(session, 'turn_complete');
+  const by = { actor: 'worker' as const, turn_id };
+  become(session, 'reflecting', session.state.keepOpen ? 'awaiting_human' : 'completed');
+  if (!session.state.keepOpen) {
+    record(session, {
+      ...by,
+      type: 'run.completed',
+      payload: { stop_reason: end.stopReason, output_ordinal: end.ordinal },
+    });
+  }
+  record(session, {
+    ...by,
+    type: 'turn.completed',
+    payload: { stop_reason: end.stopReason, ordinal: end.ordinal, checkpoint_id },
+  });
+}
+
+function failTurn(session: DriveSession, error: { code: string; message: string }): void {
+  const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
+  if (session.state.keepOpen) {
+    become(session, 'awaiting_human');
+  } else {
+    become(session, 'failed');
+    record(session, { ...by, type: 'run.failed', payload: { error } });
+  }
+  record(session, { ...by, type: 'turn.failed', payload: { error } });
+}
+
+/** Each status on the way is an event; a transition that is not in the table cannot be expressed. */
+function become(session: DriveSession, ...way: RunStatus[]): void {
+  for (const to of way) {
+    const from = session.state.status;
+    if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
+    record(session, statusChanged(session, to));
+  }
+}
+
+function statusChanged(session: DriveSession, to: RunStatus): NewEvent {
+  const payload = { from: session.state.status, to };
+  return { type: 'run.status_changed', actor: 'worker', turn_id: session.state.turn?.id, payload };
+}
+
+function userContent(input: {
+  message: string;
+  attachments?: Record<string, unknown>[] | undefined;
+}): (TextBlock | ImageBlock)[] {
+  const attachments = (input.attachments ?? []) as unknown as (TextBlock | ImageBlock)[];
+  return [...attachments, { type: 'text', text: input.message }];
+}
+
+function mustYield(session: DriveSession, options: DriveOptions): boolean {
+  return options.draining() || Date.now() - session.startedAtMs > LIMITS.sliceMs;
+}
+
+interface Held {
+  tenant: string;
+  run: string;
+  fence: number;
+}
+
+interface Hold {
+  lost: AbortSignal;
+  close: () => void;
+}
+
+/** Renews the lease by a timer of its own, and listens for a cancel. */
+function holdRun(context: Context, held: Held): Hold {
+  const lost = new AbortController();
+  const { leaseMs } = context.config;
+  let expiresAtMs = Date.now() + leaseMs;
+  const timer = setInterval(() => {
+    renewRunLease(context.db, { ...held, leaseMs }).then(
+      (isHeld) => {
+        if (isHeld) expiresAtMs = Date.now() + leaseMs;
+        else lost.abort(new LostRunError('lease'));
+      },
+      // The database is away: we may go on until the lease has run out, and no longer.
+      () => Date.now() > expiresAtMs && lost.abort(new LostRunError('lease')),
+    );
+  }, leaseMs / 3);
+  const unsubscribe = context.bus.subscribe(held.run, (message) => {
+    if (message.kind === 'abort') lost.abort(new LostRunError(message.reason));
+  });
+  return {
+    lost: lost.signal,
+    close: () => {
+      clearInterval(timer);
+      unsubscribe();
+    },
+  };
+}

@@ -1,0 +1,17 @@
+/** Why a drive stops before its run does. */
+
+/** Another driver, a cancel or an interrupt has taken the run: stop without a word. */
+export class LostRunError extends Error {
+  constructor(why: string) {
+    super(`the run is held by another driver (${why})`);
+    this.name = 'LostRunError';
+  }
+}
+
+/** The log or its messages do not fit their hashes, and no earlier checkpoint is left to fall back to. */
+export class CorruptCheckpointError extends Error {
+  constructor(where: string) {
+    super(`the run cannot be restored: ${where}`);
+    this.name = 'CorruptCheckpointError';
+  }
+}

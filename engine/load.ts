@@ -1,0 +1,127 @@
+/** From the rows of a run to a driver's session, and back to the truth when others have written. */
+import { readEvent } from '../core/events.ts';
+import { LIMITS } from '../core/limits.ts';
+import { foldAll, type RunState } from '../core/state.ts';
+import { loadRun, type ClaimedRun, type MessageRow } from '../db/run-store.ts';
+import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
+import type { Context } from './context.ts';
+import { loadDefinitions } from './definitions.ts';
+import { CorruptCheckpointError, LostRunError } from './errors.ts';
+import { noPending, record, showOutcome, type DriveSession } from './session.ts';
+
+export interface CorruptCheckpoint {
+  id: string;
+  seq: number;
+}
+
+/** State of a loaded run: newest checkpoint that fits its hash, and the events after it. */
+export async function restore(
+  context: Context,
+  loaded: ClaimedRun,
+): Promise<{ state: RunState; loaded: ClaimedRun; corrupt: CorruptCheckpoint[] }> {
+  const broken = firstBrokenMessage(loaded.messages);
+  if (broken !== null) throw new CorruptCheckpointError(`message ${broken} does not fit its hash`);
+  const corrupt: CorruptCheckpoint[] = [];
+  let at = loaded;
+  for (;;) {
+    const start = at.checkpoint && verifiedState(at.checkpoint, loaded.messages);
+    if (!at.checkpoint || start) {
+      const state = foldAll(start, at.events.map(readEvent));
+      if (!state || state.seq !== loaded.run.last_seq) {
+        throw new CorruptCheckpointError(`its log ends at ${state?.seq ?? 0} instead of ${loaded.run.last_seq}`);
+      }
+      return { state, loaded: at, corrupt };
+    }
+    corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
+    const { tenant_id: tenant, id: run } = loaded.run;
+    const earlier = await loadRun(context.db, { tenant, run, beforeCheckpoint: at.checkpoint.seq });
+    if (!earlier.ok) throw new LostRunError(earlier.why);
+    at = earlier;
+  }
+}
+
+/** A session over a claimed run. */
+export async function openSession(
+  context: Context,
+  claimed: ClaimedRun,
+  options: { signal: AbortSignal; traceparent: string | undefined },
+): Promise<DriveSession> {
+  const { run } = claimed;
+  const [{ state, loaded, corrupt }, pinned] = await Promise.all([
+    restore(context, claimed),
+    loadDefinitions(context.db, {
+      tenant: run.tenant_id,
+      agentId: run.agent_id,
+      agentVersion: run.agent_version,
+      tools: run.pinned.tools,
+    }),
+  ]);
+  const { definition } = pinned;
+  const execution = definition.execution_config ?? {};
+  const config = run.config as { max_turns?: number; autonomy_level?: number };
+  const session: DriveSession = {
+    context,
+    tenant: run.tenant_id,
+    run,
+    fence: run.fence,
+    definition,
+    tools: pinned.tools,
+    limits: {
+      maxSteps: config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns,
+      turnTimeoutMs:
+        1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
+    },
+    autonomyLevel: config.autonomy_level ?? definition.autonomy_level ?? 2,
+    traceparent: options.traceparent ?? run.traceparent ?? undefined,
+    base: state,
+    state,
+    messages: [...claimed.messages],
+    pending: noPending(),
+    lastCheckpointId: loaded.checkpoint?.id ?? null,
+    stepsAtCheckpoint: state.steps - (state.turn?.steps ?? 0),
+    toolUseIds: toolUseIds(claimed.messages),
+    mine: new Set(),
+    signal: options.signal,
+    startedAtMs: Date.now(),
+  };
+  reportCorrupt(session, corrupt, loaded);
+  return session;
+}
+
+/** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
+export async function reload(session: DriveSession): Promise<void> {
+  const fresh = await loadRun(session.context.db, { tenant: session.tenant, run: session.run.id });
+  if (!fresh.ok) throw new LostRunError(fresh.why);
+  if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
+  const { state } = await restore(session.context, fresh);
+  const pending = session.pending;
+  session.run = fresh.run;
+  session.base = state;
+  session.state = state;
+  session.messages = [...fresh.messages, ...pending.messages];
+  session.pending = { ...pending, events: [] };
+  record(session, ...pending.events);
+  for (const change of pending.calls) showOutcome(session, change);
+}
+
+function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): void {
+  const reported = new Set(
+    loaded.events
+      .filter((event) => event.type === 'checkpoint.corrupt')
+      .map((event) => (event.payload as { checkpoint_id: string }).checkpoint_id),
+  );
+  for (const checkpoint of corrupt) {
+    if (reported.has(checkpoint.id)) continue;
+    session.context.log.error({ run: session.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
+    record(session, {
+      type: 'checkpoint.corrupt',
+      actor: 'system',
+      payload: { checkpoint_id: checkpoint.id, at_seq: checkpoint.seq, problem: 'its hash does not fit its content' },
+    });
+  }
+}
+
+function toolUseIds(messages: readonly MessageRow[]): Set<string> {
+  const blocks = messages.flatMap((message) => message.content as { type: string; id?: string }[]);
+  return new Set(blocks.flatMap((block) => (block.type === 'tool_use' && block.id ? [block.id] : [])));
+}

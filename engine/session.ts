@@ -1,0 +1,72 @@
+/** A driver's hold on one run: its warm state, and what it has not committed yet. */
+import type { AgentDefinition } from '../core/definition.ts';
+import type { RunLimits } from '../core/decide.ts';
+import { checkEvent, type NewEvent } from '../core/events.ts';
+import { fold, type RunState } from '../core/state.ts';
+import type { ToolDefinition } from '../core/tool.ts';
+import type { CallChange, CallOutcome, MessageRow, RunRow } from '../db/run-store.ts';
+import { chainOf } from './checkpoint.ts';
+import type { Context } from './context.ts';
+
+export interface Pending {
+  events: NewEvent[];
+  messages: MessageRow[];
+  newCalls: Record<string, unknown>[];
+  calls: CallChange[];
+  checkpoint: { id: string; trigger: 'turn_complete' | 'tool_result' } | null;
+}
+
+export interface DriveSession {
+  context: Context;
+  tenant: string;
+  run: RunRow;
+  fence: number;
+  definition: AgentDefinition;
+  tools: ReadonlyMap<string, ToolDefinition>;
+  limits: RunLimits;
+  autonomyLevel: number;
+  traceparent: string | undefined;
+  /** The state as committed, and with what is pending on top. */
+  base: RunState;
+  state: RunState;
+  /** The whole conversation, pending messages included. */
+  messages: MessageRow[];
+  pending: Pending;
+  lastCheckpointId: string | null;
+  stepsAtCheckpoint: number;
+  /** Ids of all tool uses in the conversation: a model that repeats one gets another. */
+  toolUseIds: Set<string>;
+  /** Calls whose attempt this driver began: whatever else is `running` was interrupted. */
+  mine: Set<string>;
+  /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
+  signal: AbortSignal;
+  startedAtMs: number;
+}
+
+export const noPending = (): Pending => ({ events: [], messages: [], newCalls: [], calls: [], checkpoint: null });
+
+/** Adds events to what the next commit writes, and folds them into the warm state. */
+export function record(session: DriveSession, ...events: NewEvent[]): void {
+  for (const event of events) {
+    session.pending.events.push(checkEvent(event));
+    session.state = fold(session.state, { ...event, seq: session.state.seq + 1, occurred_at: '' });
+  }
+}
+
+/** Appends a message to the conversation; only the driver does. The event that goes with it tells the new length. */
+export function append(session: DriveSession, message: Pick<MessageRow, 'role' | 'content' | 'outcomes'>): number {
+  const ordinal = session.messages.length;
+  const chain = chainOf(session.messages[ordinal - 1]?.chain ?? '', message);
+  const row = { ...message, ordinal, chain };
+  session.messages.push(row);
+  session.pending.messages.push(row);
+  return ordinal;
+}
+
+/** Shows a ledger change in the warm conversation. */
+export function showOutcome(session: DriveSession, change: CallChange): void {
+  const row = session.messages.findLast((message) => message.outcomes && change.id in message.outcomes);
+  if (!row?.outcomes) return;
+  const { status, output = null, is_error = null } = change.set as Partial<CallOutcome>;
+  if (status) row.outcomes[change.id] = { status, output, is_error };
+}

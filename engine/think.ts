@@ -1,0 +1,234 @@
+/** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AssistantBlock, ToolUseBlock } from '../core/content.ts';
+import { cleanJson } from '../core/content.ts';
+import { nextModelCall, type Decision } from '../core/decide.ts';
+import { canonicalJson, newId } from '../core/ids.ts';
+import { LIMITS } from '../core/limits.ts';
+import { ModelError, type ModelRequest, type ModelResponse } from '../core/model.ts';
+import { costOf } from '../llm/prices.ts';
+import type { ResolvedModel } from '../llm/models.ts';
+import { commit } from './commit.ts';
+import { examplesOf, messagesFor, systemPromptOf, toolSpecs } from './conversation.ts';
+import { requestCalls } from './request-calls.ts';
+import { saveCheckpointIfDue } from './save-checkpoint.ts';
+import { append, record, type DriveSession } from './session.ts';
+
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
+/** The turn's driving time ran out while the model was thinking, or no model could answer. */
+export class TurnFailure extends Error {
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.name = 'TurnFailure';
+    this.code = code;
+  }
+}
+
+/** Says in the log that the model is called next: in the commit before the call. */
+export function announce(session: DriveSession, call: CallModel, length: number): void {
+  const turn_id = session.state.turn?.id;
+  if (call.last && !session.state.turn?.maxStepsReached) {
+    record(session, {
+      type: 'run.max_steps_reached',
+      actor: 'system',
+      turn_id,
+      payload: { limit: session.limits.maxSteps },
+    });
+  }
+  const { provider, model } = modelsFor(session)[0];
+  record(session, {
+    type: 'model.called',
+    actor: 'agent',
+    turn_id,
+    step: call.step,
+    payload: {
+      provider,
+      model,
+      length,
+      estimated_tokens: messagesFor(session.messages, contextTokens(session)).tokens,
+      tool_choice: call.toolChoice,
+    },
+  });
+}
+
+/** Calls the model and commits what it answered, unless the answer ends the turn: that goes along with the turn's end. */
+export async function think(session: DriveSession, call: CallModel): Promise<void> {
+  const startedMs = performance.now();
+  const response = await ask(session, call);
+  const latencyMs = Math.round(performance.now() - startedMs);
+  const content = usable(response, call, session);
+  const uses = content.filter((block): block is ToolUseBlock => block.type === 'tool_use');
+  const cost = costOf(response.provider, response.model, response.usage);
+  const turn_id = session.state.turn?.id;
+  observe(session, { response, latencyMs, cost });
+  const ordinal = append(session, { role: 'assistant', content, outcomes: null });
+  record(session, {
+    type: 'model.responded',
+    actor: 'agent',
+    turn_id,
+    step: call.step,
+    payload: {
+      provider: response.provider,
+      model: response.model,
+      stop_reason: response.stopReason,
+      ordinal,
+      tool_calls: uses.length,
+      usage: response.usage,
+      cost_usd: cost,
+      latency_ms: latencyMs,
+    },
+  });
+  if (uses.length > 0) requestCalls(session, uses, call.step);
+  if (session.state.turn?.answer) return;
+  saveCheckpointIfDue(session);
+  announceAfterCheapCalls(session);
+  await commit(session);
+}
+
+/** Cheap calls are not worth a commit of their own, so the model call after them is announced together with them. */
+function announceAfterCheapCalls(session: DriveSession): void {
+  const { calls } = session.state;
+  const cheapOnly = calls.some((call) => call.status === 'running') && calls.every((call) => call.mode === 'cheap');
+  if (cheapOnly) announce(session, nextModelCall(session.state, session.limits), session.messages.length);
+}
+
+async function ask(session: DriveSession, call: CallModel): Promise<ModelResponse> {
+  const models = modelsFor(session);
+  const budgetMs = session.limits.turnTimeoutMs - (session.state.turn?.drivenMs ?? 0);
+  const timeout = AbortSignal.timeout(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)));
+  const signal = AbortSignal.any([session.signal, timeout]);
+  let failure: ModelError | undefined;
+  for (const [index, resolved] of models.entries()) {
+    if (failure) fallBack(session, { from: models[index - 1] ?? resolved, to: resolved, failure });
+    const answer = await attempts(session, { resolved, call, signal });
+    if (!(answer instanceof ModelError)) return answer;
+    session.signal.throwIfAborted();
+    if (timeout.aborted)
+      throw new TurnFailure(
+        'turn_timeout',
+        `The turn used up its ${session.limits.turnTimeoutMs / 1000} s of driving time.`,
+      );
+    failure = answer;
+    record(session, {
+      type: 'model.failed',
+      actor: 'system',
+      turn_id: session.state.turn?.id,
+      step: call.step,
+      payload: { model: resolved.model, error: { code: answer.kind, message: answer.message } },
+    });
+  }
+  throw new TurnFailure(`model_${failure?.kind ?? 'unavailable'}`, failure?.message ?? 'No model could be asked.');
+}
+
+interface Asked {
+  resolved: ResolvedModel;
+  call: CallModel;
+  signal: AbortSignal;
+}
+
+async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
+  const { resolved, call, signal } = asked;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await resolved.stream(requestFor(session, resolved, call), {
+        signal,
+        onDelta: (delta) => {
+          const turn = session.state.turn?.id ?? '';
+          session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step: call.step, delta });
+        },
+      });
+    } catch (error) {
+      if (!(error instanceof ModelError)) throw error;
+      if (!error.transient || attempt >= LIMITS.modelAttempts || signal.aborted) return error;
+      const waitMs = Math.round(Math.max(error.retryAfterMs ?? 0, 500 * 2 ** attempt * (0.5 + Math.random())));
+      record(session, {
+        type: 'model.retried',
+        actor: 'system',
+        turn_id: session.state.turn?.id,
+        step: call.step,
+        payload: {
+          model: resolved.model,
+          attempt,
+          error: { code: error.kind, message: error.message },
+          wait_ms: waitMs,
+        },
+      });
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+function requestFor(session: DriveSession, resolved: ResolvedModel, call: CallModel): ModelRequest {
+  const { definition } = session;
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  return {
+    model: resolved.model,
+    system: systemPromptOf(definition),
+    messages: messagesFor(session.messages, contextTokens(session)).messages,
+    tools: toolSpecs(session.tools),
+    toolChoice: call.toolChoice,
+    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
+    temperature: settings.temperature,
+    examples: examplesOf(definition),
+  };
+}
+
+/** The model of the run, then the fallbacks that its definition names. */
+function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
+  const { llm_config: llm, model_preferences: preferences } = session.definition;
+  const override = (session.run.config as { model_override?: string }).model_override;
+  const { models } = session.context;
+  const first = models.resolve(override ?? llm?.default_model ?? preferences?.primary_model);
+  const others = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].filter((name) => name !== undefined);
+  return [first, ...others.map((name) => models.resolve(name))];
+}
+
+function contextTokens(session: DriveSession): number {
+  return session.definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
+}
+
+function fallBack(
+  session: DriveSession,
+  change: { from: ResolvedModel; to: ResolvedModel; failure: ModelError },
+): void {
+  const { from, to, failure } = change;
+  session.context.log.warn(
+    { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
+    'model fell back',
+  );
+  record(session, {
+    type: 'model.fell_back',
+    actor: 'system',
+    turn_id: session.state.turn?.id,
+    payload: { from: from.model, to: to.model, error: { code: failure.kind, message: failure.message } },
+  });
+}
+
+/** The answer in canonical form; every tool use has an id that occurs once in the conversation. */
+function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
+  const taken = session.toolUseIds;
+  const content = JSON.parse(canonicalJson(cleanJson(response.content))) as AssistantBlock[];
+  return content.flatMap((block): AssistantBlock[] => {
+    if (block.type !== 'tool_use') return [block];
+    if (call.toolChoice === 'none') return [];
+    const id = block.id && !taken.has(block.id) ? block.id : `toolu_${newId().replaceAll('-', '')}`;
+    taken.add(id);
+    return [{ ...block, id }];
+  });
+}
+
+function observe(
+  session: DriveSession,
+  call: { response: ModelResponse; latencyMs: number; cost: string | null },
+): void {
+  const { metrics } = session.context;
+  const { model, usage } = call.response;
+  metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
+  metrics.tokens.inc({ model, kind: 'input' }, usage.input);
+  metrics.tokens.inc({ model, kind: 'output' }, usage.output);
+  metrics.tokens.inc({ model, kind: 'cache_read' }, usage.cache_read);
+  metrics.tokens.inc({ model, kind: 'cache_write' }, usage.cache_write_5m + usage.cache_write_1h);
+  if (call.cost !== null) metrics.costUsd.inc({ model }, Number(call.cost));
+}

@@ -1,0 +1,24 @@
+/** The queue `maintenance`: acts on a schedule that keep the rest true. Each is idempotent. */
+import { z } from 'zod';
+
+export const MAINTENANCE = 'maintenance';
+
+export const MAINTENANCE_ACTS = ['sweep-outbox', 'reconcile', 'expire-idle', 'expire-keys', 'make-partitions'] as const;
+export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
+
+export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
+
+/** How often each act runs, in ms. Reconciliation runs twice a lease (decisions.md, Runs and turns). */
+export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
+  switch (act) {
+    case 'sweep-outbox':
+      return 5000;
+    case 'reconcile':
+      return Math.max(500, Math.floor(leaseMs / 2));
+    case 'expire-idle':
+      return 60_000;
+    case 'expire-keys':
+    case 'make-partitions':
+      return 3_600_000;
+  }
+}

@@ -1,0 +1,17 @@
+/** The job `tool-calls`: make one attempt of this call through the ledger. Carries ids only. */
+import { z } from 'zod';
+
+export const TOOL_CALLS = 'tool-calls';
+
+export const toolCallJob = z.object({
+  tenant: z.uuid(),
+  run: z.uuid(),
+  call: z.uuid(),
+  traceparent: z.string().optional(),
+});
+export type ToolCallJob = z.output<typeof toolCallJob>;
+
+/** `attempt` counts the attempts that the ledger has seen before this job. */
+export function toolCallJobId(call: string, attempt: number): string {
+  return `${call}-${attempt}`;
+}

@@ -1,0 +1,17 @@
+/** The job `turns`: look at this run, it has reached this position. Carries ids only. */
+import { z } from 'zod';
+
+export const TURNS = 'turns';
+
+export const turnJob = z.object({
+  tenant: z.uuid(),
+  run: z.uuid(),
+  seq: z.int().min(0),
+  traceparent: z.string().optional(),
+});
+export type TurnJob = z.output<typeof turnJob>;
+
+/** The same position of the same claim is the same job, however often it is sent. */
+export function turnJobId(run: string, seq: number, fence: number): string {
+  return `${run}-${seq}-${fence}`;
+}

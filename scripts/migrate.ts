@@ -1,0 +1,9 @@
+/** Brings the database to this version's schema: the release step of a deployment. */
+import { loadConfig } from '../config.ts';
+import { migrate } from '../db/database.ts';
+import { runOnce } from '../services/run-process.ts';
+
+await runOnce(async () => {
+  const done = await migrate(loadConfig());
+  process.stdout.write(done.length === 0 ? 'The schema is up to date.\n' : `Migrated: ${done.join(', ')}\n`);
+});

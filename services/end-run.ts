@@ -1,0 +1,111 @@
+/** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
+import { conflict } from '../core/errors.ts';
+import { isTerminal, type Actor, type NewEvent, type RunStatus } from '../core/events.ts';
+import { mayBecome } from '../core/transitions.ts';
+import { listOpenCalls } from '../db/turns.ts';
+import type { CallChange, RunRow } from '../db/run-store.ts';
+import type { Context } from '../engine/context.ts';
+import { appendToRun } from './append-to-run.ts';
+
+interface RunRef {
+  tenant: string;
+  run: string;
+}
+
+/**
+ * Cancels a run at once, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
+ * not begun never are; a call in flight settles in its own row. Answers false where it was cancelled already.
+ */
+export async function cancelRun(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
+  const appended = await appendToRun(context, ref, async (run, tx) => {
+    if (run.status === 'cancelled') return null;
+    mustBeUnfinished(run);
+    const pending = (await listOpenCalls(tx, run.id)).filter((call) => call.status === 'pending');
+    return {
+      events: cancelEvents(run, reason),
+      calls: pending.map(({ id }) => neverBegun(id)),
+      bump_fence: true,
+      release: true,
+    };
+  });
+  if (appended) context.bus.publish({ run: ref.run, kind: 'abort', reason: 'cancel' });
+  return appended !== null;
+}
+
+/** Completes a run that waits between turns. Answers false where it is completed already. */
+export async function completeRun(context: Context, ref: RunRef): Promise<boolean> {
+  return (await complete(context, ref, { actor: 'user', stopReason: 'completed' })) !== null;
+}
+
+/** Completes a run that has been idle; one that is not idle any more stays as it is. */
+export async function expireRun(context: Context, ref: RunRef): Promise<boolean> {
+  try {
+    return (await complete(context, ref, { actor: 'system', stopReason: 'idle' })) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason: string }) {
+  return appendToRun(context, ref, (run) => {
+    if (run.status === 'completed') return null;
+    mustBeUnfinished(run);
+    if (run.open_turn_id)
+      throw conflict(`The run is still working on turn ${run.open_turn_id}; wait for it or cancel.`);
+    return {
+      events: [
+        ...statusEvents(run, 'completed', how.actor),
+        { type: 'run.completed', actor: how.actor, payload: { stop_reason: how.stopReason } },
+      ],
+    };
+  });
+}
+
+/** Fails a run that could not be driven: what kept it from going on will not go away by itself. */
+export async function failRun(context: Context, ref: RunRef, error: { code: string; message: string }): Promise<void> {
+  await appendToRun(context, ref, (run) => {
+    if (isTerminal(run.status as RunStatus)) return null;
+    const failed: NewEvent[] = [
+      ...statusEvents(run, 'failed', 'system'),
+      { type: 'run.failed', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload: { error } },
+    ];
+    if (run.open_turn_id) {
+      failed.push({ type: 'turn.failed', actor: 'system', turn_id: run.open_turn_id, payload: { error } });
+    }
+    return { events: failed, bump_fence: true, release: true };
+  });
+}
+
+function mustBeUnfinished(run: RunRow): void {
+  if (isTerminal(run.status as RunStatus))
+    throw conflict(`The run is ${run.status} already.`, { status_of_run: run.status });
+}
+
+/** The turn's event comes last: a stream ends with its `done`. */
+function cancelEvents(run: RunRow, reason: string | undefined): NewEvent[] {
+  const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
+  const events: NewEvent[] = [
+    { ...by, type: 'run.cancel_requested', payload: reason === undefined ? {} : { reason } },
+    ...statusEvents(run, 'cancelled', 'user'),
+    { ...by, type: 'run.cancelled', payload: {} },
+  ];
+  if (run.open_turn_id) {
+    events.push({ type: 'turn.interrupted', actor: 'user', turn_id: run.open_turn_id, payload: { reason: 'cancel' } });
+  }
+  return events;
+}
+
+function statusEvents(run: RunRow, to: RunStatus, actor: Actor): NewEvent[] {
+  const from = run.status as RunStatus;
+  if (!mayBecome(from, to)) throw conflict(`A run that is ${from} cannot become ${to}.`);
+  return [{ type: 'run.status_changed', actor, turn_id: run.open_turn_id ?? undefined, payload: { from, to } }];
+}
+
+function neverBegun(id: string): CallChange {
+  const error = { code: 'cancelled', message: 'The run was cancelled before the call was made.' };
+  return {
+    id,
+    from: ['pending'],
+    set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
+  };
+}

@@ -1,0 +1,39 @@
+/** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
+import { LIMITS } from '../core/limits.ts';
+import { deleteOldKeys, listIdleRuns, makePartitions } from '../db/maintenance.ts';
+import type { Context } from '../engine/context.ts';
+import type { MaintenanceAct } from '../jobs/maintenance.ts';
+import { expireRun } from './end-run.ts';
+import { reconcile } from './reconcile.ts';
+
+const PARTITION_DAYS_AHEAD = 7;
+const SWEEP_AFTER_MS = 5000;
+
+/** Carries out one act; answers what it did, for the log. */
+export async function maintain(context: Context, act: MaintenanceAct): Promise<Record<string, number>> {
+  switch (act) {
+    case 'sweep-outbox':
+      return { sent: await context.outbox.sweep(SWEEP_AFTER_MS) };
+    case 'reconcile':
+      return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
+    case 'expire-idle':
+      return { expired: await expireIdle(context) };
+    case 'expire-keys':
+      await deleteOldKeys(context.db, LIMITS.idempotencyHours);
+      return {};
+    case 'make-partitions': {
+      const { made, astray } = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
+      if (astray > 0) context.log.error({ astray }, 'rows lie in a default partition');
+      return { made, astray };
+    }
+  }
+}
+
+async function expireIdle(context: Context): Promise<number> {
+  const idle = await listIdleRuns(context.db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
+  let expired = 0;
+  for (const run of idle) {
+    if (await expireRun(context, { tenant: run.tenant_id, run: run.id })) expired++;
+  }
+  return expired;
+}

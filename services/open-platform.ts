@@ -1,0 +1,87 @@
+/** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pino, { type Logger } from 'pino';
+import { openBus } from '../bus/bus.ts';
+import type { Config } from '../config.ts';
+import { newSecret } from '../core/ids.ts';
+import { migrate, openDatabase, pendingMigrations } from '../db/database.ts';
+import { voidLeases } from '../db/maintenance.ts';
+import type { Context } from '../engine/context.ts';
+import { createMetrics } from '../engine/metrics.ts';
+import { openQueueBackend } from '../jobs/backend.ts';
+import { createOutbox } from '../jobs/outbox.ts';
+import { createModels } from '../llm/models.ts';
+import { createEgress } from '../tools/egress.ts';
+import { createTools } from '../tools/execute-tool.ts';
+import { ensureDefaultTenant } from './bootstrap.ts';
+
+export interface Platform {
+  context: Context;
+  /** Embedded mode: the admin key, made at the first start and kept in the data directory. */
+  apiKey: string | undefined;
+  close: () => Promise<void>;
+}
+
+/** Opens everything. Embedded mode migrates by itself; elsewhere `migrate` is a step of the deployment. */
+export async function openPlatform(config: Config, options: { log?: Logger } = {}): Promise<Platform> {
+  const log = options.log ?? createLog(config);
+  const embedded = config.mode === 'embedded';
+  const db = await openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
+  try {
+    if (embedded) await migrate(config, db);
+    const pending = await pendingMigrations(db);
+    if (pending.length > 0)
+      throw new Error(`The database lacks ${pending.length} migrations. Run \`npm run migrate\` first.`);
+    if (embedded) await voidLeases(db);
+    const apiKey = config.apiKey ?? (embedded ? await keptKey(config.dataDir) : undefined);
+    await ensureDefaultTenant(db, { apiKey });
+    const queues = await openQueueBackend(config, db, (error, source) =>
+      log.warn({ err: error, source }, 'queue error'),
+    );
+    const bus = await openBus(config, db);
+    const outbox = createOutbox(db, queues, log);
+    const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
+    const tools = createTools({ egress, stdioCommands: embedded ? 'any' : [...config.stdioCommands] });
+    const models = createModels(config);
+    const context: Context = { config, db, bus, queues, outbox, models, tools, metrics: createMetrics(), log };
+    return { context, apiKey, close: () => closeAll(context) };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+/** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
+export function createLog(config: Pick<Config, 'logLevel'>): Logger {
+  return pino({
+    level: config.logLevel,
+    redact: {
+      paths: ['*.authorization', '*.Authorization', '*.apiKey', '*.key', '*.secret', '*.password'],
+      remove: true,
+    },
+  });
+}
+
+async function closeAll({ outbox, queues, tools, bus, db }: Context): Promise<void> {
+  await outbox.close();
+  await queues.close();
+  await tools.close();
+  await bus.close();
+  await db.close();
+}
+
+/** The key of an embedded installation, readable by its owner alone. */
+async function keptKey(dataDir: string): Promise<string> {
+  if (dataDir === 'memory:') return `drv_${newSecret()}`;
+  const file = join(dataDir, 'api-key');
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch {
+    const key = `drv_${newSecret()}`;
+    await mkdir(dataDir, { recursive: true });
+    await writeFile(file, `${key}\n`, { mode: 0o600 });
+    await chmod(file, 0o600);
+    return key;
+  }
+}

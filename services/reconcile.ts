@@ -1,0 +1,55 @@
+/** Every unfinished run that should be driven, and every call that should be made, has a live job, or gets one. */
+import type { Queue } from 'bullmq';
+import { LIMITS } from '../core/limits.ts';
+import { listLostCalls, listLostRuns } from '../db/maintenance.ts';
+import type { Context } from '../engine/context.ts';
+import { JOB_OPTIONS } from '../jobs/options.ts';
+import { TOOL_CALLS, toolCallJobId } from '../jobs/tool-call.ts';
+import { TURNS, turnJobId } from '../jobs/turn.ts';
+
+const FIRST_ID = '00000000-0000-0000-0000-000000000000';
+
+/** Compares the database with the queues and sends what is missing; answers how much. This is what makes Redis disposable. */
+export async function reconcile(context: Context, quietMs: number): Promise<{ runs: number; calls: number }> {
+  const runs = await eachPage(
+    (after) => listLostRuns(context.db, { quietMs, after, limit: LIMITS.sweepRows }),
+    (run) => {
+      const data = { tenant: run.tenant_id, run: run.id, seq: run.last_seq };
+      return ensureJob(context.queues.queue(TURNS), { id: turnJobId(run.id, run.last_seq, run.fence), data });
+    },
+  );
+  const calls = await eachPage(
+    (after) => listLostCalls(context.db, { quietMs, after, limit: LIMITS.sweepRows }),
+    (call) => {
+      const data = { tenant: call.tenant_id, run: call.run_id, call: call.id };
+      return ensureJob(context.queues.queue(TOOL_CALLS), { id: toolCallJobId(call.id, call.attempt), data });
+    },
+  );
+  return { runs, calls };
+}
+
+async function eachPage<R extends { id: string }>(
+  page: (after: string) => Promise<R[]>,
+  mend: (row: R) => Promise<boolean>,
+): Promise<number> {
+  let mended = 0;
+  let after: string | undefined = FIRST_ID;
+  while (after !== undefined) {
+    const rows: R[] = await page(after);
+    for (const row of rows) if (await mend(row)) mended++;
+    after = rows.length === LIMITS.sweepRows ? rows.at(-1)?.id : undefined;
+  }
+  return mended;
+}
+
+/** Adds the job unless it is alive; a finished one that blocks its id is removed first. */
+async function ensureJob(queue: Queue, job: { id: string; data: Record<string, unknown> }): Promise<boolean> {
+  const existing = await queue.getJob(job.id);
+  if (existing) {
+    const state = await existing.getState();
+    if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
+    await queue.remove(job.id);
+  }
+  await queue.add(queue.name, job.data, { ...JOB_OPTIONS, jobId: job.id });
+  return true;
+}

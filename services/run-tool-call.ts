@@ -1,0 +1,178 @@
+/** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
+import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import type { CallStatus } from '../core/state.ts';
+import { maySendAgain, settle, type Settlement } from '../core/ledger.ts';
+import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import { lockToolCall, type ToolCallRow } from '../db/turns.ts';
+import { renewCallLease, type CallChange, type RunRow } from '../db/run-store.ts';
+import type { Context } from '../engine/context.ts';
+import { loadDefinitions } from '../engine/definitions.ts';
+import { settlementChange, settlementEvent } from '../engine/settlement.ts';
+import type { ToolCallJob } from '../jobs/tool-call.ts';
+import { appendToRun, type AppendedChange } from './append-to-run.ts';
+
+/** How the job ends: done, or to be looked at again after a while (another attempt holds the call, or a retry is due). */
+export type ToolCallEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
+
+interface Claimed {
+  call: ToolCallRow;
+  attempt: number;
+  tool: ToolDefinition;
+}
+
+/**
+ * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
+ * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
+ */
+export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<ToolCallEnd> {
+  const claim = await claimCall(context, job);
+  if (!('tool' in claim)) return claim;
+  const hold = holdCall(context, job, claim.attempt);
+  const startedMs = performance.now();
+  let outcome: ToolOutcome;
+  try {
+    outcome = await execute(context, job, { claim, signal: AbortSignal.any([stop, hold.lost]) });
+  } finally {
+    hold.close();
+  }
+  return settleCall(context, job, { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) });
+}
+
+async function claimCall(context: Context, job: ToolCallJob): Promise<Claimed | ToolCallEnd> {
+  let waitMs = 0;
+  let claimed: { call: ToolCallRow; attempt: number; run: RunRow } | undefined;
+  await appendToRun(context, job, async (run, tx) => {
+    const call = await lockToolCall(tx, job.call);
+    if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
+    waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
+    if (waitMs > 0) return null;
+    if (call.status === 'running' && !maySendAgain(call.effect)) return interrupted(call);
+    if (isTerminal(run.status as RunStatus)) return null;
+    claimed = { call, attempt: call.attempt + 1, run };
+    return claimChange(call, context.config.leaseMs);
+  });
+  if (!claimed) return waitMs > 0 ? { kind: 'later', waitMs } : { kind: 'done' };
+  const { call, attempt, run } = claimed;
+  const pins = { tenant: job.tenant, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+  const tool = (await loadDefinitions(context.db, pins)).tools.get(call.name);
+  if (!tool) throw new Error(`the run pins no tool ${call.name}`);
+  return { call, attempt, tool };
+}
+
+function claimChange(call: ToolCallRow & { status: string }, leaseMs: number): AppendedChange {
+  const attempt = call.attempt + 1;
+  const status = call.status as CallStatus;
+  const set = { status: 'running', attempt, started_at: 'now', retry_at: null };
+  return {
+    events: [eventOf(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
+    calls: [{ id: call.id, from: [status], attempt: call.attempt, set, lease_ms: leaseMs }],
+  };
+}
+
+function interrupted(call: ToolCallRow) {
+  const settlement = {
+    status: 'unknown' as const,
+    code: 'interrupted',
+    message: 'The worker was lost during the call.',
+  };
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  return { events: [eventOf(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
+}
+
+function execute(
+  context: Context,
+  job: ToolCallJob,
+  made: { claim: Claimed; signal: AbortSignal },
+): Promise<ToolOutcome> {
+  const { call, attempt, tool } = made.claim;
+  return context.tools.execute(tool, {
+    tenantId: job.tenant,
+    runId: job.run,
+    toolCallId: call.id,
+    idempotencyKey: call.idempotency_key,
+    attempt,
+    arguments: call.arguments,
+    timeoutMs: tool.execution.timeout_ms,
+    traceparent: job.traceparent,
+    signal: made.signal,
+  });
+}
+
+interface Made {
+  claim: Claimed;
+  outcome: ToolOutcome;
+  latencyMs: number;
+}
+
+async function settleCall(context: Context, job: ToolCallJob, made: Made): Promise<ToolCallEnd> {
+  const { call, attempt, tool } = made.claim;
+  const settlement = settle(made.outcome, { effect: call.effect, attempt, retry: tool.execution.retry_config });
+  await appendToRun(context, job, async (run, tx) => {
+    const now = await lockToolCall(tx, call.id);
+    // Another attempt has taken over, or somebody has settled the call: a late result changes nothing.
+    if (now?.status !== 'running' || now.attempt !== attempt) return null;
+    const finished = isTerminal(run.status as RunStatus);
+    if (settlement.status === 'retry') {
+      const back = finished ? givenUp(made, settlement) : undefined;
+      return back ?? { events: [], calls: [pause(made.claim, settlement)] };
+    }
+    const settled = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
+    const events = finished ? [] : [eventOf(call, settlementEvent(settled))];
+    return { events, calls: [settlementChange(settled)] };
+  });
+  return settlement.status === 'retry' ? { kind: 'later', waitMs: settlement.waitMs } : { kind: 'done' };
+}
+
+/** The run has ended meanwhile: there is no next attempt. */
+function givenUp(made: Made, settlement: Extract<Settlement, { status: 'retry' }>) {
+  const { code, message } = settlement;
+  const settled = {
+    callId: made.claim.call.id,
+    attempt: made.claim.attempt,
+    settlement: { status: 'failed' as const, code, message },
+    latencyMs: made.latencyMs,
+  };
+  return { events: [], calls: [settlementChange(settled)] };
+}
+
+function pause(claim: Claimed, settlement: Extract<Settlement, { status: 'retry' }>): CallChange {
+  const { code, message, waitMs } = settlement;
+  return {
+    id: claim.call.id,
+    from: ['running'],
+    attempt: claim.attempt,
+    set: { status: 'pending', error: { code, message }, lease_expires_at: null },
+    retry_ms: waitMs,
+  };
+}
+
+type ToolFact = {
+  [T in NewEvent['type']]: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
+}[NewEvent['type']];
+
+function eventOf(call: ToolCallRow, fact: ToolFact): NewEvent {
+  return { ...fact, actor: 'worker', turn_id: call.turn_id, step: call.step } as NewEvent;
+}
+
+/** Renews the lease by a timer apart from the work, and aborts the attempt when it is lost or the run is cancelled. */
+function holdCall(context: Context, job: ToolCallJob, attempt: number) {
+  const lost = new AbortController();
+  const { leaseMs } = context.config;
+  const timer = setInterval(() => {
+    renewCallLease(context.db, { tenant: job.tenant, call: job.call, attempt, leaseMs }).then(
+      (isHeld) => isHeld || lost.abort(new Error('the lease of the call was lost')),
+      // The database is away: the attempt goes on, and its result is refused if another has taken over.
+      () => undefined,
+    );
+  }, leaseMs / 3);
+  const unsubscribe = context.bus.subscribe(job.run, (message) => {
+    if (message.kind === 'abort') lost.abort(new Error(`the run got a ${message.reason}`));
+  });
+  return {
+    lost: lost.signal,
+    close: () => {
+      clearInterval(timer);
+      unsubscribe();
+    },
+  };
+}

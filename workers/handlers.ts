@@ -1,0 +1,89 @@
+/** One handler per job: parse, call a service, and say how the job ends. */
+import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
+import { ZodError } from 'zod';
+import { UnknownEventError } from '../core/events.ts';
+import { isDatabaseAway } from '../db/database.ts';
+import type { Context } from '../engine/context.ts';
+import { driveRun } from '../engine/drive.ts';
+import { maintenanceJob, MAINTENANCE } from '../jobs/maintenance.ts';
+import { toolCallJob, TOOL_CALLS } from '../jobs/tool-call.ts';
+import { turnJob, TURNS } from '../jobs/turn.ts';
+import { failRun } from '../services/end-run.ts';
+import { maintain } from '../services/maintain.ts';
+import { runToolCall } from '../services/run-tool-call.ts';
+
+export interface Duty {
+  /** Fires at the deadline of a stop: whatever runs must be given back. */
+  stop: AbortSignal;
+  /** The process is stopping: runs are handed over at their next step. */
+  draining: () => boolean;
+}
+
+export type Handler = (context: Context, job: Job, duty: Duty & { token: string | undefined }) => Promise<unknown>;
+
+const PUT_BACK_MS = 5000;
+
+export const HANDLERS: Record<string, Handler> = {
+  [TURNS]: async (context, job, duty) => {
+    const payload = turnJob.parse(job.data);
+    try {
+      return await driveRun(context, payload, duty);
+    } catch (error) {
+      // A newer build has written what this one cannot read: the run is left to the newer one.
+      if (error instanceof UnknownEventError) return putBack(job, duty.token, PUT_BACK_MS);
+      if (isLastAttempt(job) && !isDatabaseAway(error)) {
+        const message = 'Drover could not drive the run; the log of the worker says why.';
+        await failRun(context, payload, { code: nameOf(error), message });
+      }
+      throw error;
+    }
+  },
+  [TOOL_CALLS]: async (context, job, duty) => {
+    const end = await runToolCall(context, toolCallJob.parse(job.data), duty.stop);
+    return end.kind === 'later' ? putBack(job, duty.token, end.waitMs) : end.kind;
+  },
+  [MAINTENANCE]: (context, job) => maintain(context, maintenanceJob.parse(job.data).act),
+};
+
+/** Runs a job's handler, with its log line and its metrics. A payload that does not parse is not tried again. */
+export async function handle(context: Context, job: Job, duty: Duty & { token: string | undefined }): Promise<unknown> {
+  const startedMs = performance.now();
+  const { run, tenant, traceparent } = job.data as { run?: string; tenant?: string; traceparent?: string };
+  const about = { queue: job.queueName, job: job.id, run, tenant, trace: traceparent?.split('-')[1] };
+  const end = (outcome: 'ok' | 'failed' | 'delayed') => {
+    const seconds = (performance.now() - startedMs) / 1000;
+    context.metrics.jobSeconds.observe({ queue: job.queueName, outcome }, seconds);
+    return { ...about, outcome, ms: Math.round(seconds * 1000) };
+  };
+  try {
+    const handler = HANDLERS[job.queueName];
+    if (!handler) return await putBack(job, duty.token, PUT_BACK_MS);
+    const result = await handler(context, job, duty);
+    const line = { ...end('ok'), result };
+    if (job.queueName === MAINTENANCE) context.log.debug(line, 'job');
+    else context.log.info(line, 'job');
+    return result;
+  } catch (error) {
+    if (error instanceof DelayedError) {
+      context.log.debug(end('delayed'), 'job');
+      throw error;
+    }
+    context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
+    if (error instanceof ZodError) throw new UnrecoverableError(`the payload of ${job.queueName} does not parse`);
+    throw error;
+  }
+}
+
+async function putBack(job: Job, token: string | undefined, waitMs: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + waitMs, token);
+  throw new DelayedError();
+}
+
+function isLastAttempt(job: Job): boolean {
+  return job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
+}
+
+function nameOf(error: unknown): string {
+  const name = error instanceof Error ? error.name : 'Error';
+  return name === 'CorruptCheckpointError' ? name : 'internal';
+}

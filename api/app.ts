@@ -74,9 +74,13 @@ function refuseUnmatched(): Middleware {
   return async (ctx, next) => {
     await next();
     if (ctx.state.route !== undefined || ctx.status < 400) return;
-    const allowed = ctx.response.get('Allow');
-    if (allowed === '') throw notFound(shortPath(ctx.path));
-    throw new DroverError('method-not-allowed', 405, `${shortPath(ctx.path)} takes ${allowed}, not ${ctx.method}.`);
+    const { allow: allowed } = ctx.response.headers;
+    if (allowed === undefined) throw notFound(shortPath(ctx.path));
+    throw new DroverError(
+      'method-not-allowed',
+      405,
+      `${shortPath(ctx.path)} takes ${allowed}, not ${ctx.method}.`,
+    );
   };
 }
 

@@ -8,7 +8,8 @@ const MAX_DEPTH = 256;
 
 const parseJson = bodyParser({
   enableTypes: ['json'],
-  extendTypes: { json: ['application/*+json'] },
+  // The content type has been looked at before.
+  detectJSON: () => true,
   jsonLimit: LIMITS.bodyBytes,
   // What is no object is for the schema to refuse, which says what was expected.
   jsonStrict: false,

@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { newId } from '../../core/ids.ts';
+import { startTestApi } from '../support/api.ts';
+import type { Answer, Call, TestApi } from '../support/api.ts';
+
+describe('a bad request', () => {
+  let api: TestApi;
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+
+  const create = (call: Call) => api.call('POST', '/v1/agents', call);
+
+  /** A problem document with this status, and this fault where one is given. */
+  const assertProblem = (answer: Answer, status: number, fault?: { path: string; message: RegExp } | RegExp) => {
+    assert.equal(answer.status, status, answer.text);
+    assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/);
+    assert.equal(answer.json.status, status);
+    for (const member of ['type', 'title', 'detail', 'instance', 'code', 'request_id']) {
+      assert.equal(typeof answer.json[member], 'string', `${member} is missing`);
+    }
+    if (fault instanceof RegExp) assert.match(answer.json.detail, fault);
+    else if (fault) {
+      const messages = (answer.json.errors ?? []).filter((each: { path: string }) => each.path === fault.path);
+      assert.equal(messages.length, 1, answer.text);
+      assert.match(messages[0].message, fault.message);
+    }
+  };
+
+  describe('in its body', () => {
+    it('with an unknown field, at any depth, is 400 and names it', async () => {
+      const config = { max_turns: 3, max_turn: 3 };
+      const answer = await create({ body: { name: 'a', execution_config: config, colour: 'red' } });
+      assertProblem(answer, 400, { path: 'body.execution_config.max_turn', message: /not a known field/ });
+      assertProblem(answer, 400, { path: 'body.colour', message: /not a known field/ });
+    });
+
+    it('with an unknown field inside an alternative is 400 and names it', async () => {
+      const answer = await create({ body: { name: 'a', system_prompt: { role: 'r', rule: 'x' } } });
+      assertProblem(answer, 400, { path: 'body.system_prompt.rule', message: /not a known field/ });
+    });
+
+    it('of the wrong type is 400 and says what was expected', async () => {
+      assertProblem(await create({ body: { name: 7 } }), 400, { path: 'body.name', message: /expected string/ });
+      assertProblem(await create({ body: [] }), 400, { path: 'body', message: /expected object/ });
+      assertProblem(await create({ raw: 'null' }), 400, { path: 'body', message: /expected object/ });
+      assertProblem(await create({ raw: '"text"' }), 400, { path: 'body', message: /expected object/ });
+    });
+
+    it('without a required field is 400, also where there is no body at all', async () => {
+      assertProblem(await create({ body: {} }), 400, { path: 'body.name', message: /required/ });
+      assertProblem(await create({}), 400, { path: 'body.name', message: /required/ });
+    });
+
+    it('that is no JSON is 400 and says where, without repeating it', async () => {
+      const answer = await create({ raw: '{"name": "hunter2", }' });
+      assertProblem(answer, 400, /not valid JSON.*position \d+/);
+      assert.doesNotMatch(answer.text, /hunter2/);
+    });
+
+    it('that would reach for a prototype is 400', async () => {
+      assertProblem(await create({ raw: '{"name":"a","metadata":{"__proto__":{"x":1}}}' }), 400);
+    });
+
+    it('nested thousands of levels deep is 400', async () => {
+      const depth = 100_000;
+      const raw = `{"name":"a","metadata":{"x":${'['.repeat(depth)}${']'.repeat(depth)}}}`;
+      assertProblem(await create({ raw }), 400, /nested deeper/);
+    });
+
+    it('of more than 10 MiB is 413, compressed or not', async () => {
+      const huge = JSON.stringify({ name: 'a', description: 'x'.repeat(10 * 1024 * 1024) });
+      assertProblem(await create({ raw: huge }), 413, /10485760 bytes/);
+      const packed = { 'content-encoding': 'gzip' };
+      assertProblem(await create({ raw: gzipSync(huge), headers: packed }), 413, /10485760 bytes/);
+    });
+
+    it('of up to 10 MiB is read', async () => {
+      const large = JSON.stringify({ name: 'a', description: 'x'.repeat(10 * 1024 * 1024 - 100) });
+      assertProblem(await create({ raw: large }), 400, { path: 'body.description', message: /too big/i });
+    });
+
+    it('of another content type, encoding or none is 415', async () => {
+      for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {
+        assertProblem(
+          await create({ raw: '{"name":"a"}', headers: { 'content-type': type } }),
+          415,
+          /application\/json/,
+        );
+      }
+      const odd = { 'content-encoding': 'zstd' };
+      assertProblem(await create({ raw: '{"name":"a"}', headers: odd }), 415, /gzip/);
+    });
+
+    it('takes +json types and charsets as JSON', async () => {
+      for (const type of ['application/json; charset=utf-8', 'application/merge-patch+json']) {
+        const answer = await create({ raw: '{"name":"a"}', headers: { 'content-type': type } });
+        assert.equal(answer.status, 201, answer.text);
+      }
+    });
+
+    it('with NUL or half a surrogate pair is kept with U+FFFD in their place', async () => {
+      const answer = await create({ raw: '{"name":"a\\u0000b","metadata":{"k\\u0000":"x\\ud800y"}}' });
+      assert.equal(answer.status, 201, answer.text);
+      const { json } = await api.call('GET', `/v1/agents/${answer.json.id}`);
+      assert.equal(json.name, 'a\uFFFDb');
+      assert.deepEqual(json.metadata, { 'k\uFFFD': 'x\uFFFDy' });
+    });
+  });
+
+  describe('in its path or query', () => {
+    it('to a path that is not there is 404, with a key or without', async () => {
+      assertProblem(await api.call('GET', '/v1/nothing'), 404, /\/v1\/nothing/);
+      assertProblem(await api.call('GET', '/v1/nothing', { key: null }), 404);
+      assertProblem(await api.call('GET', '/V1/AGENTS'), 404);
+    });
+
+    it('with a method that the path does not take is 405 and says which it takes', async () => {
+      for (const method of ['PUT', 'DELETE', 'PROPFIND']) {
+        const answer = await api.call(method, '/v1/agents');
+        assertProblem(answer, 405, new RegExp(`not ${method}`));
+        assert.deepEqual((answer.headers.get('allow') ?? '').split(', ').toSorted(), ['GET', 'HEAD', 'POST']);
+      }
+    });
+
+    it('with an id that is none, or is unknown, is 404', async () => {
+      for (const id of ['x', '1', newId(), '%00', '%zz', 'constructor', "1'--", 'x'.repeat(5000)]) {
+        assertProblem(await api.call('GET', `/v1/agents/${id}`), 404);
+      }
+    });
+
+    it('with an unknown, malformed or excessive query parameter is 400', async () => {
+      const wrong: [query: string, path: string, message: RegExp][] = [
+        ['?colour=red', 'query.colour', /not a known field/],
+        ['?limit=0', 'query.limit', /1 to 200/],
+        ['?limit=201', 'query.limit', /1 to 200/],
+        ['?limit=ten', 'query.limit', /1 to 200/],
+        ['?limit=1e1', 'query.limit', /1 to 200/],
+        ['?limit=1&limit=2', 'query.limit', /1 to 200/],
+        ['?cursor=nonsense', 'query.cursor', /not a cursor/],
+        [`?cursor=${Buffer.from('"x"').toString('base64url')}`, 'query.cursor', /not a cursor/],
+        ['?status=gone', 'query.status', /expected one of/],
+      ];
+      for (const [query, path, message] of wrong) {
+        assertProblem(await api.call('GET', `/v1/agents${query}`), 400, { path, message });
+      }
+    });
+  });
+
+  describe('in its credentials', () => {
+    it('without a key is 401 and says how to send one', async () => {
+      const answer = await api.call('GET', '/v1/agents', { key: null });
+      assertProblem(answer, 401, /Authorization: Bearer/);
+      assert.match(answer.headers.get('www-authenticate') ?? '', /^Bearer/);
+    });
+
+    it('with a wrong key, or another scheme, is 401 and does not repeat it', async () => {
+      for (const authorization of [
+        'Bearer wrong-key-123',
+        'Basic d3Jvbmcta2V5LTEyMw==',
+        'Bearer',
+        `Bearer ${'x'.repeat(2000)}`,
+      ]) {
+        const answer = await api.call('GET', '/v1/agents', { key: null, headers: { authorization } });
+        assertProblem(answer, 401);
+        assert.match(answer.headers.get('www-authenticate') ?? '', /invalid_token/);
+        assert.doesNotMatch(answer.text, /wrong-key-123/);
+      }
+    });
+
+    it('without the scope is 403 and names it; the body is not even read', async () => {
+      const made = await api.call('POST', '/v1/api-keys', { body: { name: 'reader', scopes: ['agents:read'] } });
+      const { key } = made.json;
+      assert.equal((await api.call('GET', '/v1/agents', { key })).status, 200);
+      const answer = await create({ key, raw: 'no JSON' });
+      assertProblem(answer, 403, /agents:write/);
+      assert.equal(answer.json.scope, 'agents:write');
+    });
+
+    it('for a workspace that is not there is 404, for one that the key is not bound to 403', async () => {
+      const { workspace_id: foreign } = await api.newTenant();
+      for (const id of [foreign, newId(), 'x']) {
+        assertProblem(
+          await api.call('GET', '/v1/agents', { headers: { 'x-workspace-id': id } }),
+          404,
+          /X-Workspace-Id/,
+        );
+      }
+      const { json: agent } = await create({ body: { name: 'a' } });
+      const { json: full } = await api.call('GET', `/v1/agents/${agent.id}`);
+      const own = full.workspace_id;
+      const bound = await api.call('POST', '/v1/api-keys', {
+        body: { name: 'b', scopes: ['admin'], workspace_id: own },
+      });
+      const { key } = bound.json;
+      assert.equal((await api.call('GET', '/v1/agents', { key, headers: { 'x-workspace-id': own } })).status, 200);
+      assertProblem(await api.call('GET', '/v1/agents', { key, headers: { 'x-workspace-id': newId() } }), 403);
+    });
+  });
+
+  it('that breaks off in its body leaves the server as it was', async () => {
+    await new Promise<void>((resolve) => {
+      const request = httpRequest(`${api.url}/v1/agents`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${api.key}`, 'content-type': 'application/json', 'content-length': '1000' },
+      });
+      request.on('error', () => resolve());
+      request.write('{"name":', () => request.destroy(new Error('gone')));
+    });
+    assert.equal((await api.call('GET', '/healthz')).status, 200);
+  });
+
+  it('is answered by headers that tell browsers and caches to do nothing with it', async () => {
+    const answer = await api.call('GET', '/v1/nothing');
+    assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
+    assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+    assert.equal(answer.headers.get('cache-control'), 'no-store');
+  });
+});

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { ROUTES } from '../../api/routes.ts';
+import type { Route } from '../../api/kit/route.ts';
+import { startTestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+
+/** By the part of a path before a parameter: what tenant A has there, which tenant B asks for. */
+type Owned = Record<string, string>;
+
+describe('two tenants, through every route there is', () => {
+  let api: TestApi;
+  let stranger: { key: string };
+  let owned: Owned;
+  /** Whatever betrays tenant A in an answer to B. */
+  let secrets: string[];
+
+  before(async () => {
+    api = await startTestApi();
+    stranger = await api.newTenant();
+    const owner = await api.newTenant();
+    ({ owned, secrets } = await furnish(api, owner.key));
+    secrets.push(owner.id, owner.workspace_id);
+  });
+  after(() => api.close());
+
+  for (const route of ROUTES) {
+    const name = `${route.method.toUpperCase()} ${route.path}`;
+    if (route.access === 'open' || route.access.startsWith('loopback')) continue;
+    if (route.path.includes(':')) {
+      it(`${name}: what belongs to another tenant is 404`, async () => {
+        const path = pathOf(route, owned);
+        // Or the test would prove nothing but that the path is wrong.
+        if (route.method === 'get')
+          assert.equal((await api.call('GET', path, { key: owned['key'] ?? '' })).status, 200);
+        const answer = await api.call(route.method.toUpperCase(), path, {
+          key: stranger.key,
+          ...(route.method === 'get' || route.method === 'delete' ? {} : { body: bodyFor(route) }),
+        });
+        assert.equal(answer.status, 404, answer.text);
+      });
+    } else if (route.method === 'get') {
+      it(`${name}: shows nothing of another tenant`, async () => {
+        const answer = await api.call('GET', route.path, { key: stranger.key });
+        assert.equal(answer.status, 200, answer.text);
+        for (const secret of secrets) assert.ok(!answer.text.includes(secret), `${secret} in ${answer.text}`);
+      });
+    }
+  }
+
+  it('leaves what the stranger has tried to change as it was', async () => {
+    const { json } = await api.call('GET', `/v1/agents/${owned['agents']}`, { key: owned['key'] ?? '' });
+    assert.equal(json.status, 'active');
+    assert.equal(json.version, '1.0.0');
+  });
+});
+
+/** One of everything that a tenant can have. A route with a parameter that is not here fails the test: add it. */
+async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secrets: string[] }> {
+  const make = async (path: string, body: unknown): Promise<string> => {
+    const { json, status, text } = await api.call('POST', path, { key, body });
+    assert.ok(status < 300, text);
+    return json.id ?? json.run_id;
+  };
+  const agents = await make('/v1/agents', { name: 'agent-of-a', description: 'description-of-a' });
+  const transport = { type: 'http', endpoint: 'https://tools.example/a' };
+  const tools = await make('/v1/tools', { name: 'tool_of_a', description: 'description-of-a', transport });
+  const keys = await make('/v1/api-keys', { name: 'key-of-a', scopes: ['runs:read'] });
+  return {
+    owned: { key, agents, tools, 'api-keys': keys, versions: '1.0.0' },
+    secrets: [agents, tools, keys, 'of-a', 'of_a'],
+  };
+}
+
+function pathOf(route: Route, owned: Owned): string {
+  return route.path.replaceAll(/([^/]+)\/:\w+/g, (_all, collection: string) => {
+    const id = owned[collection];
+    assert.ok(id !== undefined, `add one of ${collection} to what tenant A has: ${route.path} takes its id`);
+    return `${collection}/${id}`;
+  });
+}
+
+/** A body that the route takes, so that nothing but the tenant stands in the way. */
+function bodyFor(route: Route): unknown {
+  for (const candidate of [{}, { input: {} }, { name: 'x' }, { input: { message: 'x' } }]) {
+    if (route.body === undefined || route.body.safeParse(candidate).success) return candidate;
+  }
+  throw new Error(`add a body that ${route.path} takes`);
+}

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { createAuthenticator } from '../../services/authenticate-key.ts';
+import { ensureDefaultTenant } from '../../services/bootstrap.ts';
+import { startTestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+
+describe('keys and tenants over HTTP', () => {
+  let api: TestApi;
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+
+  const makeKey = async (body: Record<string, unknown>, key = api.key) => {
+    const answer = await api.call('POST', '/v1/api-keys', {
+      key,
+      body: { name: 'k', scopes: ['agents:read'], ...body },
+    });
+    assert.equal(answer.status, 201, answer.text);
+    return answer.json;
+  };
+
+  it('show a key once and never again', async () => {
+    const { id, key } = await makeKey({ name: 'once' });
+    assert.match(key, /^drv_[\w-]{43}$/);
+    const { json, text } = await api.call('GET', '/v1/api-keys');
+    assert.deepEqual(json.api_keys.find((each: { id: string }) => each.id === id)?.name, 'once');
+    assert.doesNotMatch(text, /drv_/);
+  });
+
+  it('end a key at once when it is revoked', async () => {
+    const { id, key } = await makeKey({});
+    assert.equal((await api.call('GET', '/v1/agents', { key })).status, 200);
+    assert.equal((await api.call('DELETE', `/v1/api-keys/${id}`)).status, 204);
+    assert.equal((await api.call('GET', '/v1/agents', { key })).status, 401);
+    assert.equal((await api.call('DELETE', `/v1/api-keys/${id}`)).status, 204);
+  });
+
+  it('end a revoked key in other processes after 5 s at the latest', async () => {
+    const { id, key } = await makeKey({});
+    let nowMs = Date.now();
+    const elsewhere = createAuthenticator(api.context.db, () => nowMs);
+    assert.equal((await elsewhere.byKey(key))?.keyId, id);
+    await api.call('DELETE', `/v1/api-keys/${id}`);
+    nowMs += 5001;
+    assert.equal(await elsewhere.byKey(key), undefined);
+  });
+
+  it('end a key when its time has come, though it is remembered', async () => {
+    let nowMs = Date.now();
+    const { key } = await makeKey({ expires_at: new Date(nowMs + 2000).toISOString() });
+    const authenticator = createAuthenticator(api.context.db, () => nowMs);
+    assert.ok(await authenticator.byKey(key));
+    nowMs += 2001;
+    assert.equal(await authenticator.byKey(key), undefined);
+  });
+
+  it('refuse a key that expires in the past, has no scope or an unknown one', async () => {
+    const body = { name: 'k', scopes: ['agents:read'] };
+    const past = await api.call('POST', '/v1/api-keys', { body: { ...body, expires_at: '2020-01-01T00:00:00Z' } });
+    assert.deepEqual([past.status, past.json.errors[0].path], [422, 'body.expires_at']);
+    assert.equal((await api.call('POST', '/v1/api-keys', { body: { ...body, scopes: [] } })).status, 400);
+    assert.equal((await api.call('POST', '/v1/api-keys', { body: { ...body, scopes: ['everything'] } })).status, 400);
+  });
+
+  it('let a key that is bound to a workspace make, see and revoke only such keys', async () => {
+    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
+    const { workspace_id } = (await api.call('GET', `/v1/agents/${agent.id}`)).json;
+    const free = await makeKey({});
+    const bound = await makeKey({ scopes: ['admin'], workspace_id });
+    const child = await makeKey({ scopes: ['admin'] }, bound.key);
+    assert.equal(child.workspace_id, workspace_id);
+    const { json } = await api.call('GET', '/v1/api-keys', { key: bound.key });
+    assert.deepEqual(
+      json.api_keys.map(({ id }: { id: string }) => id),
+      [child.id, bound.id],
+    );
+    assert.equal((await api.call('DELETE', `/v1/api-keys/${free.id}`, { key: bound.key })).status, 404);
+    assert.equal((await api.call('POST', '/v1/tenants', { key: bound.key, body: { name: 't' } })).status, 403);
+  });
+
+  it('refuse a workspace of another tenant for a key', async () => {
+    const { workspace_id } = await api.newTenant();
+    const body = { name: 'k', scopes: ['agents:read'], workspace_id };
+    assert.equal((await api.call('POST', '/v1/api-keys', { body })).status, 422);
+  });
+
+  it('make tenants for the operator only, each with a key that works', async () => {
+    const { key } = await api.newTenant();
+    assert.equal((await api.call('GET', '/v1/agents', { key })).status, 200);
+    assert.equal((await api.call('POST', '/v1/tenants', { key, body: { name: 'mine' } })).status, 403);
+  });
+
+  it('do not give a secret again to a repeated request', async () => {
+    const headers = { 'idempotency-key': 'secret-1' };
+    for (const [path, body] of [
+      ['/v1/tenants', { name: 't' }],
+      ['/v1/api-keys', { name: 'k', scopes: ['runs:read'] }],
+    ] as const) {
+      const first = await api.call('POST', path, { body, headers });
+      const second = await api.call('POST', path, { body, headers });
+      assert.equal(second.headers.get('idempotent-replayed'), 'true');
+      const { key, ...rest } = first.json;
+      assert.match(key, /^drv_/);
+      assert.deepEqual(second.json, rest);
+    }
+    const rows = await api.context.db.asMaintenance((tx) =>
+      tx.query<{ response: unknown }>('select response from idempotency_keys'),
+    );
+    assert.ok(rows.length > 0);
+    assert.doesNotMatch(JSON.stringify(rows), /drv_/);
+  });
+
+  it('replace the configured key when its variable changes, and keep it when it is absent', async () => {
+    const { db } = api.context;
+    const authenticator = () => createAuthenticator(db);
+    await ensureDefaultTenant(db, { apiKey: 'the-new-one' });
+    assert.equal(await authenticator().byKey(api.key), undefined);
+    assert.equal((await authenticator().byKey('the-new-one'))?.isOperator, true);
+    await ensureDefaultTenant(db);
+    assert.equal((await authenticator().byKey('the-new-one'))?.isOperator, true);
+    await ensureDefaultTenant(db, { apiKey: api.key });
+    assert.equal(await authenticator().byKey('the-new-one'), undefined);
+  });
+});

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { openApi } from '../../api/kit/openapi.ts';
+import { ROUTES } from '../../api/routes.ts';
+
+interface Operation {
+  operationId: string;
+  parameters: { name: string; in: string; required: boolean; schema: Record<string, unknown> }[];
+  requestBody?: { content: Record<string, { schema: unknown }> };
+  responses: Record<string, { description: string; content?: Record<string, { schema: unknown }> }>;
+  security?: Record<string, string[]>[];
+}
+
+describe('/openapi.json', () => {
+  const document = openApi(ROUTES, { title: 'Drover', version: '1.2.3' }) as {
+    openapi: string;
+    paths: Record<string, Record<string, Operation>>;
+    components: { schemas: Record<string, unknown>; securitySchemes: Record<string, unknown> };
+  };
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
+  );
+  const find = (name: string): Operation => {
+    const found = operations.find((each) => each.name === name);
+    assert.ok(found, `${name} is missing`);
+    return found.operation;
+  };
+
+  it('is OpenAPI 3.1 and has every route', () => {
+    assert.match(document.openapi, /^3\.1\./);
+    const expected = ROUTES.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+    assert.deepEqual(operations.map(({ name }) => name).toSorted(), expected.toSorted());
+  });
+
+  it('names each operation once', () => {
+    const ids = operations.map(({ operation }) => operation.operationId);
+    assert.equal(new Set(ids).size, ids.length);
+  });
+
+  it('describes every parameter of every path', () => {
+    for (const { name, operation } of operations) {
+      const inPath = [...name.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter);
+      const described = operation.parameters.filter((parameter) => parameter.in === 'path');
+      assert.deepEqual(
+        described.map((parameter) => parameter.name),
+        inPath,
+        name,
+      );
+      assert.ok(
+        described.every(({ required }) => required),
+        name,
+      );
+    }
+  });
+
+  it('has schemas that are valid JSON Schema 2020-12, with no reference into nowhere', () => {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    ajv.addSchema({ $id: 'https://drover.test/openapi', ...document });
+    const references = [...JSON.stringify(document).matchAll(/"\$ref":"(#[^"]+)"/g)].map(([, pointer]) => pointer);
+    assert.ok(references.length > 0);
+    for (const pointer of new Set(references)) ajv.compile({ $ref: `https://drover.test/openapi${pointer}` });
+    for (const { operation } of operations) {
+      const schemas = [operation.requestBody, ...Object.values(operation.responses)].flatMap((part) =>
+        Object.values(part?.content ?? {}).map(({ schema }) => schema),
+      );
+      for (const schema of [...schemas, ...operation.parameters.map((parameter) => parameter.schema)]) {
+        assert.equal(ajv.validateSchema(schema as object), true, ajv.errorsText());
+      }
+    }
+  });
+
+  it('says what queries, bodies, answers and keys are like', () => {
+    const list = find('get /v1/agents');
+    const limit = list.parameters.find(({ name }) => name === 'limit');
+    assert.deepEqual([limit?.required, limit?.schema['type'], limit?.schema['maximum']], [false, 'integer', 200]);
+    assert.deepEqual(list.security, [{ bearer: ['agents:read'] }]);
+    const create = find('post /v1/agents');
+    assert.deepEqual(create.requestBody?.content['application/json']?.schema, {
+      $ref: '#/components/schemas/AgentDefinition',
+    });
+    assert.ok(create.parameters.some(({ name }) => name === 'Idempotency-Key'));
+    assert.ok(create.responses['201']);
+    assert.deepEqual(create.responses['default']?.content?.['application/problem+json']?.schema, {
+      $ref: '#/components/schemas/Problem',
+    });
+    assert.deepEqual(find('get /healthz').security, []);
+    assert.ok(document.components.securitySchemes['bearer']);
+  });
+});

@@ -1,0 +1,288 @@
+import assert from 'node:assert/strict';
+import { startTestApi } from '../support/api.ts';
+import type { Call, TestApi } from '../support/api.ts';
+import { startServer } from '../support/echo-server.ts';
+import type { LocalServer } from '../support/echo-server.ts';
+
+const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
+const ODD = { type: 'stdio', command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
+
+describe('tools over HTTP', () => {
+  let api: TestApi;
+  let server: LocalServer;
+  let number = 0;
+  before(async () => {
+    api = await startTestApi();
+    server = await startServer(({ path, body }, response) => {
+      if (path === '/slow') return;
+      response.writeHead(path === '/broken' ? 400 : 200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ path, got: JSON.parse(body) }));
+    });
+  });
+  after(async () => {
+    await api.close();
+    await server.close();
+  });
+
+  const register = (fields: Record<string, unknown> = {}, call: Call = {}) => {
+    number += 1;
+    const body = { name: `tool_${number}`, description: 'A tool.', transport: HTTP, ...fields };
+    return api.call('POST', '/v1/tools', { body, ...call });
+  };
+  const create = async (fields: Record<string, unknown> = {}) => {
+    const answer = await register(fields);
+    assert.equal(answer.status, 201, answer.text);
+    return answer.json;
+  };
+  const idOfBuiltin = async (name: string): Promise<string> => {
+    const { json } = await api.call('GET', `/v1/tools?filter=name:${name}`);
+    return json.tools[0].id;
+  };
+  const keyWith = async (...scopes: string[]): Promise<string> => {
+    const { json } = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } });
+    return json.key;
+  };
+
+  it("take the document's example as it stands, with defaults for the rest", async () => {
+    const { id, tool_id, name, version, status } = await create({
+      name: 'search',
+      input_schema: { type: 'object' },
+      transport: { ...HTTP, headers: { Authorization: 'Bearer {{secret:api_key}}' } },
+      permissions: ['network:external'],
+    });
+    assert.deepEqual([tool_id, name, version, status], [id, 'search', '1.0.0', 'registered']);
+    const { json } = await api.call('GET', `/v1/tools/${id}`);
+    assert.deepEqual(json.execution, {
+      timeout_ms: 30_000,
+      retry_config: { max_retries: 3, backoff_ms: 1000 },
+      inline: false,
+    });
+    assert.deepEqual(json.permissions, [{ name: 'network:external', required: true }]);
+    assert.deepEqual([json.risk_level, json.is_builtin], ['WRITE_LOW_RISK', false]);
+    assert.equal(json.transport.headers.Authorization, 'Bearer {{secret:api_key}}');
+  });
+
+  it('do not show header values and variables that may be credentials', async () => {
+    const headers = { Authorization: 'Bearer hunter2', 'X-Api-Key': 'hunter2', 'X-Mode': 'fast' };
+    const http = await create({ transport: { ...HTTP, headers } });
+    const stdio = await create({ transport: { type: 'mcp_stdio', command: 'x', env: { PLACE: 'hunter2' } } });
+    for (const { id } of [http, stdio]) {
+      const shown = await api.call('GET', `/v1/tools/${id}`);
+      assert.doesNotMatch(shown.text, /hunter2/);
+      const { transport } = shown.json;
+      const sentBack = await api.call('PATCH', `/v1/tools/${id}`, { body: { transport } });
+      assert.equal(sentBack.status, 400, 'what is hidden must not become the value');
+    }
+    assert.match((await api.call('GET', `/v1/tools/${http.id}`)).text, /fast/);
+  });
+
+  it('keep a name for one tool only, until it is deleted', async () => {
+    const { id, name } = await create();
+    assert.equal((await register({ name })).status, 409);
+    assert.equal((await register({ name: 'calculator' })).status, 409);
+    assert.equal((await api.call('DELETE', `/v1/tools/${id}`)).status, 204);
+    assert.equal((await api.call('DELETE', `/v1/tools/${id}`)).status, 404);
+    assert.equal((await api.call('GET', `/v1/tools/${id}`)).status, 404);
+    assert.equal((await register({ name })).status, 201);
+  });
+
+  for (const [what, status, fields, place] of [
+    ['a name that models do not take', 400, { name: 'a b' }, 'body.name'],
+    [
+      'an endpoint that is no URL',
+      400,
+      { transport: { type: 'http', endpoint: 'ftp://x' } },
+      'body.transport.endpoint',
+    ],
+    ['a transport that nobody knows', 400, { transport: { type: 'pigeon' } }, 'body.transport.type'],
+    [
+      'a header that would end the line',
+      400,
+      { transport: { ...HTTP, headers: { a: 'x\r\ny' } } },
+      'body.transport.headers.a',
+    ],
+    ['the built-in transport', 422, { transport: { type: 'builtin' } }, 'body.transport.type'],
+    [
+      'a transport of a later version',
+      422,
+      { transport: { type: 'mcp_http', endpoint: 'https://x' } },
+      'body.transport.type',
+    ],
+    ['a client tool', 422, { transport: { type: 'client' } }, 'body.transport.type'],
+    ['a sandbox', 422, { execution: { sandbox: true } }, 'body.execution.sandbox'],
+    [
+      'a schema that does not compile',
+      422,
+      { input_schema: { type: 'object', properties: { a: { type: 'nope' } } } },
+      'body.input_schema',
+    ],
+    ['a schema of no object', 422, { input_schema: { type: 'string' } }, 'body.input_schema.type'],
+  ] as const) {
+    it(`with ${what} are ${status}, and the answer says where`, async () => {
+      const answer = await register(fields);
+      assert.equal(answer.status, status, answer.text);
+      assert.deepEqual(
+        answer.json.errors.map((error: { path: string }) => error.path),
+        [place],
+      );
+    });
+  }
+
+  it('over stdio need the scope admin, since they are programs on the machine', async () => {
+    const key = await keyWith('tools:write');
+    const transport = { type: 'mcp_stdio', command: 'node' };
+    assert.equal((await register({ transport }, { key })).status, 403);
+    assert.equal((await api.call('POST', '/v1/tools/import', { key, body: { transport: ODD } })).status, 403);
+    assert.equal((await register({ transport })).status, 201);
+  });
+
+  it('are listed with the built-in ones first, each once over all pages', async () => {
+    const { key } = await api.newTenant();
+    const made: string[] = [];
+    for (const name of ['one', 'two', 'three']) {
+      const { json } = await api.call('POST', '/v1/tools', { key, body: { name, description: 'd', transport: HTTP } });
+      made.unshift(json.name);
+    }
+    const seen: string[] = [];
+    let cursor = '';
+    do {
+      const { json } = await api.call('GET', `/v1/tools?limit=2${cursor}`, { key });
+      assert.ok(json.tools.length <= 2);
+      seen.push(...json.tools.map(({ name }: { name: string }) => name));
+      cursor = json.next_cursor === undefined ? '' : `&cursor=${json.next_cursor}`;
+    } while (cursor !== '');
+    assert.deepEqual(seen, ['calculator', 'current_time', 'http_get', 'json_query', ...made]);
+  });
+
+  it('are filtered by kind, name and the permissions they need', async () => {
+    const { key } = await api.newTenant();
+    for (const [name, permissions] of [
+      ['reader', ['file:read']],
+      ['writer', ['file:read', 'file:write']],
+    ] as const) {
+      await api.call('POST', '/v1/tools', { key, body: { name, description: 'd', transport: HTTP, permissions } });
+    }
+    const names = async (query: string) => {
+      const { json } = await api.call('GET', `/v1/tools?${query}`, { key });
+      return json.tools.map(({ name }: { name: string }) => name);
+    };
+    assert.deepEqual(await names('filter=builtin:false'), ['writer', 'reader']);
+    assert.ok((await names('filter=builtin:true')).includes('calculator'));
+    assert.deepEqual(await names('filter=builtin:false,name:reader'), ['reader']);
+    assert.deepEqual(await names('capabilities=file:read'), ['writer', 'reader']);
+    assert.deepEqual(await names('capabilities=file:read,file:write'), ['writer']);
+    assert.deepEqual(await names('capabilities=file:read&capabilities=file:write'), ['writer']);
+    assert.equal((await api.call('GET', '/v1/tools?filter=colour:red', { key })).status, 400);
+  });
+
+  it('get a new version by PATCH, with null as the way back to a default', async () => {
+    const { id } = await create({ permissions: ['p'], execution: { timeout_ms: 5 } });
+    const change = { description: 'Better.', permissions: null, execution: null };
+    const { json } = await api.call('PATCH', `/v1/tools/${id}`, { body: change });
+    assert.deepEqual(
+      [json.version, json.description, json.permissions, json.execution.timeout_ms],
+      ['1.1.0', 'Better.', [], 30_000],
+    );
+    assert.equal((await api.call('PATCH', `/v1/tools/${id}`, { body: change })).json.version, '1.1.0');
+    assert.equal((await api.call('PATCH', `/v1/tools/${id}`, { body: { version: '1.0.5' } })).status, 422);
+    assert.equal((await api.call('PATCH', `/v1/tools/${id}`, { body: { name: 'other' } })).status, 400);
+  });
+
+  it('that are built in can be looked at and called, not changed or deleted', async () => {
+    const id = await idOfBuiltin('calculator');
+    assert.equal((await api.call('GET', `/v1/tools/${id}`)).json.is_builtin, true);
+    assert.equal((await api.call('PATCH', `/v1/tools/${id}`, { body: { description: 'x' } })).status, 409);
+    assert.equal((await api.call('DELETE', `/v1/tools/${id}`)).status, 409);
+    const { json } = await api.call('POST', `/v1/tools/${id}/execute`, { body: { input: { expression: '6*7' } } });
+    assert.deepEqual([json.status, /42/.test(JSON.stringify(json.output))], ['success', true]);
+  });
+
+  describe('executed directly', () => {
+    const execute = (id: string, body: unknown, call: Call = {}) =>
+      api.call('POST', `/v1/tools/${id}/execute`, { body, ...call });
+
+    it('answer with their output', async () => {
+      const { id } = await create({ transport: { type: 'http', endpoint: `${server.url}/echo` } });
+      const { status, json } = await execute(id, { input: { a: 1 } }, { headers: { 'idempotency-key': 'mine' } });
+      assert.deepEqual([status, json.status, json.output], [200, 'success', { path: '/echo', got: { a: 1 } }]);
+      assert.equal(server.seen.at(-1)?.headers['idempotency-key'], 'mine');
+    });
+
+    it('are 200 with status error where the tool fails or takes too long', async () => {
+      const broken = await create({ transport: { type: 'http', endpoint: `${server.url}/broken` } });
+      const failed = await execute(broken.id, { input: {} });
+      assert.deepEqual([failed.status, failed.json.status, failed.json.error.code], [200, 'error', 'http-400']);
+      const slow = await create({ transport: { type: 'http', endpoint: `${server.url}/slow` } });
+      const late = await execute(slow.id, { input: {}, timeout_ms: 50 });
+      assert.deepEqual([late.status, late.json.status, late.json.error.code], [200, 'error', 'timeout']);
+    });
+
+    it('with input that does not fit are 422 and never reach the tool', async () => {
+      const input_schema = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] };
+      const { id } = await create({ transport: { type: 'http', endpoint: `${server.url}/echo` }, input_schema });
+      const before = server.seen.length;
+      const { status, json } = await execute(id, { input: { a: 'x' } });
+      assert.deepEqual([status, json.errors[0].path, server.seen.length], [422, 'body.input.a', before]);
+    });
+
+    it('need admin where the risk is high', async () => {
+      const { id } = await create({
+        transport: { type: 'http', endpoint: `${server.url}/echo` },
+        risk_level: 'WRITE_HIGH_RISK',
+      });
+      const key = await keyWith('tools:execute');
+      assert.equal((await execute(id, { input: {} }, { key })).status, 403);
+      assert.equal((await execute(id, { input: {} })).status, 200);
+    });
+  });
+
+  describe('imported from an MCP server', () => {
+    const load = (key: string, more: Record<string, unknown> = {}, headers = {}) =>
+      api.call('POST', '/v1/tools/import', { key, body: { transport: ODD, ...more }, headers });
+
+    it('are registered all at once, and again only where they have changed', async () => {
+      const { key } = await api.newTenant();
+      const first = await load(key);
+      assert.equal(first.status, 201, first.text);
+      const versions = new Map<string, string>(
+        first.json.tools.map((tool: { name: string; version: string }) => [tool.name, tool.version]),
+      );
+      assert.deepEqual([versions.get('text'), versions.get('meta')], ['1.0.0', '1.0.0']);
+      const again = await load(key, { trusted: true });
+      const later = new Map<string, string>(
+        again.json.tools.map((tool: { name: string; version: string }) => [tool.name, tool.version]),
+      );
+      assert.deepEqual([later.get('text'), later.get('meta'), later.size], ['1.1.0', '1.0.0', versions.size]);
+    });
+
+    it('are none at all where one name belongs to another tool', async () => {
+      const { key } = await api.newTenant();
+      await api.call('POST', '/v1/tools', { key, body: { name: 'meta', description: 'd', transport: HTTP } });
+      const answer = await load(key);
+      assert.deepEqual([answer.status, /"meta"/.test(answer.json.detail)], [409, true]);
+      const { json } = await api.call('GET', '/v1/tools?filter=builtin:false', { key });
+      assert.equal(json.tools.length, 1);
+    });
+
+    it('are answered again for the same Idempotency-Key', async () => {
+      const { key } = await api.newTenant();
+      const headers = { 'idempotency-key': 'import-1' };
+      const first = await load(key, {}, headers);
+      const second = await load(key, {}, headers);
+      assert.deepEqual([second.status, second.headers.get('idempotent-replayed')], [201, 'true']);
+      assert.deepEqual(second.json, first.json);
+      assert.equal((await load(key, { trusted: true }, headers)).status, 422);
+    });
+
+    it('over http or sse are 422: not supported yet', async () => {
+      const transport = { type: 'http', endpoint: 'https://mcp.example' };
+      const { status, json } = await api.call('POST', '/v1/tools/import', { body: { transport } });
+      assert.deepEqual([status, json.errors[0].path], [422, 'body.transport.type']);
+    });
+
+    it('from a command that does not start are 422', async () => {
+      const transport = { type: 'stdio', command: '/nowhere/at/all' };
+      assert.equal((await api.call('POST', '/v1/tools/import', { body: { transport } })).status, 422);
+    });
+  });
+});

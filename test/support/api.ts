@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import pino from 'pino';
+import { z } from 'zod';
+import { ROUTES } from '../../api/routes.ts';
+import { serve } from '../../api/serve.ts';
+import type { Route } from '../../api/kit/route.ts';
+import { loadConfig } from '../../config.ts';
+import { migrate } from '../../db/database.ts';
+import type { Context } from '../../engine/context.ts';
+import { openPlatform } from '../../services/open-platform.ts';
+import { createTestDatabase } from './database.ts';
+import { TEST_REDIS_URL } from './modes.ts';
+import type { Mode } from './modes.ts';
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests say themselves what they expect of an answer
+  json: any;
+}
+
+export interface Call {
+  /** Another key than the operator's; null: none. */
+  key?: string | null;
+  body?: unknown;
+  /** Sent as it is, in place of `body`. */
+  raw?: string | Buffer;
+  headers?: Record<string, string>;
+  redirect?: 'manual';
+}
+
+export interface TestApi {
+  url: string;
+  /** The operator's. */
+  key: string;
+  context: Context;
+  /** Log lines so far. */
+  log: Record<string, unknown>[];
+  call(method: string, path: string, call?: Call): Promise<Answer>;
+  /** A new tenant's admin key. */
+  newTenant(): Promise<{ id: string; key: string; workspace_id: string }>;
+  close(): Promise<void>;
+}
+
+/** The whole API on a database of its own, on a free port. */
+export async function startTestApi(
+  mode: Mode = 'embedded',
+  { env = {}, routes = ROUTES }: { env?: Record<string, string>; routes?: readonly Route[] } = {},
+): Promise<TestApi> {
+  const place = mode === 'embedded' ? undefined : await createTestDatabase();
+  const key = `test-${randomUUID()}`;
+  const config = loadConfig({
+    DROVER_API_KEY: key,
+    ...(place === undefined
+      ? { DROVER_DATA_DIR: 'memory:' }
+      : { DATABASE_URL: place.url, DROVER_SECRET_KEY: 'the tests have no secrets' }),
+    ...(mode === 'full' ? { REDIS_URL: TEST_REDIS_URL, DROVER_QUEUE_PREFIX: `test-${randomUUID()}` } : {}),
+    ...env,
+  });
+  if (place !== undefined) await migrate(config);
+  const log: Record<string, unknown>[] = [];
+  const logger = pino({ level: 'info' }, { write: (line: string) => void log.push(JSON.parse(line)) });
+  const platform = await openPlatform(config, { log: logger });
+  const api = await serve(platform.context, routes, { host: '127.0.0.1', port: 0 });
+  const call = async (method: string, path: string, options: Call = {}) => {
+    const answer = await request(`${api.url}${path}`, method, { key, ...options });
+    assertAsDescribed(routes, `${method} ${path}`, answer);
+    return answer;
+  };
+  return {
+    url: api.url,
+    key,
+    context: platform.context,
+    log,
+    call,
+    async newTenant() {
+      const { json } = await call('POST', '/v1/tenants', { body: { name: `tenant ${randomUUID()}` } });
+      return json;
+    },
+    async close() {
+      await api.close(1000);
+      await platform.close();
+      await place?.drop();
+    },
+  };
+}
+
+async function request(url: string, method: string, { key, body, raw, headers = {}, redirect }: Call): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(key === null || key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined && raw === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined && raw === undefined ? {} : { body: raw ?? JSON.stringify(body) }),
+    ...(redirect === undefined ? {} : { redirect }),
+  });
+  const text = await response.text();
+  const isJson = /json/.test(response.headers.get('content-type') ?? '');
+  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
+}
+
+/** Whatever a test asks, the answer must be one that `/openapi.json` promises. */
+function assertAsDescribed(routes: readonly Route[], asked: string, { status, json }: Answer): void {
+  const [method = '', url = ''] = asked.split(' ');
+  const path = url.replace(/\?.*/, '');
+  const route = routes.find((each) => each.method.toUpperCase() === method && patternOf(each).test(path));
+  if (!route || status >= 400) return;
+  const promised = route.responses[status];
+  assert.ok(promised !== undefined, `${asked} answered ${status}, which ${route.path} does not promise`);
+  if (!(promised instanceof z.ZodType)) return;
+  const { error } = promised.safeParse(json);
+  assert.equal(error === undefined ? '' : z.prettifyError(error), '', `${asked} does not answer as it promises`);
+}
+
+function patternOf(route: Route): RegExp {
+  return new RegExp(`^${route.path.replaceAll(/:\w+/g, '[^/]+')}$`);
+}

@@ -39,9 +39,9 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       const tenantWho = () => database.withTenant(tenant, (tx) => tx.query(WHO));
       const maintenanceWho = () => database.asMaintenance((tx) => tx.query(WHO));
       const callWho = () => database.call({ name: 'who', text: WHO, values: [] });
-      const answers = await Promise.all([
-        ...Array.from({ length: 10 }, () => [tenantWho(), maintenanceWho(), callWho()]).flat(),
-      ]);
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, () => [tenantWho(), maintenanceWho(), callWho()]).flat(),
+      );
       answers.forEach(([answer], index) => {
         const expected = [
           { role: 'drover_app', tenant },

@@ -165,5 +165,32 @@ for (const mode of MODES) {
       end();
       await worker.close();
     });
+
+    if (mode === 'embedded') {
+      it('gives the jobs of a dead process to its successor at once, since there was only one', async () => {
+        const config = { ...place.config, leaseMs: 60_000 };
+        const dead = await openQueueBackend(config, place.database);
+        let started: () => void = () => undefined;
+        const running = new Promise<void>((resolve) => {
+          started = resolve;
+        });
+        let end: () => void = () => undefined;
+        dead.worker('inherited', async () => {
+          started();
+          await new Promise<void>((resolve) => {
+            end = resolve;
+          });
+        });
+        await dead.queue('inherited').add('work', {}, { jobId: 'heirloom' });
+        await running;
+        await dead.close(0);
+        const successor = await openQueueBackend(config, place.database);
+        const worker = successor.worker('inherited', async (job) => job.id);
+        const [job] = (await once(worker, 'completed', { signal: AbortSignal.timeout(10_000) })) as [Job];
+        assert.equal(job.id, 'heirloom');
+        end();
+        await successor.close();
+      });
+    }
   });
 }

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../config.ts';
+import { DataDirLockedError, lockDataDir } from '../../db/data-dir-lock.ts';
+import { openDatabase } from '../../db/database.ts';
+
+const LOCK_MODULE = new URL('../../db/data-dir-lock.ts', import.meta.url).href;
+
+describe('the lock of the data directory', () => {
+  let parent: string;
+  let directory: string;
+  const children: ChildProcess[] = [];
+
+  beforeEach(() => {
+    parent = mkdtempSync(join(tmpdir(), 'drover-lock-'));
+    directory = join(parent, 'data');
+  });
+
+  afterEach(async () => {
+    for (const child of children.splice(0)) await kill(child);
+    rmSync(parent, { recursive: true, force: true });
+  });
+
+  /** A process that takes the lock, says how it went, and stays. */
+  async function holdElsewhere(): Promise<{ child: ChildProcess; said: string }> {
+    const code = `import(${JSON.stringify(LOCK_MODULE)}).then(({ lockDataDir }) => {
+      try { console.log(lockDataDir(${JSON.stringify(directory)}).tookOver ? 'taken over' : 'taken'); }
+      catch (error) { console.log(error.name); }
+      setInterval(() => {}, 1000);
+    });`;
+    const child = spawn(process.execPath, ['--import', 'tsx', '--eval', code], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    children.push(child);
+    const [chunk] = (await once(child.stdout, 'data')) as [Buffer];
+    return { child, said: chunk.toString().trim() };
+  }
+
+  async function kill(child: ChildProcess): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+  }
+
+  it('makes the directory for its owner alone', () => {
+    const lock = lockDataDir(directory);
+    assert.equal(statSync(directory).mode & 0o777, 0o700);
+    assert.equal(lock.tookOver, false);
+    lock.release();
+  });
+
+  it('is free again once it is released, and leaves nothing behind', () => {
+    lockDataDir(directory).release();
+    const lock = lockDataDir(directory);
+    assert.equal(lock.tookOver, false);
+    lock.release();
+    assert.deepEqual(readdirSync(directory), []);
+  });
+
+  it('refuses a second holder in the same process and says who has it', () => {
+    const lock = lockDataDir(directory);
+    assert.throws(
+      () => lockDataDir(directory),
+      (error) => {
+        assert.ok(error instanceof DataDirLockedError);
+        assert.match(error.message, new RegExp(`in use by process ${process.pid} `));
+        assert.match(error.message, /DROVER_DATA_DIR/);
+        return true;
+      },
+    );
+    lock.release();
+  });
+
+  it('refuses while another process holds it, and takes over when that one was killed', async () => {
+    const { child, said } = await holdElsewhere();
+    assert.equal(said, 'taken');
+    assert.throws(() => lockDataDir(directory), new RegExp(`process ${child.pid} `));
+    await kill(child);
+    const lock = lockDataDir(directory);
+    assert.equal(lock.tookOver, true);
+    lock.release();
+    assert.deepEqual(readdirSync(directory), []);
+  });
+
+  it('is taken over by exactly one of several processes', async () => {
+    const { child } = await holdElsewhere();
+    await kill(child);
+    const said = (await Promise.all([1, 2, 3, 4].map(holdElsewhere))).map((each) => each.said);
+    assert.deepEqual(said.toSorted(), ['DataDirLockedError', 'DataDirLockedError', 'DataDirLockedError', 'taken over']);
+  });
+
+  it('knows a process of another boot, and one that has the same pid by chance, for dead', () => {
+    for (const change of [{ bootId: 'another' }, { startTime: '1' }]) {
+      lockDataDir(directory);
+      const path = join(directory, 'lock');
+      const holder = JSON.parse(readFileSync(path, 'utf8')) as object;
+      writeFileSync(path, JSON.stringify({ ...holder, ...change }));
+      const lock = lockDataDir(directory);
+      assert.equal(lock.tookOver, true);
+      lock.release();
+    }
+  });
+
+  it('takes over a lock that cannot be read, and one whose taking over was cut short', () => {
+    lockDataDir(directory).release();
+    writeFileSync(join(directory, 'lock'), '');
+    writeFileSync(join(directory, 'lock.unreadable'), '{"token":"half-way"');
+    const lock = lockDataDir(directory);
+    assert.equal(lock.tookOver, true);
+    lock.release();
+    assert.deepEqual(readdirSync(directory), []);
+  });
+
+  it('does not take away the lock of one who came later', () => {
+    const first = lockDataDir(directory);
+    rmSync(join(directory, 'lock'));
+    const second = lockDataDir(directory);
+    first.release();
+    assert.throws(() => lockDataDir(directory), DataDirLockedError);
+    second.release();
+  });
+
+  it('guards an embedded database, which keeps what was written and tells a take-over', async function () {
+    this.timeout(60_000);
+    const config = loadConfig({ DROVER_DATA_DIR: directory });
+    const database = await openDatabase(config);
+    await assert.rejects(openDatabase(config), DataDirLockedError);
+    await database.asOwner((client) => client.query('create table kept as select 42 as answer'));
+    await database.close();
+    const { child } = await holdElsewhere();
+    await kill(child);
+    const again = await openDatabase(config);
+    assert.equal(again.tookOverLock, true);
+    const { rows } = await again.asOwner((client) => client.query('select answer from kept'));
+    assert.deepEqual(rows, [{ answer: 42 }]);
+    await again.close();
+  });
+});

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { loadConfig, type Config } from '../../config.ts';
+import { migrate, openDatabase, pendingMigrations } from '../../db/database.ts';
+import { DatabaseRoleError } from '../../db/database-errors.ts';
+import { MIGRATIONS } from '../../db/migrations/index.ts';
+import { withOwnerClient } from '../../db/postgres.ts';
+import { checkRoles } from '../../db/session.ts';
+import { createTestDatabase, openTestDatabase } from '../support/database.ts';
+import { MODES } from '../support/modes.ts';
+
+const PASSWORD = 'only-for-a-moment';
+const NAMES = MIGRATIONS.map((migration) => migration.name);
+
+describe('migrate', () => {
+  it('brings an embedded database up to date, once', async () => {
+    const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
+    const database = await openDatabase(config);
+    assert.deepEqual(await pendingMigrations(database), NAMES);
+    assert.deepEqual(await migrate(config, database), NAMES);
+    assert.deepEqual(await pendingMigrations(database), []);
+    assert.deepEqual(await migrate(config, database), []);
+    await database.close();
+  });
+
+  if (MODES.includes('postgres')) describe('on Postgres', onPostgres);
+});
+
+function onPostgres(): void {
+  let place: Awaited<ReturnType<typeof createTestDatabase>>;
+  let config: Config;
+
+  beforeEach(async () => {
+    place = await createTestDatabase();
+    config = configFor(place.url);
+  });
+
+  afterEach(() => place.drop());
+
+  it('lets two processes start at once: each migration is applied once', async () => {
+    const applied = await Promise.all([migrate(config), migrate(config), migrate(config)]);
+    assert.deepEqual(applied.flat(), NAMES);
+    const database = await openDatabase(config);
+    assert.deepEqual(await pendingMigrations(database), []);
+    await database.close();
+  });
+
+  it('is not stopped by the mark of a process that was killed in the middle', async () => {
+    await withOwnerClient(place.url, (client) =>
+      client.query(`create table schema_migrations_lock (index serial primary key, is_locked int);
+        insert into schema_migrations_lock (is_locked) values (1)`),
+    );
+    assert.deepEqual(await migrate(config), NAMES);
+  });
+
+  it('does nothing on a database that a newer release has migrated', async () => {
+    await migrate(config);
+    await withOwnerClient(place.url, (client) =>
+      client.query(`insert into schema_migrations (name, batch, migration_time) values ('9999-future', 9, now())`),
+    );
+    assert.deepEqual(await migrate(config), []);
+  });
+
+  it('says what an administrator can run where the user may not make roles or take them', async () => {
+    const user = `limited_${randomUUID().slice(0, 8)}`;
+    await withOwnerClient(place.url, (client) =>
+      client.query(`create role ${user} login password '${PASSWORD}'; create extension vector`),
+    );
+    try {
+      const limited = configFor(asUser(place.url, user));
+      await migrate(config);
+      const refusals = [
+        [() => migrate(limited), new RegExp(`may not take the role drover_app.*GRANT drover_app TO ${user};`)],
+        [() => openDatabase(limited), /may not take the role drover_app.*GRANT drover_app TO/],
+      ] as const;
+      for (const [attempt, message] of refusals) {
+        await assert.rejects(attempt, (error) => {
+          assert.ok(error instanceof DatabaseRoleError, String(error));
+          assert.match(error.message, message);
+          return true;
+        });
+      }
+    } finally {
+      await withOwnerClient(place.url, (client) => client.query(`drop role ${user}`));
+    }
+  });
+
+  it('needs no superuser where the roles are granted and pgvector is there', async () => {
+    const user = `modest_${randomUUID().slice(0, 8)}`;
+    // The roles belong to the server; this makes sure that they are there.
+    await migrate(config);
+    const own = await createTestDatabase();
+    const name = new URL(own.url).pathname.slice(1);
+    await withOwnerClient(own.url, (client) =>
+      client.query(`create role ${user} login password '${PASSWORD}'; grant drover_app, drover_maintenance to ${user};
+        create extension vector; alter database ${name} owner to ${user}; alter schema public owner to ${user}`),
+    );
+    try {
+      const modest = configFor(asUser(own.url, user));
+      assert.deepEqual(await migrate(modest), NAMES);
+      const database = await openDatabase(modest);
+      assert.deepEqual(await pendingMigrations(database), []);
+      await database.close();
+    } finally {
+      await own.drop();
+      await withOwnerClient(place.url, (client) => client.query(`drop role ${user}`));
+    }
+  });
+
+  it('is not what opening does, and a role that bypasses row level security is refused', async () => {
+    await migrate(config);
+    const test = await openTestDatabase('postgres');
+    // In a transaction of their own that is undone: other tests share the server's roles.
+    await test.database.asOwner(async (client) => {
+      await client.query('begin; alter role drover_maintenance bypassrls');
+      await assert.rejects(checkRoles(client), /drover_maintenance bypasses row level security/);
+      await client.query('rollback');
+    });
+    await test.close();
+  });
+}
+
+function configFor(url: string): Config {
+  return loadConfig({ DATABASE_URL: url, DROVER_SECRET_KEY: 'the tests have no secrets' });
+}
+
+function asUser(url: string, user: string): string {
+  const changed = new URL(url);
+  changed.username = user;
+  changed.password = PASSWORD;
+  return changed.href;
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../core/ids.ts';
+import { loadConfig } from '../../config.ts';
+import { isDatabaseAway, migrate, openDatabase, type Database } from '../../db/database.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { MODES } from '../support/modes.ts';
+import { openProxy, type Proxy } from '../support/proxy.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+if (MODES.includes('postgres')) describe('a Postgres that goes away', onPostgres);
+
+function onPostgres(): void {
+  let place: Awaited<ReturnType<typeof createTestDatabase>>;
+  let proxy: Proxy;
+  let database: Database;
+
+  before(async () => {
+    place = await createTestDatabase();
+    proxy = await openProxy(place.url);
+    const config = loadConfig({ DATABASE_URL: proxy.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
+    await migrate(config);
+    database = await openDatabase(config);
+  });
+
+  after(async () => {
+    await database.close();
+    await proxy.close();
+    await place.drop();
+  });
+
+  const one = () => database.call({ name: 'one', text: 'select 1 as one', values: [] });
+
+  it('fails what is under way and what comes meanwhile, and serves again when it is back', async () => {
+    const errors: unknown[] = [];
+    const note = (error: unknown) => void errors.push(error);
+    await Promise.all([one(), one(), database.asMaintenance((tx) => tx.query('select 1'))]);
+    const underWay = database.call({ name: 'sleep', text: 'select pg_sleep(5)', values: [] }).catch(note);
+    const inTransaction = database
+      .withTenant(newId(), async (tx) => {
+        await tx.query('select 1');
+        await proxy.cut();
+        await tx.query('select 1');
+      })
+      .catch(note);
+    await Promise.all([underWay, inTransaction]);
+    await one().catch(note);
+    await database.ping(1000).catch(note);
+    assert.equal(errors.length, 4);
+    for (const error of errors) assert.ok(isDatabaseAway(error), String(error));
+    await proxy.restore();
+    assert.deepEqual(await one(), [{ one: 1 }]);
+    await database.ping(1000);
+  });
+
+  it('tells listeners of the gap, and they hear again', async () => {
+    const heard: string[] = [];
+    let gaps = 0;
+    const stop = await database.listen(
+      'news',
+      (payload) => heard.push(payload),
+      () => (gaps += 1),
+    );
+    await proxy.cut();
+    await proxy.restore();
+    await waitUntil('the gap', () => gaps === 1);
+    await database.notify('news', 'back');
+    await waitUntil('the news', () => heard.length === 1);
+    await stop();
+  });
+
+  it('sends a transaction of one query in two round trips, and a call in one', async () => {
+    await one();
+    const trips = async (act: () => Promise<unknown>) => {
+      const before = proxy.roundTrips();
+      await act();
+      return proxy.roundTrips() - before;
+    };
+    assert.equal(await trips(one), 1);
+    assert.equal(await trips(() => database.withTenant(newId(), (tx) => tx.query('select 1'))), 2);
+  });
+
+  it('opens as many connections as it may and no more', async () => {
+    await Promise.all(Array.from({ length: 100 }, () => one()));
+    assert.ok(proxy.count() <= 20 + 4 + 1 + 1, `${proxy.count()} connections`);
+  });
+}

@@ -66,6 +66,10 @@ function mountBoard({ queues }: AppParts) {
     },
   });
   adapter.setBasePath(BASE);
+  // Its own handler answers 500 with the error's words, whatever they are.
+  adapter.setErrorHandler((error) => {
+    throw error;
+  });
   return adapter.registerPlugin({ mount: BASE });
 }
 

@@ -12,6 +12,8 @@ import { openPlatform } from '../../services/open-platform.ts';
 import { createTestDatabase } from './database.ts';
 import { TEST_REDIS_URL } from './modes.ts';
 import type { Mode } from './modes.ts';
+import { openProxy } from './proxy.ts';
+import type { Proxy } from './proxy.ts';
 
 export interface Answer {
   status: number;
@@ -38,25 +40,37 @@ export interface TestApi {
   context: Context;
   /** Log lines so far. */
   log: Record<string, unknown>[];
+  /** With `proxied`: what stands before Postgres and Redis. */
+  database: Proxy | undefined;
+  redis: Proxy | undefined;
   call(method: string, path: string, call?: Call): Promise<Answer>;
   /** A new tenant's admin key. */
   newTenant(): Promise<{ id: string; key: string; workspace_id: string }>;
   close(): Promise<void>;
 }
 
+export interface TestApiOptions {
+  env?: Record<string, string>;
+  routes?: readonly Route[];
+  /** Postgres and Redis can be made to go away. */
+  proxied?: boolean;
+}
+
 /** The whole API on a database of its own, on a free port. */
 export async function startTestApi(
   mode: Mode = 'embedded',
-  { env = {}, routes = ROUTES }: { env?: Record<string, string>; routes?: readonly Route[] } = {},
+  { env = {}, routes = ROUTES, proxied = false }: TestApiOptions = {},
 ): Promise<TestApi> {
   const place = mode === 'embedded' ? undefined : await createTestDatabase();
+  const proxies = proxied && place ? [await openProxy(place.url), await openProxy(TEST_REDIS_URL ?? place.url)] : [];
+  const [databaseUrl, redisUrl] = proxied ? proxies.map(({ url }) => url) : [place?.url, TEST_REDIS_URL];
   const key = `test-${randomUUID()}`;
   const config = loadConfig({
     DROVER_API_KEY: key,
     ...(place === undefined
       ? { DROVER_DATA_DIR: 'memory:' }
-      : { DATABASE_URL: place.url, DROVER_SECRET_KEY: 'the tests have no secrets' }),
-    ...(mode === 'full' ? { REDIS_URL: TEST_REDIS_URL, DROVER_QUEUE_PREFIX: `test-${randomUUID()}` } : {}),
+      : { DATABASE_URL: databaseUrl, DROVER_SECRET_KEY: 'the tests have no secrets' }),
+    ...(mode === 'full' ? { REDIS_URL: redisUrl, DROVER_QUEUE_PREFIX: `test-${randomUUID()}` } : {}),
     ...env,
   });
   if (place !== undefined) await migrate(config);
@@ -74,6 +88,8 @@ export async function startTestApi(
     key,
     context: platform.context,
     log,
+    database: proxies[0],
+    redis: proxies[1],
     call,
     async newTenant() {
       const { json } = await call('POST', '/v1/tenants', { body: { name: `tenant ${randomUUID()}` } });
@@ -82,6 +98,7 @@ export async function startTestApi(
     async close() {
       await api.close(1000);
       await platform.close();
+      await Promise.all(proxies.map((proxy) => proxy.close()));
       await place?.drop();
     },
   };

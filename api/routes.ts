@@ -2,6 +2,9 @@
 import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
 import type { Route } from './kit/route.ts';
+import { LOG_ROUTES } from './runs/log-routes.ts';
+import { RUN_ROUTES } from './runs/routes.ts';
+import { TURN_ROUTES } from './runs/turn-routes.ts';
 import { SYSTEM_ROUTES } from './system.ts';
 import { TENANT_ROUTES } from './tenants.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
@@ -9,6 +12,9 @@ import { TOOL_ROUTES } from './tools/routes.ts';
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...AGENT_ROUTES,
+  ...RUN_ROUTES,
+  ...TURN_ROUTES,
+  ...LOG_ROUTES,
   ...TOOL_ROUTES,
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,

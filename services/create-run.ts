@@ -9,7 +9,7 @@ import { commitRunIn, type OutboxRow, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import { announceAppended, toRunChange, type Announcement } from './append-to-run.ts';
-import { idempotently } from './idempotency.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from './idempotency.ts';
 import { pinTools } from './pin-tools.ts';
 
 export interface TurnInput {
@@ -36,9 +36,7 @@ export interface CreateRun {
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
   traceparent?: string | undefined;
-  idempotencyKey?: string | undefined;
-  /** The request as it came, for the idempotency key. */
-  body: unknown;
+  idempotency: IdempotentRequest;
 }
 
 export interface CreatedRun {
@@ -52,23 +50,14 @@ export interface CreatedRun {
  * Creates the run and its first turn. Throws 404 for an unknown agent or thread, 409 for a deprecated agent or a thread
  * with an unfinished run, 422 for a model or version that there is not.
  */
-export async function createRun(context: Context, request: CreateRun): Promise<{ status: number; body: CreatedRun }> {
+export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   context.models.resolve(request.config.model_override);
   let written: Announcement | undefined;
-  const answer = await idempotently<CreatedRun>(
-    context,
-    {
-      tenantId: request.tenantId,
-      route: `POST /v1/agents/${request.agentId}/runs`,
-      key: request.idempotencyKey,
-      body: request.body,
-    },
-    async (tx) => {
-      const made = await writeRun(tx, request);
-      written = made.written;
-      return { status: request.input ? 202 : 201, body: made.body };
-    },
-  );
+  const answer = await idempotently<CreatedRun>(context, request.idempotency, async (tx) => {
+    const made = await writeRun(tx, request);
+    written = made.written;
+    return { status: request.input ? 202 : 201, body: made.body };
+  });
   if (written) announceAppended(context, written);
   return answer;
 }

@@ -6,7 +6,7 @@ import type { OutboxRow, RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
 import { announceAppended, appendIn, type Announcement } from './append-to-run.ts';
 import type { TurnInput } from './create-run.ts';
-import { idempotently } from './idempotency.ts';
+import { idempotently, type IdempotentRequest } from './idempotency.ts';
 
 export interface PostTurn {
   tenantId: string;
@@ -14,41 +14,36 @@ export interface PostTurn {
   runId: string;
   input: TurnInput;
   traceparent?: string | undefined;
-  idempotencyKey?: string | undefined;
-  body: unknown;
+  idempotency: IdempotentRequest;
 }
 
 /**
  * Appends the turn and nudges a driver; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
  * Throws 404 for an unknown run, 409 for a finished or a busy one.
  */
-export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string }> {
+export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string; replayed: boolean }> {
   let written: Announcement | undefined;
   const { tenantId: tenant, runId } = request;
-  const answer = await idempotently<{ turn_id: string }>(
-    context,
-    { tenantId: tenant, route: `POST /v1/runs/${runId}/turns`, key: request.idempotencyKey, body: request.body },
-    async (tx) => {
-      const turnId = newId();
-      const payload = { tenant, run: runId, ...(request.traceparent && { traceparent: request.traceparent }) };
-      const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', payload }];
-      const appended = await appendIn(tx, { tenant, run: runId }, (run) => {
-        if (run.agent_id !== request.agentId) throw notFound('The run');
-        mustWait(run);
-        const started: NewEvent = {
-          type: 'turn.started',
-          actor: 'user',
-          turn_id: turnId,
-          payload: { number: run.turn_count + 1, input: request.input },
-        };
-        return { events: [started], outbox };
-      });
-      if (appended) written = { ...appended, runId, outbox };
-      return { status: 202, body: { turn_id: turnId } };
-    },
-  );
+  const answer = await idempotently<{ turn_id: string }>(context, request.idempotency, async (tx) => {
+    const turnId = newId();
+    const payload = { tenant, run: runId, ...(request.traceparent && { traceparent: request.traceparent }) };
+    const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', payload }];
+    const appended = await appendIn(tx, { tenant, run: runId }, (run) => {
+      if (run.agent_id !== request.agentId) throw notFound('The run');
+      mustWait(run);
+      const started: NewEvent = {
+        type: 'turn.started',
+        actor: 'user',
+        turn_id: turnId,
+        payload: { number: run.turn_count + 1, input: request.input },
+      };
+      return { events: [started], outbox };
+    });
+    if (appended) written = { ...appended, runId, outbox };
+    return { status: 202, body: { turn_id: turnId } };
+  });
   if (written) announceAppended(context, written);
-  return { turnId: answer.body.turn_id };
+  return { turnId: answer.body.turn_id, replayed: answer.replayed };
 }
 
 function mustWait(run: RunRow): void {

@@ -1,0 +1,200 @@
+/** What happened in a run: its stream, its events, its checkpoints, the whole output of a call. */
+import { Readable } from 'node:stream';
+import { z } from 'zod';
+import { badRequest, notFound } from '../../core/errors.ts';
+import { EVENT_TYPES } from '../../core/events.ts';
+import { findCheckpoint, listCheckpoints, readMessages } from '../../db/checkpoints.ts';
+import { listEvents } from '../../db/events.ts';
+import { findToolCall } from '../../db/turns.ts';
+import { messagesFor } from '../../engine/conversation.ts';
+import { hasMore } from '../../services/stream-run.ts';
+import { integerParam, listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { idParam } from '../kit/validate.ts';
+import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { eventStream, SSE_CONTENT } from './sse.ts';
+import { untilGone } from './turn-routes.ts';
+
+const MAX_SEQ = 999_999_999;
+
+const stream = defineRunRoutes({
+  method: 'get',
+  path: '/stream',
+  access: 'runs:read',
+  summary: 'Follow a run as server-sent events, from its start or after `Last-Event-ID`; 204 past its end',
+  params: runParams,
+  query: z.strictObject({ after: integerParam({ min: 0, max: MAX_SEQ }).optional() }),
+  responses: { 200: SSE_CONTENT, 204: 'empty' },
+  async handle({ caller, params, query, context, app, ctx }) {
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const after = lastEventId(ctx) ?? query.after ?? 0;
+    const ref = { tenant: caller.tenantId, run: params.run, after };
+    if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };
+    const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing) });
+    return { status: 200, body: Readable.from(events), headers: { 'content-type': 'text/event-stream' } };
+  },
+});
+
+function lastEventId(ctx: ApiContext): number | undefined {
+  const given = ctx.get('last-event-id').trim();
+  if (given === '') return undefined;
+  if (/^\d{1,9}$/.test(given)) return Number(given);
+  const message = 'must be the id of an event of this run, a whole number';
+  throw badRequest(`Last-Event-ID ${message}.`, [{ path: 'header.last-event-id', message }]);
+}
+
+const event = z
+  .object({
+    seq: z.int(),
+    type: z.string(),
+    schema_version: z.int(),
+    run_id: z.uuid(),
+    turn_id: z.uuid().nullable(),
+    step: z.int().nullable(),
+    actor: z.string(),
+    payload: z.record(z.string(), z.unknown()),
+    occurred_at: z.iso.datetime(),
+  })
+  .meta({ id: 'RunEvent' });
+
+const events = defineRunRoutes({
+  method: 'get',
+  path: '/events',
+  access: 'runs:read',
+  summary: 'The log of a run in order; `after` is exclusive',
+  params: runParams,
+  query: pageQuery(z.int()).extend({
+    after: integerParam({ min: 0, max: MAX_SEQ }).optional(),
+    types: listParam(z.enum(EVENT_TYPES)).optional(),
+  }),
+  responses: { 200: pageFields('events', event) },
+  async handle({ caller, params, query, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireRun(tx, caller, params);
+      const after = query.cursor ?? query.after ?? 0;
+      return listEvents(tx, { run: params.run, after, limit: query.limit + 1, types: query.types });
+    });
+    const { items, ...page } = pageOf(rows, query.limit, (row) => row.seq);
+    return {
+      status: 200,
+      body: { events: items.map(({ content: _, call: __, ...row }) => ({ ...row, run_id: params.run })), ...page },
+    };
+  },
+});
+
+const checkpointHead = z.object({
+  id: z.uuid(),
+  checkpoint_id: z.uuid(),
+  sequence_num: z.int(),
+  node: z.string(),
+  trigger: z.string(),
+  parent_id: z.uuid().nullable(),
+  created_at: z.iso.datetime(),
+});
+
+const checkpoints = defineRunRoutes({
+  method: 'get',
+  path: '/checkpoints',
+  access: 'runs:read',
+  summary: "List a run's checkpoints, newest first",
+  params: runParams,
+  query: pageQuery().extend({ before: idParam.optional() }),
+  responses: { 200: pageFields('checkpoints', checkpointHead) },
+  async handle({ caller, params, query, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireRun(tx, caller, params);
+      return listCheckpoints(tx, params.run, { before: query.cursor ?? query.before, limit: query.limit + 1 });
+    });
+    const { items, ...page } = pageOf(rows, query.limit, (row) => row.id);
+    return { status: 200, body: { checkpoints: items.map(presentHead), ...page } };
+  },
+});
+
+const checkpoint = checkpointHead.extend({
+  state: z.object({
+    messages: z.array(z.unknown()),
+    current_node: z.string(),
+    iteration: z.int(),
+    custom: z.record(z.string(), z.unknown()),
+    pending_sends: z.array(z.unknown()),
+  }),
+  channel_versions: z.record(z.string(), z.number()),
+  integrity_hash: z.string(),
+});
+
+const getCheckpoint = defineRunRoutes({
+  method: 'get',
+  path: '/checkpoints/:checkpoint',
+  access: 'runs:read',
+  summary: 'Get a checkpoint with its full state, put together from where it lies',
+  params: runParams.extend({ checkpoint: idParam }),
+  responses: { 200: checkpoint },
+  async handle({ caller, params, context }) {
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireRun(tx, caller, params);
+      const row = await findCheckpoint(tx, params.run, params.checkpoint);
+      if (!row) throw notFound('The checkpoint');
+      const { messages } = messagesFor(await readMessages(tx, params.run, row.length), Number.POSITIVE_INFINITY);
+      return {
+        ...presentHead(row),
+        state: {
+          messages,
+          current_node: row.node,
+          iteration: row.state.steps,
+          custom: {},
+          pending_sends: row.pending_sends,
+        },
+        channel_versions: row.channel_versions,
+        integrity_hash: row.hash,
+      };
+    });
+    return { status: 200, body };
+  },
+});
+
+type HeadRow = Awaited<ReturnType<typeof listCheckpoints>>[number];
+
+function presentHead(row: HeadRow): z.input<typeof checkpointHead> {
+  return {
+    id: row.id,
+    checkpoint_id: row.id,
+    sequence_num: row.seq,
+    node: row.node,
+    trigger: row.trigger,
+    parent_id: row.parent_id,
+    created_at: row.created_at.toISOString(),
+  };
+}
+
+const callOutput = defineRoute({
+  method: 'get',
+  path: '/v1/tool-calls/:id/output',
+  access: 'runs:read',
+  summary: 'The whole output of a tool call, which a model may have seen cut',
+  params: z.strictObject({ id: idParam }),
+  responses: {
+    200: z.object({
+      id: z.uuid(),
+      tool_call_id: z.uuid(),
+      run_id: z.uuid(),
+      tool: z.string(),
+      status: z.string(),
+      is_error: z.boolean().nullable(),
+      output_bytes: z.int().nullable(),
+      output: z.unknown(),
+    }),
+  },
+  async handle({ caller, params, context }) {
+    const call = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const row = await findToolCall(tx, params.id);
+      if (!row) throw notFound('The tool call');
+      await requireRun(tx, caller, { run: row.run_id });
+      return row;
+    });
+    const { id, run_id, name: tool, status, is_error, output_bytes, output } = call;
+    return { status: 200, body: { id, tool_call_id: id, run_id, tool, status, is_error, output_bytes, output } };
+  },
+});
+
+export const LOG_ROUTES: readonly Route[] = [...stream, ...events, ...checkpoints, ...getCheckpoint, callOutput];

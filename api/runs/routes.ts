@@ -1,0 +1,152 @@
+/** Runs: start, list, get, cancel, complete. */
+import { z } from 'zod';
+import { impossible, notFound } from '../../core/errors.ts';
+import { RUN_STATUSES } from '../../core/events.ts';
+import { hasScope } from '../../core/scopes.ts';
+import { findAgent } from '../../db/agents.ts';
+import { listRuns } from '../../db/runs.ts';
+import { createRun } from '../../services/create-run.ts';
+import { cancelRun, completeRun } from '../../services/end-run.ts';
+import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { createdRun, createRunBody, presentRun, run } from './schemas.ts';
+
+const agentParams = z.strictObject({ id: idParam });
+
+const create = defineRoute({
+  method: 'post',
+  path: '/v1/agents/:id/runs',
+  access: 'runs:write',
+  summary: 'Start a run; without input it waits for its first turn',
+  idempotent: true,
+  params: agentParams,
+  body: createRunBody,
+  responses: { 201: createdRun, 202: createdRun },
+  async handle({ caller, params, body, context, idempotency, ctx }) {
+    const { budget, model_override, ...config } = body.config ?? {};
+    if (budget) {
+      const message = 'is not supported by this version';
+      throw impossible(`body.config.budget ${message}.`, [{ path: 'body.config.budget', message }]);
+    }
+    const { attachments, message = '' } = body.input ?? {};
+    const answer = await createRun(context, {
+      tenantId: caller.tenantId,
+      workspaceId: caller.workspaceId,
+      agentId: params.id,
+      threadId: body.thread_id ?? undefined,
+      input: body.input ? { message, ...(attachments && { attachments }) } : undefined,
+      config: { ...config, model_override: model_override ?? undefined },
+      mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+      traceparent: ctx.state.traceparent,
+      idempotency,
+    });
+    const { run_id } = answer.body;
+    return { ...answer, body: { id: run_id, ...answer.body }, headers: { location: `/v1/runs/${run_id}` } };
+  },
+});
+
+const filters = pageQuery().extend({
+  status: listParam(z.enum(RUN_STATUSES)).optional(),
+  thread: idParam.optional(),
+  thread_id: idParam.optional(),
+  created_after: z.iso.datetime({ offset: true }).optional(),
+  created_before: z.iso.datetime({ offset: true }).optional(),
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/runs',
+  access: 'runs:read',
+  summary: 'List runs, newest first',
+  query: filters.extend({ agent: idParam.optional(), agent_id: idParam.optional() }),
+  responses: { 200: pageFields('runs', run) },
+  async handle({ caller, query, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      listRuns(tx, { ...toFilter(query), workspaceId: caller.workspaceId, agentId: query.agent ?? query.agent_id }),
+    );
+    return { status: 200, body: toPage(rows, query.limit) };
+  },
+});
+
+const listOfAgent = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/runs',
+  access: 'runs:read',
+  summary: "List an agent's runs, newest first",
+  params: agentParams,
+  query: filters,
+  responses: { 200: pageFields('runs', run) },
+  async handle({ caller, params, query, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
+      if (!(await findAgent(tx, params.id, caller.workspaceId))) throw notFound('The agent');
+      return listRuns(tx, { ...toFilter(query), agentId: params.id });
+    });
+    return { status: 200, body: toPage(rows, query.limit) };
+  },
+});
+
+function toFilter(query: z.output<typeof filters>) {
+  return {
+    status: query.status,
+    threadId: query.thread ?? query.thread_id,
+    createdAfter: query.created_after,
+    createdBefore: query.created_before,
+    before: query.cursor,
+    limit: query.limit + 1,
+  };
+}
+
+function toPage(rows: Awaited<ReturnType<typeof listRuns>>, limit: number) {
+  const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+  return { runs: items.map(presentRun), ...page };
+}
+
+const get = defineRunRoutes({
+  method: 'get',
+  path: '',
+  access: 'runs:read',
+  summary: 'Get a run',
+  params: runParams,
+  responses: { 200: run },
+  async handle({ caller, params, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    return { status: 200, body: presentRun(row) };
+  },
+});
+
+const cancel = defineRunRoutes({
+  method: 'post',
+  path: '/cancel',
+  access: 'runs:write',
+  summary: 'Cancel a run: 202, and 200 when it was cancelled already',
+  params: runParams,
+  body: z.strictObject({ reason: z.string().max(1000).optional() }),
+  responses: { 200: run, 202: run },
+  async handle({ caller, params, body, context }) {
+    const ref = { tenant: caller.tenantId, run: params.run };
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const isNew = await cancelRun(context, ref, body.reason);
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    return { status: isNew ? 202 : 200, body: presentRun(row) };
+  },
+});
+
+const complete = defineRunRoutes({
+  method: 'post',
+  path: '/complete',
+  access: 'runs:write',
+  summary: 'Complete a run that waits between turns',
+  params: runParams,
+  body: z.strictObject({}),
+  responses: { 200: run },
+  async handle({ caller, params, context }) {
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await completeRun(context, { tenant: caller.tenantId, run: params.run });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    return { status: 200, body: presentRun(row) };
+  },
+});
+
+export const RUN_ROUTES: readonly Route[] = [create, list, listOfAgent, ...get, ...cancel, ...complete];

@@ -1,0 +1,277 @@
+/** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
+import { z } from 'zod';
+import { textOf } from '../../core/content.ts';
+import { RUN_STATUSES } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { RunView } from '../../db/runs.ts';
+import type { ModelCallRow, ToolCallRow, TurnRow } from '../../db/turns.ts';
+
+const attachment = z
+  .discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('text'), text: z.string() }),
+    z.strictObject({
+      type: z.literal('image'),
+      source: z.union([
+        z.strictObject({ type: z.literal('base64'), media_type: z.string().max(100), data: z.base64() }),
+        z.strictObject({ type: z.literal('url'), url: z.url({ protocol: /^https?$/ }).max(4000) }),
+      ]),
+    }),
+  ])
+  .meta({ id: 'Attachment' });
+
+export const turnInput = z
+  .strictObject({
+    message: z.string().min(1),
+    attachments: z.array(attachment).max(50).nullish(),
+  })
+  .meta({ id: 'TurnInput' });
+
+const toolResult = z.strictObject({
+  tool_use_id: z.string().min(1).max(200),
+  content: z.unknown(),
+  is_error: z.boolean().optional(),
+});
+
+export const createRunBody = z.strictObject({
+  thread_id: z.uuid().toLowerCase().nullish(),
+  input: turnInput.nullish(),
+  config: z
+    .strictObject({
+      model_override: z.string().min(1).max(200).nullish(),
+      stream: z.boolean().optional(),
+      agent_version: z.string().max(50).optional(),
+      max_turns: z.int().min(1).max(1000).optional(),
+      keep_open: z.boolean().optional(),
+      autonomy_level: z.int().min(0).max(3).optional(),
+      budget: z.record(z.string(), z.unknown()).optional(),
+    })
+    .optional(),
+});
+
+export const postTurnBody = z.strictObject({
+  input: turnInput.extend({ tool_results: z.array(toolResult).max(200).nullish() }),
+});
+
+const usage = z.object({ tokens_in: z.int(), tokens_out: z.int(), cost_usd: z.number().nullable() });
+const problem = z.object({ code: z.string(), message: z.string() });
+const when = z.iso.datetime();
+
+export const createdRun = z
+  .object({ id: z.uuid(), run_id: z.uuid(), thread_id: z.uuid(), status: z.string(), turn_id: z.uuid().optional() })
+  .meta({ id: 'CreatedRun' });
+
+export const run = z
+  .object({
+    id: z.uuid(),
+    run_id: z.uuid(),
+    agent_id: z.uuid(),
+    agent_version: z.string(),
+    thread_id: z.uuid(),
+    workspace_id: z.uuid(),
+    status: z.enum(RUN_STATUSES),
+    waiting_for: z.object({ type: z.string(), name: z.string().nullable(), until: when }).optional(),
+    stop_reason: z.string().nullable(),
+    output: z.object({ message: z.string() }).optional(),
+    error: problem.optional(),
+    usage,
+    steps: z.int(),
+    turns: z.int(),
+    keep_open: z.boolean(),
+    last_seq: z.int(),
+    parent_run_id: z.uuid().nullable(),
+    retried_from: z.uuid().nullable(),
+    created_at: when,
+    started_at: when.nullable(),
+    completed_at: when.nullable(),
+  })
+  .meta({ id: 'Run' });
+
+const toolCall = z
+  .object({
+    id: z.uuid(),
+    tool_call_id: z.uuid(),
+    tool_use_id: z.string(),
+    tool: z.string(),
+    input: z.record(z.string(), z.unknown()),
+    step: z.int(),
+    status: z.string(),
+    attempt: z.int(),
+    error: problem.nullable(),
+    latency_ms: z.int().nullable(),
+  })
+  .meta({ id: 'ToolCall' });
+
+const output = z.object({
+  message: z.string(),
+  tool_calls: z.array(toolCall).nullable(),
+  status: z.enum(['running', 'complete', 'awaiting_tool', 'awaiting_human', 'failed', 'cancelled']),
+});
+
+export const turnAnswer = z
+  .object({
+    turn_id: z.uuid(),
+    output,
+    usage,
+    checkpoint_id: z.uuid().nullable(),
+    stop_reason: z.string().nullable(),
+    error: problem.optional(),
+  })
+  .meta({ id: 'TurnAnswer' });
+
+export const turn = z
+  .object({
+    id: z.uuid(),
+    turn_id: z.uuid(),
+    run_id: z.uuid(),
+    number: z.int(),
+    status: output.shape.status,
+    input: z.object({ message: z.string(), attachments: z.array(z.unknown()).optional() }),
+    output: z.object({ message: z.string() }).nullable(),
+    stop_reason: z.string().nullable(),
+    error: problem.optional(),
+    usage,
+    checkpoint_id: z.uuid().nullable(),
+    step_count: z.int(),
+    created_at: when,
+    completed_at: when.nullable(),
+  })
+  .meta({ id: 'Turn' });
+
+const modelCall = z
+  .object({
+    step: z.int(),
+    provider: z.string(),
+    model: z.string(),
+    stop_reason: z.string(),
+    usage: z.record(z.string(), z.number()),
+    tokens_in: z.int(),
+    tokens_out: z.int(),
+    cost_usd: z.number().nullable(),
+    latency_ms: z.int(),
+    content: z.array(z.unknown()),
+    created_at: when,
+  })
+  .meta({ id: 'ModelCall' });
+
+export const turnDetail = turn.extend({
+  steps: z.array(z.object({ step: z.int(), model_call: modelCall, tool_calls: z.array(toolCall) })),
+  model_calls: z.array(modelCall),
+  tool_calls: z.array(toolCall),
+});
+
+export function presentRun(row: RunView): z.input<typeof run> {
+  const until = new Date(row.updated_at.getTime() + LIMITS.idleSeconds * 1000).toISOString();
+  return {
+    id: row.id,
+    run_id: row.id,
+    agent_id: row.agent_id,
+    agent_version: row.agent_version,
+    thread_id: row.thread_id,
+    workspace_id: row.workspace_id,
+    status: row.status as z.input<typeof run>['status'],
+    ...(row.waiting_for && {
+      waiting_for: { type: String(row.waiting_for['type']), name: (row.waiting_for['name'] as string) ?? null, until },
+    }),
+    stop_reason: row.stop_reason,
+    ...(row.output && { output: { message: textOf(row.output) } }),
+    ...(row.error && { error: row.error }),
+    usage: presentUsage(row),
+    steps: row.steps,
+    turns: row.turn_count,
+    keep_open: row.keep_open,
+    last_seq: row.last_seq,
+    parent_run_id: row.parent_run_id,
+    retried_from: row.retried_from,
+    created_at: row.created_at.toISOString(),
+    started_at: row.started_at?.toISOString() ?? null,
+    completed_at: row.completed_at?.toISOString() ?? null,
+  };
+}
+
+/** What a synchronous turn answers (doc 000, "Execute Turn"). */
+export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
+  return {
+    turn_id: row.id,
+    output: {
+      message: textOf(row.output ?? []),
+      tool_calls: calls.length > 0 ? calls.map(presentCall) : null,
+      status: row.status,
+    },
+    usage: presentUsage(row),
+    checkpoint_id: row.checkpoint_id,
+    stop_reason: row.stop_reason,
+    ...(row.error && { error: row.error }),
+  };
+}
+
+export function presentTurn(row: TurnRow): z.input<typeof turn> {
+  return {
+    id: row.id,
+    turn_id: row.id,
+    run_id: row.run_id,
+    number: row.number,
+    status: row.status,
+    input: row.input,
+    output: row.output && { message: textOf(row.output) },
+    stop_reason: row.stop_reason,
+    ...(row.error && { error: row.error }),
+    usage: presentUsage(row),
+    checkpoint_id: row.checkpoint_id,
+    step_count: row.steps,
+    created_at: row.created_at.toISOString(),
+    completed_at: row.completed_at?.toISOString() ?? null,
+  };
+}
+
+export function presentTurnDetail(
+  row: TurnRow,
+  parts: { modelCalls: readonly ModelCallRow[]; toolCalls: readonly ToolCallRow[] },
+): z.input<typeof turnDetail> {
+  const toolCalls = parts.toolCalls.map(presentCall);
+  const modelCalls = parts.modelCalls.map(presentModelCall);
+  const steps = modelCalls.map((model_call) => {
+    const { step } = model_call;
+    return { step, model_call, tool_calls: toolCalls.filter((call) => call.step === step) };
+  });
+  return { ...presentTurn(row), steps, model_calls: modelCalls, tool_calls: toolCalls };
+}
+
+function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
+  return {
+    id: row.id,
+    tool_call_id: row.id,
+    tool_use_id: row.tool_use_id,
+    tool: row.name,
+    input: row.arguments,
+    step: row.step,
+    status: row.status,
+    attempt: row.attempt,
+    error: row.error,
+    latency_ms: row.latency_ms,
+  };
+}
+
+function presentModelCall(row: ModelCallRow): z.input<typeof modelCall> {
+  return {
+    step: row.step,
+    provider: row.provider,
+    model: row.model,
+    stop_reason: row.stop_reason,
+    usage: row.usage,
+    tokens_in: row.tokens_in,
+    tokens_out: row.tokens_out,
+    cost_usd: money(row.cost_usd),
+    latency_ms: row.latency_ms,
+    content: row.content ?? [],
+    created_at: row.created_at.toISOString(),
+  };
+}
+
+function presentUsage(row: { tokens_in: number; tokens_out: number; cost_usd: string | null }): z.input<typeof usage> {
+  return { tokens_in: row.tokens_in, tokens_out: row.tokens_out, cost_usd: money(row.cost_usd) };
+}
+
+/** USD as a number; null where the price of a model is not known. */
+function money(value: string | null): number | null {
+  return value === null ? null : Number(value);
+}

@@ -1,0 +1,160 @@
+/** Turns: synchronously, in the background, or streamed; and as they went. */
+import { Readable } from 'node:stream';
+import { z } from 'zod';
+import { conflict, notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { findTurn, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
+import type { Context } from '../../engine/context.ts';
+import type { Caller } from '../../services/authenticate-key.ts';
+import type { IdempotentRequest } from '../../services/idempotency.ts';
+import { postTurn } from '../../services/post-turn.ts';
+import { waitForTurn } from '../../services/wait-for-turn.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { type Route } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { idParam } from '../kit/validate.ts';
+import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import {
+  postTurnBody,
+  presentAnswer,
+  presentTurn,
+  presentTurnDetail,
+  turn,
+  turnAnswer,
+  turnDetail,
+} from './schemas.ts';
+import { eventStream, SSE_CONTENT } from './sse.ts';
+
+const accepted = z.object({ turn_id: z.uuid(), run_id: z.uuid(), status: z.literal('running') });
+
+const post = defineRunRoutes({
+  method: 'post',
+  path: '/turns',
+  access: 'runs:write',
+  summary: 'Take a turn: 200 with its answer, or 202 where that takes longer than `Prefer: wait=N` (60 s)',
+  idempotent: true,
+  params: runParams,
+  body: postTurnBody,
+  responses: { 200: turnAnswer, 202: accepted },
+  async handle(request) {
+    const { caller, params, context, app, ctx } = request;
+    const { turnId, replayed } = await start(request);
+    const ref = { tenant: caller.tenantId, run: params.run, turn: turnId };
+    const timeoutMs = waitMs(ctx);
+    const row =
+      timeoutMs > 0 ? await waitForTurn(context, ref, { timeoutMs, signal: untilGone(ctx, app.closing) }) : undefined;
+    if (!row || row.status === 'running') {
+      const location = `/v1/runs/${params.run}/turns/${turnId}`;
+      const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
+      const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
+      return { status: 202, body, replayed, headers: { location, ...applied } };
+    }
+    const calls = await context.db.withTenant(ref.tenant, (tx) => listToolCalls(tx, ref.run, ref.turn));
+    return { status: 200, body: presentAnswer(row, calls), replayed };
+  },
+});
+
+const stream = defineRunRoutes({
+  method: 'post',
+  path: '/turns/stream',
+  access: 'runs:write',
+  summary: 'Take a turn and follow it as server-sent events, up to its `done`',
+  idempotent: true,
+  params: runParams,
+  body: postTurnBody,
+  responses: { 200: SSE_CONTENT },
+  async handle(request) {
+    const { caller, params, context, app, ctx } = request;
+    const { turnId, replayed } = await start(request);
+    const signal = untilGone(ctx, app.closing);
+    const events = eventStream(context, { tenant: caller.tenantId, run: params.run, turn: turnId, after: 0, signal });
+    return { status: 200, body: Readable.from(events), replayed, headers: { 'content-type': 'text/event-stream' } };
+  },
+});
+
+interface TurnRequest {
+  caller: Caller;
+  params: { run: string; id?: string | undefined };
+  body: z.output<typeof postTurnBody>;
+  context: Context;
+  ctx: ApiContext;
+  idempotency: IdempotentRequest;
+}
+
+async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
+  const run = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+  const { message, attachments, tool_results } = body.input;
+  if (tool_results && tool_results.length > 0) throw conflict('No call of this run waits for results from the client.');
+  // The turn is the same whether it is waited for or followed, and under which path.
+  const route = `POST /v1/runs/${run.id}/turns`;
+  return postTurn(context, {
+    tenantId: caller.tenantId,
+    agentId: run.agent_id,
+    runId: run.id,
+    input: { message, ...(attachments && { attachments }) },
+    traceparent: ctx.state.traceparent,
+    idempotency: { ...idempotency, route },
+  });
+}
+
+/** RFC 7240: `respond-async`, `wait=N` in seconds. */
+function waitMs(ctx: ApiContext): number {
+  if (prefers(ctx, 'respond-async')) return 0;
+  const wait = /(?:^|[,;\s])wait=(\d{1,6})/i.exec(ctx.get('prefer'))?.[1];
+  return 1000 * Math.min(LIMITS.syncWaitSeconds, wait === undefined ? LIMITS.syncWaitSeconds : Number(wait));
+}
+
+function prefers(ctx: ApiContext, preference: string): boolean {
+  return ctx
+    .get('prefer')
+    .toLowerCase()
+    .split(/[,;]/)
+    .some((part) => part.trim() === preference);
+}
+
+/** Fires when the client has left or the server stops: neither cancels the work. */
+export function untilGone(ctx: ApiContext, closing: AbortSignal): AbortSignal {
+  const gone = new AbortController();
+  ctx.res.once('close', () => gone.abort());
+  return AbortSignal.any([gone.signal, closing]);
+}
+
+const list = defineRunRoutes({
+  method: 'get',
+  path: '/turns',
+  access: 'runs:read',
+  summary: "List a run's turns, oldest first",
+  params: runParams,
+  query: pageQuery(z.int()),
+  responses: { 200: pageFields('turns', turn) },
+  async handle({ caller, params, query, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const { id } = await requireRun(tx, caller, params);
+      return listTurns(tx, id, { after: query.cursor, limit: query.limit + 1 });
+    });
+    const { items, ...page } = pageOf(rows, query.limit, (row) => row.number);
+    return { status: 200, body: { turns: items.map(presentTurn), ...page } };
+  },
+});
+
+const get = defineRunRoutes({
+  method: 'get',
+  path: '/turns/:turn',
+  access: 'runs:read',
+  summary: 'Get a turn with its steps, model calls and tool calls',
+  params: runParams.extend({ turn: idParam }),
+  responses: { 200: turnDetail },
+  async handle({ caller, params, context }) {
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireRun(tx, caller, params);
+      const row = await findTurn(tx, params.run, params.turn);
+      if (!row) throw notFound('The turn');
+      const modelCalls = await listModelCalls(tx, params.run, params.turn);
+      const toolCalls = await listToolCalls(tx, params.run, params.turn);
+      return presentTurnDetail(row, { modelCalls, toolCalls });
+    });
+    return { status: 200, body };
+  },
+});
+
+export const TURN_ROUTES: readonly Route[] = [...post, ...stream, ...list, ...get];

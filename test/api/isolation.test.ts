@@ -3,12 +3,15 @@ import { ROUTES } from '../../api/routes.ts';
 import type { Route } from '../../api/kit/route.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
+import { startWorkers } from '../../workers/start-workers.ts';
+import type { Workers } from '../../workers/start-workers.ts';
 
 /** By the part of a path before a parameter: what tenant A has there, which tenant B asks for. */
 type Owned = Record<string, string>;
 
 describe('two tenants, through every route there is', () => {
   let api: TestApi;
+  let workers: Workers;
   let stranger: { key: string };
   let owned: Owned;
   /** Whatever betrays tenant A in an answer to B. */
@@ -16,12 +19,16 @@ describe('two tenants, through every route there is', () => {
 
   before(async () => {
     api = await startTestApi();
+    workers = await startWorkers(api.context);
     stranger = await api.newTenant();
     const owner = await api.newTenant();
     ({ owned, secrets } = await furnish(api, owner.key));
     secrets.push(owner.id, owner.workspace_id);
   });
-  after(() => api.close());
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+  });
 
   for (const route of ROUTES) {
     const name = `${route.method.toUpperCase()} ${route.path}`;
@@ -56,19 +63,34 @@ describe('two tenants, through every route there is', () => {
 
 /** One of everything that a tenant can have. A route with a parameter that is not here fails the test: add it. */
 async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secrets: string[] }> {
-  const make = async (path: string, body: unknown): Promise<string> => {
+  const make = async (path: string, body: unknown) => {
     const { json, status, text } = await api.call('POST', path, { key, body });
     assert.ok(status < 300, text);
-    return json.id ?? json.run_id;
+    return json;
   };
-  const agents = await make('/v1/agents', { name: 'agent-of-a', description: 'description-of-a' });
+  const example = { question: 'What is {sum}?', steps: [{ tool: 'calculator', input: { expression: '{sum}' } }] };
+  const system_prompt = { role: 'role-of-a', examples: [example] };
+  const { id: agents } = await make('/v1/agents', { name: 'agent-of-a', system_prompt, tools: ['calculator'] });
   const transport = { type: 'http', endpoint: 'https://tools.example/a' };
-  const tools = await make('/v1/tools', { name: 'tool_of_a', description: 'description-of-a', transport });
-  const keys = await make('/v1/api-keys', { name: 'key-of-a', scopes: ['runs:read'] });
-  return {
-    owned: { key, agents, tools, 'api-keys': keys, versions: '1.0.0' },
-    secrets: [agents, tools, keys, 'of-a', 'of_a'],
+  const { id: tools } = await make('/v1/tools', { name: 'tool_of_a', description: 'description-of-a', transport });
+  const { id: keys } = await make('/v1/api-keys', { name: 'key-of-a', scopes: ['runs:read'] });
+  const { run_id: runs, thread_id } = await make(`/v1/agents/${agents}/runs`, {});
+  const input = { message: 'What is 6*7?' };
+  const turn = await make(`/v1/agents/${agents}/runs/${runs}/turns`, { input });
+  assert.equal(turn.output.status, 'complete');
+  // A stream of a finished run ends, so that the owner can be asked for all of it.
+  await make(`/v1/runs/${runs}/complete`, {});
+  const call = turn.output.tool_calls[0].id;
+  const ids = {
+    agents,
+    tools,
+    'api-keys': keys,
+    runs,
+    turns: turn.turn_id,
+    checkpoints: turn.checkpoint_id,
+    'tool-calls': call,
   };
+  return { owned: { ...ids, key, versions: '1.0.0' }, secrets: [...Object.values(ids), thread_id, 'of-a', 'of_a'] };
 }
 
 function pathOf(route: Route, owned: Owned): string {

@@ -3,7 +3,7 @@ import { SCHEMA_VERSION } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { project } from '../core/project.ts';
 import type { CallState } from '../core/state.ts';
-import { commitRun, type OutboxRow, type RunChange } from '../db/run-store.ts';
+import { commitRun, type MessageRow, type OutboxRow, type RunChange } from '../db/run-store.ts';
 import { toolCallJobId } from '../jobs/tool-call.ts';
 import { checkpointRow } from './checkpoint.ts';
 import { LostRunError } from './errors.ts';
@@ -57,7 +57,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     runs: rows.runs,
     turns: rows.turns,
     ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
-    ...(pending.messages.length > 0 && { messages: pending.messages.map(({ outcomes: _, ...message }) => message) }),
+    ...(pending.messages.length > 0 && { messages: pending.messages.map(toStored) }),
     ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
     ...(pending.calls.length > 0 && { calls: pending.calls }),
     ...(pending.checkpoint && {
@@ -73,6 +73,11 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     }),
     ...(handOver && handOver !== 'rest' && { outbox: [jobAfter(session, handOver)] }),
   };
+}
+
+/** The outcomes of its calls are the ledger's, not the message's. */
+function toStored({ ordinal, role, content, chain }: MessageRow) {
+  return { ordinal, role, content, chain };
 }
 
 function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): OutboxRow {

@@ -2,9 +2,9 @@
  * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
-import type { AssistantBlock, ImageBlock, TextBlock } from '../core/content.ts';
+import type { ImageBlock, TextBlock } from '../core/content.ts';
 import { decide, type Decision } from '../core/decide.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import type { NewEvent, RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { mayBecome } from '../core/transitions.ts';

@@ -151,7 +151,7 @@ type ToolFact = {
 }[NewEvent['type']];
 
 function eventOf(call: ToolCallRow, fact: ToolFact): NewEvent {
-  return { ...fact, actor: 'worker', turn_id: call.turn_id, step: call.step } as NewEvent;
+  return { ...fact, actor: 'worker', turn_id: call.turn_id, step: call.step };
 }
 
 /** Renews the lease by a timer apart from the work, and aborts the attempt when it is lost or the run is cancelled. */

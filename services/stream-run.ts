@@ -2,10 +2,10 @@
 import { isTerminal, type RunStatus } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { ENDS_TURN, SHOWN, toSse, type SseEvent } from '../core/views/sse.ts';
-import type { BusMessage } from '../bus/bus.ts';
 import { listEvents, type LoggedEvent } from '../db/events.ts';
 import { findRun } from '../db/runs.ts';
 import type { Context } from '../engine/context.ts';
+import { listenToRun, type Delta, type RunNews } from './run-news.ts';
 
 export interface StreamRequest {
   tenant: string;
@@ -26,27 +26,9 @@ const PAGE = 500;
  * the run where no turn is given. Nothing is lost when the bus is: the log is looked at every few seconds anyway.
  */
 export async function* streamRun(context: Context, request: StreamRequest): AsyncGenerator<StreamItem> {
-  const news = listen(context, request);
-  let { after } = request;
-  let finishedSteps = 0;
+  const news = listenToRun(context.bus, request);
   try {
-    for (;;) {
-      const page = await readPage(context, { ...request, after });
-      for (const event of page.events) {
-        after = event.seq;
-        if (event.type === 'model.responded') finishedSteps = Math.max(finishedSteps, event.step ?? 0);
-        const view = toSse(event);
-        if (view) yield view;
-        if (request.turn && ENDS_TURN.includes(event.type)) return;
-      }
-      if (page.events.length === PAGE) continue;
-      if (page.isOver || request.signal.aborted) return;
-      after = Math.max(after, page.lastSeq);
-      for await (const item of news.untilAdvanced(after)) {
-        if (item === 'ping') yield item;
-        else if (item.step > finishedSteps) yield deltaView(item);
-      }
-    }
+    yield* follow(context, request, news);
   } finally {
     news.close();
   }
@@ -54,91 +36,68 @@ export async function* streamRun(context: Context, request: StreamRequest): Asyn
 
 /** Whether a stream from there on would show anything, now or later. */
 export async function hasMore(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<boolean> {
-  const page = await readPage(context, { ...request, signal: AbortSignal.abort() });
+  const page = await readPage(context, request);
   return !page.isOver || page.events.some((event) => toSse(event) !== null);
+}
+
+async function* follow(context: Context, request: StreamRequest, news: RunNews): AsyncGenerator<StreamItem> {
+  const at = { seq: request.after, finishedStep: 0, quietSinceMs: Date.now() };
+  for (;;) {
+    const page = await readPage(context, { ...request, after: at.seq });
+    for (const event of page.events) {
+      const view = toSse(event);
+      if (view) yield view;
+      if (event.type === 'model.responded') at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
+    }
+    if (page.isOver || page.endsTurn || request.signal.aborted) return;
+    at.seq = page.lastSeq;
+    if (page.events.length > 0) at.quietSinceMs = Date.now();
+    if (!page.isFull) yield* live(news, at);
+  }
+}
+
+/** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
+async function* live(
+  news: RunNews,
+  at: { seq: number; finishedStep: number; quietSinceMs: number },
+): AsyncGenerator<StreamItem> {
+  for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
+    at.quietSinceMs = Date.now();
+    if (delta.step > at.finishedStep) yield deltaView(delta);
+  }
+  if (Date.now() - at.quietSinceMs < LIMITS.streamPingSeconds * 1000) return;
+  at.quietSinceMs = Date.now();
+  yield 'ping';
 }
 
 interface Page {
   events: LoggedEvent[];
-  /** Where the log stood, events that are not shown included. */
+  /** Where to go on: events that are not shown are passed, too. */
   lastSeq: number;
+  isFull: boolean;
   isOver: boolean;
+  endsTurn: boolean;
 }
 
-async function readPage(context: Context, request: StreamRequest): Promise<Page> {
+async function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
   const { tenant, run, after, turn } = request;
   return context.db.withTenant(tenant, async (tx) => {
     // The status first: what it says is over has all its events in the log already.
     const row = await findRun(tx, run);
     const events = await listEvents(tx, { run, after, limit: PAGE, types: [...SHOWN], turn });
-    return { events, lastSeq: row?.last_seq ?? 0, isOver: !row || isTerminal(row.status as RunStatus) };
+    const isFull = events.length === PAGE;
+    const lastShown = events.at(-1)?.seq ?? after;
+    return {
+      events,
+      isFull,
+      lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
+      isOver: !isFull && (!row || isTerminal(row.status as RunStatus)),
+      endsTurn: turn !== undefined && events.some((event) => ENDS_TURN.includes(event.type)),
+    };
   });
 }
-
-type Delta = Extract<BusMessage, { kind: 'delta' }>;
 
 function deltaView({ delta, turn, step }: Delta): SseEvent {
-  const place = { turn_id: turn, step };
-  return delta.type === 'text'
-    ? { event: 'message', data: { content: delta.text, done: false, ...place } }
-    : { event: 'thought', data: { content: delta.text, done: false, ...place } };
-}
-
-/** What the bus tells about a run, as something to wait for. */
-function listen(context: Context, { run, turn, signal }: StreamRequest) {
-  const deltas: Delta[] = [];
-  let advancedTo = 0;
-  let gap = false;
-  let wake = () => {};
-  const unsubscribe = context.bus.subscribe(run, (message) => {
-    if (message.kind === 'advanced') advancedTo = Math.max(advancedTo, message.seq);
-    if (message.kind === 'delta' && (turn === undefined || message.turn === turn)) deltas.push(message);
-    wake();
-  });
-  const offGap = context.bus.onGap(() => {
-    gap = true;
-    wake();
-  });
-  const onAbort = () => wake();
-  signal.addEventListener('abort', onAbort);
-  let quietMs = 0;
-
-  /** Yields deltas and pings until the log has moved on, or a while has passed, or the client has left. */
-  async function* untilAdvanced(seq: number): AsyncGenerator<Delta | 'ping'> {
-    const pollMs = LIMITS.streamPollSeconds * 1000;
-    const lookAtMs = Date.now() + pollMs;
-    while (!signal.aborted && !gap && advancedTo <= seq) {
-      const delta = deltas.shift();
-      if (delta) {
-        quietMs = 0;
-        yield delta;
-        continue;
-      }
-      const waitMs = lookAtMs - Date.now();
-      if (waitMs <= 0) break;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, waitMs);
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    gap = false;
-    quietMs += pollMs;
-    if (advancedTo > seq) quietMs = 0;
-    if (quietMs >= LIMITS.streamPingSeconds * 1000) {
-      quietMs = 0;
-      yield 'ping';
-    }
-  }
-
-  return {
-    untilAdvanced,
-    close: () => {
-      unsubscribe();
-      offGap();
-      signal.removeEventListener('abort', onAbort);
-    },
-  };
+  const data = { content: delta.text, done: false, turn_id: turn, step };
+  return { event: delta.type === 'text' ? 'message' : 'thought', data };
 }

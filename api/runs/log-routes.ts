@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { badRequest, notFound } from '../../core/errors.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { findCheckpoint, listCheckpoints, readMessages } from '../../db/checkpoints.ts';
-import { listEvents } from '../../db/events.ts';
+import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { findToolCall } from '../../db/turns.ts';
 import { messagesFor } from '../../engine/conversation.ts';
 import { hasMore } from '../../services/stream-run.ts';
@@ -78,10 +78,15 @@ const events = defineRunRoutes({
     const { items, ...page } = pageOf(rows, query.limit, (row) => row.seq);
     return {
       status: 200,
-      body: { events: items.map(({ content: _, call: __, ...row }) => ({ ...row, run_id: params.run })), ...page },
+      body: { events: items.map((row) => presentEvent(row, params.run)), ...page },
     };
   },
 });
+
+function presentEvent(row: LoggedEvent, run_id: string) {
+  const { seq, type, schema_version, turn_id, step, actor, payload, occurred_at } = row;
+  return { seq, type, schema_version, run_id, turn_id, step, actor, payload, occurred_at };
+}
 
 const checkpointHead = z.object({
   id: z.uuid(),

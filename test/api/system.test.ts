@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';
@@ -47,6 +48,12 @@ for (const mode of MODES) {
         assert.equal((await api.call('GET', path, { key, headers: FORWARDED })).status, other);
         assert.equal((await api.call('GET', path, { key: null })).status, 200);
       }
+    });
+
+    it('includes a description of the API that names the version of the package', async () => {
+      const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+      const { json } = await api.call('GET', '/openapi.json', { key: null });
+      assert.deepEqual(json.info, { title: 'Drover', version });
     });
 
     it('is logged in one line a request, with its trace and without its secrets', async () => {

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../core/ids.ts';
+import { listAgents, listAgentVersions } from '../../db/agents.ts';
+import { listApiKeys } from '../../db/api-keys.ts';
+import type { Tx } from '../../db/database.ts';
+import { findTools, listTools } from '../../db/tools.ts';
+import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+
+const ROWS = 100_000;
+const limit = 51;
+
+describe(`the queries behind lists, at ${ROWS} rows`, () => {
+  const tenant = newId();
+  const workspace = newId();
+  let place: TestDatabase;
+  let agent: string;
+
+  before(async function fill() {
+    this.timeout(120_000);
+    place = await openTestDatabase('embedded');
+    await place.database.asOwner(async (client) => {
+      // Without foreign keys: they are not what is looked at, and checking them takes long.
+      await client.query('set session_replication_role = replica');
+      const run = (text: string) =>
+        client.query(text.replaceAll('$tenant', `'${tenant}'`).replaceAll('$workspace', `'${workspace}'`));
+      const ids = (seed: string) => `md5('${seed}' || i)::uuid`;
+      const series = `from generate_series(1, ${ROWS}) as i`;
+      await run(`insert into tenants (id, name) values ($tenant, 't')`);
+      await run(`insert into workspaces (id, tenant_id, name) values ($workspace, $tenant, 'w')`);
+      await run(`insert into api_keys (id, tenant_id, name, key_hash, scopes)
+        select ${ids('k')}, $tenant, 'k', sha256(i::text::bytea), '{admin}' ${series}`);
+      await run(`insert into agents (id, tenant_id, workspace_id, name, status, current_version)
+        select ${ids('a')}, $tenant, $workspace, 'a', 'active', '1.0.0' ${series}`);
+      await run(`insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
+        select ${ids('a')}, '1.0.0', 1, $tenant, '{}', '' ${series}`);
+      await run(`insert into tools (id, tenant_id, name, status, current_version)
+        select ${ids('t')}, $tenant, 't' || i, 'registered', '1.0.0' ${series}`);
+      await run(`insert into tool_versions (tool_id, version, ordinal, tenant_id, definition, content_hash)
+        select ${ids('t')}, '1.0.0', 1, $tenant, '{"permissions": []}', '' ${series}`);
+      await client.query('set session_replication_role = origin');
+      await client.query('analyze');
+      const { rows } = await client.query<{ id: string }>(`select md5('a1')::uuid as id`);
+      agent = rows[0]?.id ?? '';
+    });
+  });
+  after(() => place.close());
+
+  /** The plan of every statement that `list` runs. */
+  const plansOf = async (list: (tx: Tx) => Promise<unknown>): Promise<string> => {
+    const plans: string[] = [];
+    await place.database.withTenant(tenant, async (tx) => {
+      const explaining: Tx = {
+        async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
+          const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
+          plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+          return [];
+        },
+      };
+      await list(explaining);
+    });
+    return plans.join('\n');
+  };
+
+  const middle = '80000000-0000-4000-8000-000000000000';
+  const lists: Record<string, (tx: Tx) => Promise<unknown>> = {
+    'agents, first page': (tx) => listAgents(tx, { workspaceId: workspace, limit }),
+    'agents, a later page': (tx) => listAgents(tx, { workspaceId: workspace, before: middle, limit }),
+    'versions of an agent': (tx) => listAgentVersions(tx, { agentId: agent, before: 5, limit }),
+    'tools, first page': (tx) => listTools(tx, { limit }),
+    'tools, a later page': (tx) => listTools(tx, { before: middle, limit }),
+    'tools of a name': (tx) => listTools(tx, { name: 't77', limit }),
+    'tools by ids and names': (tx) => findTools(tx, ['t77', 't78', middle]),
+    'keys, first page': (tx) => listApiKeys(tx, { limit }),
+    'keys, a later page': (tx) => listApiKeys(tx, { before: middle, limit }),
+  };
+  for (const [what, list] of Object.entries(lists)) {
+    it(`${what}: read an index and sort nothing`, async () => {
+      const plans = await plansOf(list);
+      assert.match(plans, /Index|Bitmap/);
+      assert.doesNotMatch(plans, /Seq Scan/, plans);
+      if (what.includes('page')) assert.doesNotMatch(plans, /Sort/, plans);
+    });
+  }
+});

@@ -1,0 +1,148 @@
+/** Drover itself, in full mode, with a model and tools that answer at once: what is left is the cost of durability. */
+import { loadConfig } from '../config.ts';
+import { newId } from '../core/ids.ts';
+import { NO_TOKENS, type ModelRequest, type ModelResponse } from '../core/model.ts';
+import type { ToolDefinition } from '../core/tool.ts';
+import { insertAgent } from '../db/agents.ts';
+import { insertTool } from '../db/tools.ts';
+import { migrate } from '../db/database.ts';
+import type { Context } from '../engine/context.ts';
+import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../services/bootstrap.ts';
+import { createRun } from '../services/create-run.ts';
+import { openPlatform } from '../services/open-platform.ts';
+import { handle } from '../workers/handlers.ts';
+import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts';
+
+export type Variant = 'cheap' | 'committed' | 'queued';
+
+const QUEUES = ['turns', 'tool-calls'];
+
+/** Measures a variant: cheap calls inline, inline calls that are committed one by one, or every call through the queue. */
+export async function measureDrover(
+  variant: Variant,
+  services: { databaseUrl: string; redisUrl: string },
+  timing: Timing,
+): Promise<Measured> {
+  const config = loadConfig({
+    DATABASE_URL: services.databaseUrl,
+    REDIS_URL: services.redisUrl,
+    DROVER_SECRET_KEY: 'bench',
+    DROVER_API_KEY: 'bench-key-that-nobody-uses',
+    DROVER_QUEUE_PREFIX: `bench-${variant}`,
+    LOG_LEVEL: 'warn',
+  });
+  await migrate(config);
+  const platform = await openPlatform(config);
+  const context: Context = {
+    ...platform.context,
+    models: stubModels(variant === 'cheap' ? 'calculator' : 'add'),
+    tools: { ...platform.context.tools, execute: stubTool },
+  };
+  const ended = new Map<string, () => void>();
+  for (const name of QUEUES) {
+    const duty = { stop: new AbortController().signal, draining: () => false };
+    const worker = context.queues.worker(name, (job, token) => handle(context, job, { ...duty, token }), {
+      concurrency: timing.concurrency,
+    });
+    worker.on('completed', (job, result) => {
+      if (result === 'rest') ended.get((job.data as { run: string }).run)?.();
+    });
+    await worker.waitUntilReady();
+  }
+  const agentId = await registerAgent(context, variant);
+  const run = async () => {
+    const request = {
+      tenantId: DEFAULT_TENANT_ID,
+      workspaceId: DEFAULT_WORKSPACE_ID,
+      agentId,
+      input: { message: pad() },
+      config: {},
+      mayRaiseAutonomy: false,
+      idempotency: { tenantId: DEFAULT_TENANT_ID, route: 'bench', body: {} },
+    };
+    const { body } = await createRun(context, request);
+    await new Promise<void>((resolve) => ended.set(body.run_id, resolve));
+    ended.delete(body.run_id);
+    const result = results.get(body.run_id) ?? Number.NaN;
+    results.delete(body.run_id);
+    return result;
+  };
+  const walBytes = async () => {
+    const [row] = await context.db.asMaintenance((tx) =>
+      tx.query<{ bytes: string }>(`select pg_current_wal_insert_lsn() - '0/0' as bytes`),
+    );
+    return Number(row?.bytes);
+  };
+  try {
+    return await measure(variant, timing, { run, walBytes });
+  } finally {
+    await platform.close();
+  }
+}
+
+const results = new Map<string, number>();
+
+function stubModels(toolName: string): Context['models'] {
+  const stream = async (request: ModelRequest): Promise<ModelResponse> => answer(request, toolName);
+  return { resolve: () => ({ provider: 'offline', model: 'stub', stream }), defaultName: () => 'stub' };
+}
+
+function answer(request: ModelRequest, toolName: string): ModelResponse {
+  const outputs = request.messages.flatMap((message) =>
+    message.role === 'user'
+      ? message.content.flatMap((block) => (block.type === 'tool_result' ? [block.content] : []))
+      : [],
+  );
+  const last = outputs.at(-1);
+  const parsed = last === undefined ? { value: 0, run: '' } : (JSON.parse(last) as { value: number; run: string });
+  const base = { provider: 'offline', model: 'stub', usage: { ...NO_TOKENS, input: 300, output: 250 } };
+  if (outputs.length >= TOOL_CALLS) {
+    results.set(parsed.run, parsed.value);
+    return { ...base, content: [{ type: 'text', text: pad() }], stopReason: 'end_turn' };
+  }
+  const input = { expression: `${parsed.value} + ${outputs.length + 1}` };
+  const use = { type: 'tool_use' as const, id: `call_${outputs.length}`, name: toolName, input };
+  return { ...base, content: [{ type: 'text', text: pad() }, use], stopReason: 'tool_use' };
+}
+
+const stubTool: Context['tools']['execute'] = async (_tool, attempt) => {
+  const [left = 0, right = 0] = String(attempt.arguments['expression']).split(' + ').map(Number);
+  return { kind: 'succeeded', output: { value: left + right, run: attempt.runId, content: pad() } };
+};
+
+async function registerAgent(context: Context, variant: Variant): Promise<string> {
+  const agentId = newId();
+  const tenantId = DEFAULT_TENANT_ID;
+  await context.db.withTenant(tenantId, async (tx) => {
+    if (variant !== 'cheap') await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
+    const definition = {
+      name: 'bench',
+      tools: [variant === 'cheap' ? 'calculator' : 'add'],
+      memory_config: { short_term: { max_tokens: 1_000_000 } },
+    };
+    await insertAgent(tx, {
+      tenantId,
+      workspaceId: DEFAULT_WORKSPACE_ID,
+      agentId,
+      version: '1.0.0',
+      definition,
+      contentHash: '',
+    });
+  });
+  return agentId;
+}
+
+function registeredTool(variant: Variant): ToolDefinition {
+  return {
+    id: newId(),
+    name: 'add',
+    version: '1.0.0',
+    description: 'Adds.',
+    input_schema: { type: 'object', properties: { expression: { type: 'string' } }, required: ['expression'] },
+    transport: { type: 'http', endpoint: 'http://127.0.0.1:9/' },
+    execution: { timeout_ms: 1000, retry_config: { max_retries: 0, backoff_ms: 0 }, inline: variant === 'committed' },
+    permissions: [],
+    risk_level: 'WRITE_LOW_RISK',
+    annotations: {},
+  };
+}

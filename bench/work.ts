@@ -1,0 +1,86 @@
+/**
+ * The work that every variant does: 6 model calls and 5 tool calls that return at once, each with about 1 KB of text that
+ * does not compress. Model call k (0–4) asks for acc + (k + 1); call 5 answers 1 + 2 + 3 + 4 + 5 = 15.
+ */
+export const TOOL_CALLS = 5;
+export const STEPS = 2 * TOOL_CALLS + 1;
+export const EXPECTED = 15;
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+const PADS = makePads();
+let next = 0;
+
+/** 900 characters that do not compress. */
+export function pad(): string {
+  return PADS[next++ % PADS.length] ?? '';
+}
+
+function makePads(): string[] {
+  let seed = 12_345;
+  const random = () => {
+    seed = (seed * 1_103_515_245 + 12_345) & 0x7fffffff;
+    return seed / 0x7fffffff;
+  };
+  const text = () => Array.from({ length: 900 }, () => ALPHABET[Math.floor(random() * 64)]).join('');
+  return Array.from({ length: 97 }, text);
+}
+
+export interface Timing {
+  runs: number;
+  concurrency: number;
+  latencyRuns: number;
+}
+
+export interface Measured {
+  name: string;
+  runsPerSecond: number;
+  p50Ms: number;
+  p95Ms: number;
+  rssMb: number;
+  walKbPerRun: number;
+}
+
+/** Runs one at a time for the latency, then many for the throughput. `run` answers the result of one run. */
+export async function measure(
+  name: string,
+  timing: Timing,
+  system: { run: () => Promise<number>; walBytes: () => Promise<number> },
+): Promise<Measured> {
+  const once = async () => {
+    const result = await system.run();
+    if (result !== EXPECTED) throw new Error(`${name} answered ${result} instead of ${EXPECTED}`);
+  };
+  await many(60, timing.concurrency, once);
+  const latencies: number[] = [];
+  for (let i = 0; i < timing.latencyRuns; i++) {
+    const startedMs = performance.now();
+    await once();
+    latencies.push(performance.now() - startedMs);
+  }
+  const walBefore = await system.walBytes();
+  const startedMs = performance.now();
+  await many(timing.runs, timing.concurrency, once);
+  const seconds = (performance.now() - startedMs) / 1000;
+  const wal = (await system.walBytes()) - walBefore;
+  return {
+    name,
+    runsPerSecond: timing.runs / seconds,
+    p50Ms: quantile(latencies, 0.5),
+    p95Ms: quantile(latencies, 0.95),
+    rssMb: process.resourceUsage().maxRSS / 1024,
+    walKbPerRun: wal / 1024 / timing.runs,
+  };
+}
+
+async function many(count: number, concurrency: number, work: () => Promise<void>): Promise<void> {
+  let left = count;
+  const lane = async () => {
+    while (left-- > 0) await work();
+  };
+  await Promise.all(Array.from({ length: concurrency }, lane));
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}

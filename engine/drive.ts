@@ -67,7 +67,7 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
   for (;;) {
     session.signal.throwIfAborted();
     const decision = decide(session.state, session.limits);
-    if (decision.kind === 'call_model' && mustYield(session, options)) {
+    if (mayYield(session, decision) && mustYield(session, options)) {
       if (await commit(session, 'again')) return 'handed_over';
       continue;
     }
@@ -192,6 +192,11 @@ function userContent(input: {
 }): (TextBlock | ImageBlock)[] {
   const attachments = (input.attachments ?? []) as unknown as (TextBlock | ImageBlock)[];
   return [...attachments, { type: 'text', text: input.message }];
+}
+
+/** Before a turn or a model call, and never between the user's message and the event that counts it. */
+function mayYield(session: DriveSession, { kind }: Decision): boolean {
+  return kind === 'begin_turn' || (kind === 'call_model' && session.pending.messages.length === 0);
 }
 
 function mustYield(session: DriveSession, options: DriveOptions): boolean {

@@ -55,7 +55,10 @@ export const isSettled = (call: CallState) => call.status !== 'pending' && call.
 
 /** Folds one event into the state. Pure; `state` is not changed. The first event of a run is `run.created`. */
 export function fold(state: RunState | null, event: RunEvent): RunState {
-  if (event.type === 'run.created') return created(event);
+  if (event.type === 'run.created') {
+    if (state || event.seq !== 1) throw new Error(`event ${event.seq} creates the run anew`);
+    return created(event);
+  }
   if (!state) throw new Error(`the log of a run starts with ${event.type} instead of run.created`);
   if (event.seq !== state.seq + 1) throw new Error(`event ${event.seq} follows ${state.seq}: the log has a gap`);
   return { ...state, ...changeOf(state, event), seq: event.seq };
@@ -138,8 +141,9 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
 
 function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.responded' }>): Partial<RunState> {
   const { ordinal, tool_calls: toolCalls, stop_reason: stopReason, latency_ms: latencyMs } = event.payload;
-  const isAnswer = toolCalls === 0 && stopReason !== 'pause_turn';
   const turn = state.turn;
+  // A model that pauses is asked again, but not beyond the limit: the turn has to end.
+  const isAnswer = toolCalls === 0 && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
   return {
     ...(turn && {
       turn: {

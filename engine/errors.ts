@@ -10,8 +10,8 @@ export class LostRunError extends Error {
 
 /** The log or its messages do not fit their hashes, and no earlier checkpoint is left to fall back to. */
 export class CorruptCheckpointError extends Error {
-  constructor(where: string) {
-    super(`the run cannot be restored: ${where}`);
+  constructor(where: string, cause?: unknown) {
+    super(`The run cannot be restored: ${where}.`, { cause });
     this.name = 'CorruptCheckpointError';
   }
 }

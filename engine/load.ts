@@ -1,7 +1,7 @@
 /** From the rows of a run to a driver's session, and back to the truth when others have written. */
-import { readEvent } from '../core/events.ts';
+import { readEvent, UnknownEventError } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
-import { foldAll, type RunState } from '../core/state.ts';
+import { fold, type RunState } from '../core/state.ts';
 import { loadRun, type ClaimedRun, type MessageRow } from '../db/run-store.ts';
 import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';
@@ -14,30 +14,43 @@ export interface CorruptCheckpoint {
   seq: number;
 }
 
-/** State of a loaded run: newest checkpoint that fits its hash, and the events after it. */
+/**
+ * State of a loaded run: newest checkpoint that fits its hash, and the events after it. `loaded` is what it was read
+ * from. Throws CorruptCheckpointError where nothing fits, UnknownEventError for the log of a newer build.
+ */
 export async function restore(
   context: Context,
   loaded: ClaimedRun,
 ): Promise<{ state: RunState; loaded: ClaimedRun; corrupt: CorruptCheckpoint[] }> {
-  const broken = firstBrokenMessage(loaded.messages);
-  if (broken !== null) throw new CorruptCheckpointError(`message ${broken} does not fit its hash`);
   const corrupt: CorruptCheckpoint[] = [];
   let at = loaded;
   for (;;) {
-    const start = at.checkpoint && verifiedState(at.checkpoint, loaded.messages);
-    if (!at.checkpoint || start) {
-      const state = foldAll(start, at.events.map(readEvent));
-      if (!state || state.seq !== loaded.run.last_seq) {
-        throw new CorruptCheckpointError(`its log ends at ${state?.seq ?? 0} instead of ${loaded.run.last_seq}`);
-      }
-      return { state, loaded: at, corrupt };
-    }
+    const broken = firstBrokenMessage(at.messages);
+    if (broken !== null) throw new CorruptCheckpointError(`message ${broken} does not fit its hash`);
+    const start = at.checkpoint && verifiedState(at.checkpoint, at.messages);
+    if (!at.checkpoint || start) return { state: foldLog(start, at), loaded: at, corrupt };
     corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
     const { tenant_id: tenant, id: run } = loaded.run;
     const earlier = await loadRun(context.db, { tenant, run, beforeCheckpoint: at.checkpoint.seq });
     if (!earlier.ok) throw new LostRunError(earlier.why);
     at = earlier;
   }
+}
+
+function foldLog(start: RunState | null, { events, run }: ClaimedRun): RunState {
+  let state = start;
+  for (const row of events) {
+    try {
+      state = fold(state, readEvent(row));
+    } catch (error) {
+      if (error instanceof UnknownEventError) throw error;
+      throw new CorruptCheckpointError(`event ${row.seq} cannot be read`, error);
+    }
+  }
+  if (state?.seq !== run.last_seq) {
+    throw new CorruptCheckpointError(`its log ends at ${state?.seq ?? 0} instead of ${run.last_seq}`);
+  }
+  return state;
 }
 
 /** A session over a claimed run. */
@@ -75,11 +88,11 @@ export async function openSession(
     traceparent: options.traceparent ?? run.traceparent ?? undefined,
     base: state,
     state,
-    messages: [...claimed.messages],
+    messages: [...loaded.messages],
     pending: noPending(),
     lastCheckpointId: loaded.checkpoint?.id ?? null,
-    stepsAtCheckpoint: state.steps - (state.turn?.steps ?? 0),
-    toolUseIds: toolUseIds(claimed.messages),
+    stepsAtCheckpoint: (loaded.checkpoint?.state as RunState | undefined)?.steps ?? 0,
+    toolUseIds: toolUseIds(loaded.messages),
     mine: new Set(),
     signal: options.signal,
     startedAtMs: Date.now(),
@@ -93,12 +106,12 @@ export async function reload(session: DriveSession): Promise<void> {
   const fresh = await loadRun(session.context.db, { tenant: session.tenant, run: session.run.id });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  const { state } = await restore(session.context, fresh);
+  const { state, loaded } = await restore(session.context, fresh);
   const pending = session.pending;
-  session.run = fresh.run;
+  session.run = loaded.run;
   session.base = state;
   session.state = state;
-  session.messages = [...fresh.messages, ...pending.messages];
+  session.messages = [...loaded.messages, ...pending.messages];
   session.pending = { ...pending, events: [] };
   record(session, ...pending.events);
   for (const change of pending.calls) showOutcome(session, change);

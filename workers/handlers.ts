@@ -5,6 +5,7 @@ import { UnknownEventError } from '../core/events.ts';
 import { isDatabaseAway } from '../db/database.ts';
 import type { Context } from '../engine/context.ts';
 import { driveRun } from '../engine/drive.ts';
+import { CorruptCheckpointError } from '../engine/errors.ts';
 import { maintenanceJob, MAINTENANCE } from '../jobs/maintenance.ts';
 import { toolCallJob, TOOL_CALLS } from '../jobs/tool-call.ts';
 import { turnJob, TURNS } from '../jobs/turn.ts';
@@ -31,9 +32,13 @@ export const HANDLERS: Record<string, Handler> = {
     } catch (error) {
       // A newer build has written what this one cannot read: the run is left to the newer one.
       if (error instanceof UnknownEventError) return putBack(job, duty.token, PUT_BACK_MS);
+      if (error instanceof CorruptCheckpointError) {
+        await failRun(context, payload, { code: error.name, message: error.message });
+        throw new UnrecoverableError(error.message);
+      }
       if (isLastAttempt(job) && !isDatabaseAway(error)) {
         const message = 'Drover could not drive the run; the log of the worker says why.';
-        await failRun(context, payload, { code: nameOf(error), message });
+        await failRun(context, payload, { code: 'internal', message });
       }
       throw error;
     }
@@ -81,9 +86,4 @@ async function putBack(job: Job, token: string | undefined, waitMs: number): Pro
 
 function isLastAttempt(job: Job): boolean {
   return job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
-}
-
-function nameOf(error: unknown): string {
-  const name = error instanceof Error ? error.name : 'Error';
-  return name === 'CorruptCheckpointError' ? name : 'internal';
 }

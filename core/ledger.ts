@@ -30,8 +30,19 @@ export function settle(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message };
 }
 
-/** Whether a call whose worker is gone may be sent again. */
-export const maySendAgain = (effect: ToolEffect) => effect !== 'unknown';
+/** How an attempt ended whose worker is gone: nobody knows whether it had its effect. */
+export const INTERRUPTED: ToolOutcome = {
+  kind: 'lost',
+  code: 'interrupted',
+  message: 'The worker was lost during the call.',
+};
+
+/** Settles an attempt of a run that has ended: there is no next one. */
+export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude<Settlement, { status: 'retry' }> {
+  const settlement = settle(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
+  if (settlement.status !== 'retry') return settlement;
+  return { status: 'failed', code: settlement.code, message: settlement.message };
+}
 
 /** What the model reads about a call of unknown outcome. */
 export const UNKNOWN_OUTCOME =

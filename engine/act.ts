@@ -1,6 +1,6 @@
 /** Act: the calls that the driver makes itself, cheap ones and those of tools that ask for it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { settle, type Settlement } from '../core/ledger.ts';
+import { INTERRUPTED, settle, type Settlement } from '../core/ledger.ts';
 import type { CallState } from '../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { commit } from './commit.ts';
@@ -23,14 +23,18 @@ type InTurn = (work: () => Promise<void>) => Promise<void>;
 async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): Promise<void> {
   const tool = session.tools.get(call.name);
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
+  const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
   let attempt = call.attempt;
   if (!session.mine.has(call.id) && call.mode === 'inline') {
-    if (call.effect === 'unknown') return inTurn(() => giveUpInterrupted(session, call));
+    // The attempt was under way when its driver died.
+    const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry });
+    if (settlement.status !== 'retry') {
+      return inTurn(() => finish(session, { call, attempt, settlement, latencyMs: 0 }));
+    }
     await inTurn(() => begin(session, call, ++attempt));
   }
   for (;;) {
     const { outcome, latencyMs } = await execute(session, { call, tool, attempt });
-    const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
     const settlement = settle(outcome, { effect: call.effect, attempt, retry });
     session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
     if (settlement.status !== 'retry') {
@@ -58,8 +62,8 @@ async function execute(
     traceparent: session.traceparent,
     signal: session.signal,
   });
-  // A drive that is stopped from outside leaves the call to whoever takes the run up.
-  session.signal.throwIfAborted();
+  // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
+  if (outcome.kind === 'aborted') session.signal.throwIfAborted();
   return { outcome, latencyMs: Math.round(performance.now() - startedMs) };
 }
 
@@ -90,16 +94,6 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
   session.pending.calls.push(change);
   showOutcome(session, change);
   if (call.mode !== 'cheap') await commit(session);
-}
-
-/** The attempt was under way when its driver died, and the tool does not say that it may be repeated. */
-function giveUpInterrupted(session: DriveSession, call: CallState): Promise<void> {
-  const settlement = {
-    status: 'unknown' as const,
-    code: 'interrupted',
-    message: 'The worker was lost during the call.',
-  };
-  return finish(session, { call, attempt: call.attempt, settlement, latencyMs: 0 });
 }
 
 function idempotencyKeyOf(session: DriveSession, call: CallState): string {

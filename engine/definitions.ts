@@ -48,6 +48,11 @@ export async function loadDefinitions(db: Database, pins: Pins): Promise<PinnedD
   return { definition, tools: byName };
 }
 
+/** A pinned tool that this process has at hand. */
+export function keptTool(tenant: string, pin: PinnedTool): ToolDefinition | undefined {
+  return BUILTIN_TOOLS.find((tool) => tool.id === pin.id) ?? tools.get(`${tenant}/${pin.id}/${pin.version}`);
+}
+
 function keep<V>(cache: Map<string, V>, key: string, value: V): void {
   cache.set(key, value);
   const oldest = cache.keys().next().value;

@@ -1,12 +1,12 @@
 /** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
-import { maySendAgain, settle, type Settlement } from '../core/ledger.ts';
+import { INTERRUPTED, settle, settleForGood, type Settlement } from '../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { lockToolCall, type ToolCallRow } from '../db/turns.ts';
 import { renewCallLease, type CallChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
-import { loadDefinitions } from '../engine/definitions.ts';
+import { keptTool, loadDefinitions } from '../engine/definitions.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
@@ -39,24 +39,50 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
 }
 
 async function claimCall(context: Context, job: ToolCallJob): Promise<Claimed | ToolCallEnd> {
-  let waitMs = 0;
-  let claimed: { call: ToolCallRow; attempt: number; run: RunRow } | undefined;
+  const first = await tryClaim(context, job);
+  if (!('unloaded' in first)) return first;
+  const { run, name } = first.unloaded;
+  const pins = { tenant: job.tenant, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+  const tool = (await loadDefinitions(context.db, pins)).tools.get(name);
+  const second = await tryClaim(context, job, tool);
+  if ('unloaded' in second) throw new Error(`the run pins no tool ${name}`);
+  return second;
+}
+
+type Unloaded = { unloaded: { run: RunRow; name: string } };
+
+/** Claims only with the tool at hand: a claim that could not be used would look like an attempt that was lost. */
+async function tryClaim(
+  context: Context,
+  job: ToolCallJob,
+  loaded?: ToolDefinition,
+): Promise<Claimed | ToolCallEnd | Unloaded> {
+  let result: Claimed | ToolCallEnd | Unloaded = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.call);
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
-    waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
-    if (waitMs > 0) return null;
-    if (call.status === 'running' && !maySendAgain(call.effect)) return interrupted(call);
-    if (isTerminal(run.status as RunStatus)) return null;
-    claimed = { call, attempt: call.attempt + 1, run };
+    const waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
+    if (waitMs > 0) {
+      result = { kind: 'later', waitMs };
+      return null;
+    }
+    if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
+    const tool = loaded ?? knownTool(job.tenant, run, call.name);
+    if (!tool) {
+      result = { unloaded: { run, name: call.name } };
+      return null;
+    }
+    const lost = call.status === 'running' ? interrupted(call, tool) : undefined;
+    if (lost) return lost;
+    result = { call, attempt: call.attempt + 1, tool };
     return claimChange(call, context.config.leaseMs);
   });
-  if (!claimed) return waitMs > 0 ? { kind: 'later', waitMs } : { kind: 'done' };
-  const { call, attempt, run } = claimed;
-  const pins = { tenant: job.tenant, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
-  const tool = (await loadDefinitions(context.db, pins)).tools.get(call.name);
-  if (!tool) throw new Error(`the run pins no tool ${call.name}`);
-  return { call, attempt, tool };
+  return result;
+}
+
+function knownTool(tenant: string, run: RunRow, name: string): ToolDefinition | undefined {
+  const pin = run.pinned.tools.find((tool) => tool.name === name);
+  return pin && keptTool(tenant, pin);
 }
 
 function claimChange(call: ToolCallRow & { status: string }, leaseMs: number): AppendedChange {
@@ -69,14 +95,18 @@ function claimChange(call: ToolCallRow & { status: string }, leaseMs: number): A
   };
 }
 
-function interrupted(call: ToolCallRow) {
-  const settlement = {
-    status: 'unknown' as const,
-    code: 'interrupted',
-    message: 'The worker was lost during the call.',
-  };
-  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+/** What becomes of a call whose worker was lost; undefined where it may be sent again. */
+function interrupted(call: ToolCallRow, tool: ToolDefinition): AppendedChange | undefined {
+  const { effect, attempt } = call;
+  const settlement = settle(INTERRUPTED, { effect, attempt, retry: tool.execution.retry_config });
+  if (settlement.status === 'retry') return undefined;
+  const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
   return { events: [eventOf(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
+}
+
+function interruptedForGood({ id, attempt, effect }: ToolCallRow): AppendedChange {
+  const settlement = settleForGood(INTERRUPTED, effect);
+  return { events: [], calls: [settlementChange({ callId: id, attempt, settlement, latencyMs: 0 })] };
 }
 
 function execute(
@@ -106,33 +136,25 @@ interface Made {
 
 async function settleCall(context: Context, job: ToolCallJob, made: Made): Promise<ToolCallEnd> {
   const { call, attempt, tool } = made.claim;
-  const settlement = settle(made.outcome, { effect: call.effect, attempt, retry: tool.execution.retry_config });
+  const { effect } = call;
+  let end: ToolCallEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, call.id);
     // Another attempt has taken over, or somebody has settled the call: a late result changes nothing.
     if (now?.status !== 'running' || now.attempt !== attempt) return null;
     const finished = isTerminal(run.status as RunStatus);
+    const settlement = finished
+      ? settleForGood(made.outcome, effect)
+      : settle(made.outcome, { effect, attempt, retry: tool.execution.retry_config });
     if (settlement.status === 'retry') {
-      const back = finished ? givenUp(made, settlement) : undefined;
-      return back ?? { events: [], calls: [pause(made.claim, settlement)] };
+      end = { kind: 'later', waitMs: settlement.waitMs };
+      return { events: [], calls: [pause(made.claim, settlement)] };
     }
     const settled = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
     const events = finished ? [] : [eventOf(call, settlementEvent(settled))];
     return { events, calls: [settlementChange(settled)] };
   });
-  return settlement.status === 'retry' ? { kind: 'later', waitMs: settlement.waitMs } : { kind: 'done' };
-}
-
-/** The run has ended meanwhile: there is no next attempt. */
-function givenUp(made: Made, settlement: Extract<Settlement, { status: 'retry' }>) {
-  const { code, message } = settlement;
-  const settled = {
-    callId: made.claim.call.id,
-    attempt: made.claim.attempt,
-    settlement: { status: 'failed' as const, code, message },
-    latencyMs: made.latencyMs,
-  };
-  return { events: [], calls: [settlementChange(settled)] };
+  return end;
 }
 
 function pause(claim: Claimed, settlement: Extract<Settlement, { status: 'retry' }>): CallChange {

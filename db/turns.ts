@@ -119,7 +119,12 @@ export async function lockToolCall(
   return row;
 }
 
+export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt'> & { status: 'pending' | 'running' };
+
 /** Calls of a run that have not settled. */
-export async function listOpenCalls(tx: Tx, runId: string): Promise<{ id: string; status: 'pending' | 'running' }[]> {
-  return tx.query(`select id, status from tool_calls where run_id = $1 and status in ('pending', 'running')`, [runId]);
+export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> {
+  return tx.query<OpenCall>(
+    `select id, mode, effect, attempt, status from tool_calls where run_id = $1 and status in ('pending', 'running')`,
+    [runId],
+  );
 }

@@ -1,10 +1,13 @@
 /** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
 import { conflict } from '../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent, type RunStatus } from '../core/events.ts';
+import { settleForGood } from '../core/ledger.ts';
 import { mayBecome } from '../core/transitions.ts';
-import { listOpenCalls } from '../db/turns.ts';
+import type { Tx } from '../db/database.ts';
+import { listOpenCalls, type OpenCall } from '../db/turns.ts';
 import type { CallChange, RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
+import { settlementChange } from '../engine/settlement.ts';
 import { appendToRun } from './append-to-run.ts';
 
 interface RunRef {
@@ -20,10 +23,9 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
   const appended = await appendToRun(context, ref, async (run, tx) => {
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
-    const pending = (await listOpenCalls(tx, run.id)).filter((call) => call.status === 'pending');
     return {
       events: cancelEvents(run, reason),
-      calls: pending.map(({ id }) => neverBegun(id)),
+      calls: await closeCalls(tx, run.id, 'cancelled'),
       bump_fence: true,
       release: true,
     };
@@ -63,7 +65,7 @@ function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason
 
 /** Fails a run that could not be driven: what kept it from going on will not go away by itself. */
 export async function failRun(context: Context, ref: RunRef, error: { code: string; message: string }): Promise<void> {
-  await appendToRun(context, ref, (run) => {
+  await appendToRun(context, ref, async (run, tx) => {
     if (isTerminal(run.status as RunStatus)) return null;
     const failed: NewEvent[] = [
       ...statusEvents(run, 'failed', 'system'),
@@ -72,7 +74,8 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
     if (run.open_turn_id) {
       failed.push({ type: 'turn.failed', actor: 'system', turn_id: run.open_turn_id, payload: { error } });
     }
-    return { events: failed, bump_fence: true, release: true };
+    const calls = await closeCalls(tx, run.id, 'failed');
+    return { events: failed, calls, bump_fence: true, release: true };
   });
 }
 
@@ -101,11 +104,31 @@ function statusEvents(run: RunRow, to: RunStatus, actor: Actor): NewEvent[] {
   return [{ type: 'run.status_changed', actor, turn_id: run.open_turn_id ?? undefined, payload: { from, to } }];
 }
 
-function neverBegun(id: string): CallChange {
-  const error = { code: 'cancelled', message: 'The run was cancelled before the call was made.' };
+const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
+
+/**
+ * The ledger of a run that ends: what was not begun never is; what its driver was at, nobody else can settle. A call
+ * that another worker makes settles in its own row.
+ */
+async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
+  const calls = await listOpenCalls(tx, runId);
+  return calls.flatMap((call) => {
+    if (call.status === 'pending') return [neverBegun(call.id, end)];
+    return call.mode === 'queued' ? [] : [cutShort(call, end)];
+  });
+}
+
+function neverBegun(id: string, end: keyof typeof ENDED): CallChange {
+  const error = { code: end, message: `The run ${ENDED[end]} before the call was made.` };
   return {
     id,
     from: ['pending'],
     set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
   };
+}
+
+function cutShort({ id, attempt, effect }: OpenCall, end: keyof typeof ENDED): CallChange {
+  const message = `The run ${ENDED[end]} during the call.`;
+  const settlement = settleForGood({ kind: 'aborted', code: end, message }, effect);
+  return settlementChange({ callId: id, attempt, settlement, latencyMs: 0 });
 }

@@ -5,7 +5,7 @@
 import { isTerminal, type NewEvent } from './events.ts';
 
 /** Columns of `runs` that the log does not define: they serve the drivers. */
-export const OPERATIONAL = ['last_seq', 'fence', 'driver_lease_expires_at', 'updated_at'] as const;
+export const OPERATIONAL = ['last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'updated_at'] as const;
 
 type Columns = Record<string, unknown>;
 
@@ -61,6 +61,7 @@ function apply(place: Place, event: NewEvent): void {
     case 'run.status_changed':
       set['status'] = event.payload.to;
       set['waiting_for'] = event.payload.to === 'awaiting_human' ? { type: 'user' } : null;
+      set['idle_since'] = event.payload.to === 'awaiting_human' ? at : null;
       if (isTerminal(event.payload.to)) set['completed_at'] = at;
       break;
     case 'run.completed':
@@ -98,6 +99,7 @@ function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>)
     tokens_in: 0,
     tokens_out: 0,
     cost_usd: '0',
+    idle_since: at,
     root_run_id: payload.root_run_id ?? place.runId,
     created_at: at,
     updated_at: at,
@@ -143,7 +145,7 @@ function applyTurn(place: Place, event: NewEvent): void {
   const turn = turnChange(place.changes, id);
   switch (event.type) {
     case 'turn.started':
-      Object.assign(set, { open_turn_id: id, turn_count: event.payload.number });
+      Object.assign(set, { open_turn_id: id, turn_count: event.payload.number, idle_since: null });
       turn.insert = {
         id,
         tenant_id: place.tenantId,

@@ -62,8 +62,8 @@ export async function listIdleRuns(
 ): Promise<{ tenant_id: string; id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select tenant_id, id from runs where status in ('created', 'awaiting_human') and open_turn_id is null
-         and updated_at < clock_timestamp() - $1 * interval '1 second' order by updated_at limit $2`,
+      `select tenant_id, id from runs where idle_since < clock_timestamp() - $1 * interval '1 second'
+         order by idle_since limit $2`,
       [filter.idleSeconds, filter.limit],
     ),
   );

@@ -55,8 +55,7 @@ export type CommitResult =
   | { ok: true; seq: number; fence: number; status: string }
   | { ok: false; why: 'missing' }
   | { ok: false; why: 'fence'; fence: number }
-  | { ok: false; why: 'behind'; seq: number }
-  | { ok: false; why: 'ledger'; call: string; status: CallStatus | null };
+  | { ok: false; why: 'behind'; seq: number };
 
 /** Commits a change in one round trip and one transaction. */
 export async function commitRun(db: Database, change: RunChange): Promise<CommitResult> {
@@ -68,7 +67,17 @@ export async function commitRun(db: Database, change: RunChange): Promise<Commit
   return resultOf(rows);
 }
 
-/** The same within a transaction that holds more than the run's change. */
+/** Commits changes of different runs in one round trip and one transaction; results in the same order. */
+export async function commitRuns(db: Database, changes: readonly RunChange[]): Promise<CommitResult[]> {
+  const rows = await db.call<{ result: CommitResult[] }>({
+    name: 'commit_runs',
+    text: 'select commit_runs($1::jsonb) as result',
+    values: [JSON.stringify(changes)],
+  });
+  return resultOf(rows);
+}
+
+/** `commitRun` within a transaction that holds more than the run's change. */
 export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResult> {
   return resultOf(
     await tx.query<{ result: CommitResult }>('select commit_run($1::jsonb) as result', [JSON.stringify(change)]),

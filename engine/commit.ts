@@ -3,7 +3,7 @@ import { SCHEMA_VERSION } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { project } from '../core/project.ts';
 import type { CallState } from '../core/state.ts';
-import { commitRun, type MessageRow, type OutboxRow, type RunChange } from '../db/run-store.ts';
+import type { MessageRow, OutboxRow, RunChange } from '../db/run-store.ts';
 import { toolCallJobId } from '../jobs/tool-call.ts';
 import { checkpointRow } from './checkpoint.ts';
 import { LostRunError } from './errors.ts';
@@ -22,7 +22,7 @@ const MOST_RETRIES = 20;
 export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
     const change = toChange(session, handOver);
-    const outcome = await commitRun(session.context.db, change);
+    const outcome = await session.context.commit(change);
     if (outcome.ok) {
       committed(session, change, outcome);
       return true;

@@ -7,11 +7,14 @@ import type { QueueBackend } from '../jobs/backend.ts';
 import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
 import type { Tools } from '../tools/execute-tool.ts';
+import type { CommitChange } from './group-commit.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface Context {
   config: Config;
   db: Database;
+  /** The drivers' way to the log. */
+  commit: CommitChange;
   bus: Bus;
   queues: QueueBackend;
   outbox: Outbox;

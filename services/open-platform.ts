@@ -8,6 +8,7 @@ import { newSecret } from '../core/ids.ts';
 import { migrate, openDatabase, pendingMigrations } from '../db/database.ts';
 import { voidLeases } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
+import { createGroupCommit } from '../engine/group-commit.ts';
 import { createMetrics } from '../engine/metrics.ts';
 import { openQueueBackend } from '../jobs/backend.ts';
 import { createOutbox } from '../jobs/outbox.ts';
@@ -15,6 +16,9 @@ import { createModels } from '../llm/models.ts';
 import { createEgress } from '../tools/egress.ts';
 import { createTools } from '../tools/execute-tool.ts';
 import { ensureDefaultTenant } from './bootstrap.ts';
+
+/** Commits in flight at a time; more would only make smaller groups. */
+const COMMIT_LANES = 2;
 
 export interface Platform {
   context: Context;
@@ -44,7 +48,8 @@ export async function openPlatform(config: Config, options: { log?: Logger } = {
     const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
     const tools = createTools({ egress, stdioCommands: embedded ? 'any' : [...config.stdioCommands] });
     const models = createModels(config);
-    const context: Context = { config, db, bus, queues, outbox, models, tools, metrics: createMetrics(), log };
+    const commit = createGroupCommit(db, { lanes: COMMIT_LANES });
+    const context: Context = { config, db, commit, bus, queues, outbox, models, tools, metrics: createMetrics(), log };
     return { context, apiKey, close: () => closeAll(context) };
   } catch (error) {
     await db.close();

@@ -24,7 +24,7 @@ export function validateArguments(schema: Record<string, unknown>, args: unknown
   const compiled = compile(schema);
   if ('fault' in compiled) return [{ path: '', message: `The tool's input_schema is unusable: ${compiled.fault}` }];
   try {
-    const valid = runBounded(() => compiled.validate(args), VALIDATE_MS);
+    const valid = compiled.isBounded ? compiled.validate(args) : runBounded(() => compiled.validate(args), VALIDATE_MS);
     return valid ? [] : describe(compiled.validate.errors ?? []);
   } catch (error) {
     const why = isTimeLimit(error) ? 'took too long to check (see the patterns in its schema)' : 'could not be checked';
@@ -49,7 +49,11 @@ export function checkSchema(schema: unknown): FieldError[] {
 
 const TOO_SLOW = 'takes too long to compile';
 
-type Compiled = { validate: ValidateFunction } | { fault: string };
+/** `isBounded`: the schema has nothing whose check could take long, so it needs no time limit (60 µs a call). */
+type Compiled = { validate: ValidateFunction; isBounded: boolean } | { fault: string };
+
+/** Regular expressions, and what compares items with each other. `$ref` may recurse into any of them. */
+const SLOW_KEYWORDS = /"(?:pattern|patternProperties|format|uniqueItems|propertyNames|\$ref|\$dynamicRef)":/;
 
 /** Oldest use first; compiled by content, so that equal schemas of many tools and versions share one validator. */
 const cache = new Map<string, Compiled>();
@@ -100,7 +104,7 @@ function compileAs(draft: Draft, schema: Record<string, unknown>): Compiled {
     return runBounded<Compiled>(() => {
       const meta = metaOf(draft);
       if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
-      return { validate: fresh(draft).compile(body) };
+      return { validate: fresh(draft).compile(body), isBounded: !SLOW_KEYWORDS.test(JSON.stringify(body)) };
     }, COMPILE_MS);
   } catch (error) {
     if (isTimeLimit(error)) return { fault: TOO_SLOW };

@@ -28,6 +28,7 @@ export const runs: Migration = {
         status text not null check (status in ('created', 'initializing', 'planning', 'executing', 'awaiting_tool',
           'awaiting_human', 'reflecting', 'completed', 'failed', 'cancelled')),
         waiting_for jsonb,
+        idle_since timestamptz,
         open_turn_id uuid,
         turn_count integer not null,
         stop_reason text,
@@ -59,6 +60,7 @@ export const runs: Migration = {
         -- operational, not projected:
         last_seq bigint not null,
         fence integer not null,
+        checkpoint_seq bigint,
         driver_lease_expires_at timestamptz
       );
       create index runs_page on runs (tenant_id, id desc);
@@ -68,7 +70,7 @@ export const runs: Migration = {
       create unique index runs_one_unfinished on runs (thread_id)
         where status not in ('completed', 'failed', 'cancelled') and parent_run_id is null;
       create index runs_unfinished on runs (id) where status not in ('completed', 'failed', 'cancelled');
-      create index runs_idle on runs (updated_at) where status in ('created', 'awaiting_human');
+      create index runs_idle on runs (idle_since) where idle_since is not null;
 
       create table turns (
         id uuid primary key,
@@ -121,7 +123,7 @@ export const runs: Migration = {
         started_at timestamptz,
         finished_at timestamptz
       );
-      create unique index tool_calls_key on tool_calls (idempotency_key);
+      -- The idempotency key is derived from run, step and place, so this makes it unique too.
       create unique index tool_calls_by_run on tool_calls (run_id, step, place);
       create index tool_calls_open on tool_calls (run_id) where status in ('pending', 'running');
 

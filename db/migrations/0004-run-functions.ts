@@ -7,80 +7,93 @@ import type { Migration } from './index.ts';
 const COMMIT = `
 create function commit_run(c jsonb) returns jsonb language plpgsql as $$
 declare
-  r runs;
-  t turns;
-  k tool_calls;
-  d text;
+  tenant uuid := c->>'tenant';
+  run uuid := c->>'run';
+  s jsonb := c->'runs'->'set';
+  a jsonb := c->'runs'->'add';
+  last bigint;
+  held integer;
+  now_status text;
+  workspace uuid;
+  line uuid;
   x jsonb;
-  creating boolean := c ? 'create';
-  count_new integer := jsonb_array_length(c->'events');
-  before_seq bigint;
+  d text;
 begin
   d := set_config('drover.tenant_id', c->>'tenant', true);
-  if creating then
-    r := jsonb_populate_record(null::runs, c->'create');
-  else
-    select * into r from runs where id = (c->>'run')::uuid for update;
-    if not found then return jsonb_build_object('ok', false, 'why', 'missing'); end if;
-    if r.fence <> (c->>'fence')::int then return jsonb_build_object('ok', false, 'why', 'fence', 'fence', r.fence); end if;
-    if r.last_seq <> (c->>'expect')::bigint then
-      return jsonb_build_object('ok', false, 'why', 'behind', 'seq', r.last_seq);
-    end if;
-  end if;
-  before_seq := r.last_seq;
-
-  for x in select jsonb_array_elements(c->'calls') loop
-    select * into k from tool_calls where id = (x->>'id')::uuid and run_id = r.id for update;
-    if not found or not (x->'from') ? k.status or k.attempt <> coalesce((x->>'attempt')::int, k.attempt) then
-      return jsonb_build_object('ok', false, 'why', 'ledger', 'call', x->>'id', 'status', k.status);
-    end if;
-    k := jsonb_populate_record(k, x->'set');
-    if x ? 'lease_ms' then k.lease_expires_at := clock_timestamp() + (x->>'lease_ms')::int * interval '1 ms'; end if;
-    if x ? 'retry_ms' then k.retry_at := clock_timestamp() + (x->>'retry_ms')::int * interval '1 ms'; end if;
-    update tool_calls set status = k.status, attempt = k.attempt, lease_expires_at = k.lease_expires_at,
-      retry_at = k.retry_at, output = k.output, is_error = k.is_error, error = k.error, output_bytes = k.output_bytes,
-      latency_ms = k.latency_ms, started_at = k.started_at, finished_at = k.finished_at
-      where id = k.id;
-  end loop;
-
-  x := c->'runs'->'add';
-  r := jsonb_populate_record(r, c->'runs'->'set');
-  r.steps := r.steps + coalesce((x->>'steps')::int, 0);
-  r.tokens_in := r.tokens_in + coalesce((x->>'tokens_in')::bigint, 0);
-  r.tokens_out := r.tokens_out + coalesce((x->>'tokens_out')::bigint, 0);
-  if x ? 'cost_usd' then r.cost_usd := r.cost_usd + (x->>'cost_usd')::numeric; end if;
-  r.last_seq := r.last_seq + count_new;
-  r.updated_at := now();
-  if (c->>'bump_fence')::boolean then r.fence := r.fence + 1; end if;
-  if c ? 'lease_ms' then
-    r.driver_lease_expires_at := clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms';
-  elsif (c->>'release')::boolean then
-    r.driver_lease_expires_at := null;
-  end if;
-  if creating then
+  if c ? 'create' then
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
-    insert into runs select r.*;
+    insert into runs select * from jsonb_populate_record(null::runs, c->'create')
+      returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   else
-    update runs set status = r.status, waiting_for = r.waiting_for,
-      open_turn_id = r.open_turn_id, turn_count = r.turn_count, stop_reason = r.stop_reason, error = r.error,
-      output_ordinal = r.output_ordinal, lineage = r.lineage, lineage_base = r.lineage_base, length = r.length,
-      steps = r.steps, tokens_in = r.tokens_in, tokens_out = r.tokens_out, cost_usd = r.cost_usd,
-      started_at = r.started_at, completed_at = r.completed_at, updated_at = r.updated_at, last_seq = r.last_seq,
-      fence = r.fence, driver_lease_expires_at = r.driver_lease_expires_at
-      where id = r.id;
+    update runs set
+        status = coalesce(s->>'status', status),
+        waiting_for = case when s ? 'waiting_for' then nullif(s->'waiting_for', 'null') else waiting_for end,
+        idle_since = case when s ? 'idle_since' then (s->>'idle_since')::timestamptz else idle_since end,
+        open_turn_id = case when s ? 'open_turn_id' then (s->>'open_turn_id')::uuid else open_turn_id end,
+        turn_count = coalesce((s->>'turn_count')::int, turn_count),
+        stop_reason = coalesce(s->>'stop_reason', stop_reason),
+        error = case when s ? 'error' then nullif(s->'error', 'null') else error end,
+        output_ordinal = coalesce((s->>'output_ordinal')::int, output_ordinal),
+        length = coalesce((s->>'length')::int, length),
+        steps = steps + coalesce((a->>'steps')::int, 0),
+        tokens_in = tokens_in + coalesce((a->>'tokens_in')::bigint, 0),
+        tokens_out = tokens_out + coalesce((a->>'tokens_out')::bigint, 0),
+        cost_usd = case when a ? 'cost_usd' then cost_usd + (a->>'cost_usd')::numeric else cost_usd end,
+        started_at = coalesce((s->>'started_at')::timestamptz, started_at),
+        completed_at = coalesce((s->>'completed_at')::timestamptz, completed_at),
+        checkpoint_seq = coalesce((c->'checkpoint'->>'seq')::bigint, checkpoint_seq),
+        updated_at = now(),
+        last_seq = last_seq + jsonb_array_length(c->'events'),
+        fence = fence + case when c ? 'bump_fence' then 1 else 0 end,
+        driver_lease_expires_at = case
+          when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
+          when c ? 'release' then null else driver_lease_expires_at end
+      where id = run and fence = coalesce((c->>'fence')::int, fence) and last_seq = coalesce((c->>'expect')::bigint, last_seq)
+      returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+    if not found then
+      select fence, last_seq into held, last from runs where id = run;
+      return jsonb_build_object('ok', false, 'fence', held, 'seq', last, 'why', case when held is null then 'missing'
+        when held <> (c->>'fence')::int then 'fence' else 'behind' end);
+    end if;
   end if;
 
   insert into run_events (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at)
-    select r.tenant_id, r.workspace_id, r.id, before_seq + i, (e->>'turn_id')::uuid, (e->>'step')::int, e->>'type',
-      (e->>'schema_version')::int, e->>'actor', e->'payload', now()
+    select tenant, workspace, run, last - jsonb_array_length(c->'events') + i, (e->>'turn_id')::uuid, (e->>'step')::int,
+      e->>'type', (e->>'schema_version')::int, e->>'actor', e->'payload', now()
     from jsonb_array_elements(c->'events') with ordinality as list(e, i);
   if c ? 'messages' then
     insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
-      select r.tenant_id, r.lineage, (m->>'ordinal')::int, r.id, m->>'role', m->'content', m->>'chain', now()
+      select tenant, line, (m->>'ordinal')::int, run, m->>'role', m->'content', m->>'chain', now()
       from jsonb_array_elements(c->'messages') m;
   end if;
+  if c ? 'calls' then
+    -- A row that is not in the state that the change was made for undoes all of it.
+    for x in select jsonb_array_elements(c->'calls') loop
+      update tool_calls set
+          status = coalesce(x->'set'->>'status', status),
+          attempt = coalesce((x->'set'->>'attempt')::int, attempt),
+          lease_expires_at = case when x ? 'lease_ms' then clock_timestamp() + (x->>'lease_ms')::int * interval '1 ms' end,
+          retry_at = case when x ? 'retry_ms' then clock_timestamp() + (x->>'retry_ms')::int * interval '1 ms' end,
+          output = case when x->'set' ? 'output' then x->'set'->'output' else output end,
+          is_error = coalesce((x->'set'->>'is_error')::boolean, is_error),
+          error = case when x->'set' ? 'error' then nullif(x->'set'->'error', 'null') else error end,
+          output_bytes = coalesce((x->'set'->>'output_bytes')::int, output_bytes),
+          latency_ms = coalesce((x->'set'->>'latency_ms')::int, latency_ms),
+          started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
+          finished_at = coalesce((x->'set'->>'finished_at')::timestamptz, finished_at)
+        where id = (x->>'id')::uuid and run_id = run and x->'from' ? status
+          and attempt = coalesce((x->>'attempt')::int, attempt);
+      if not found then raise exception using errcode = 'DR001', message = 'tool call ' || (x->>'id') || ' has moved on'; end if;
+    end loop;
+  end if;
   if c ? 'new_calls' then
-    insert into tool_calls select * from jsonb_populate_recordset(null::tool_calls, c->'new_calls');
+    insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
+        arguments, effect, idempotency_key, status, attempt, output, is_error, error, traceparent, created_at, started_at, finished_at)
+      select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
+        (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
+        k->>'idempotency_key', k->>'status', (k->>'attempt')::int, k->'output', (k->>'is_error')::boolean,
+        nullif(k->'error', 'null'), k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
+      from jsonb_array_elements(c->'new_calls') k;
   end if;
   if c ? 'llm_calls' then
     insert into llm_calls select * from jsonb_populate_recordset(null::llm_calls, c->'llm_calls');
@@ -88,28 +101,46 @@ begin
   for x in select jsonb_array_elements(c->'turns') loop
     if x ? 'insert' then
       insert into turns select * from jsonb_populate_record(null::turns, x->'insert');
-      continue when not x ? 'set';
     end if;
-    select * into t from turns where id = (x->>'id')::uuid;
-    t := jsonb_populate_record(t, x->'set');
-    update turns set status = t.status, output_ordinal = t.output_ordinal, stop_reason = t.stop_reason, error = t.error,
-      checkpoint_id = t.checkpoint_id, completed_at = t.completed_at,
-      steps = steps + coalesce((x->'add'->>'steps')::int, 0),
-      tokens_in = tokens_in + coalesce((x->'add'->>'tokens_in')::bigint, 0),
-      tokens_out = tokens_out + coalesce((x->'add'->>'tokens_out')::bigint, 0),
-      cost_usd = case when x->'add' ? 'cost_usd' then cost_usd + (x->'add'->>'cost_usd')::numeric else cost_usd end
-      where id = t.id;
+    if x ? 'set' or x ? 'add' then
+      update turns set
+          status = coalesce(x->'set'->>'status', status),
+          output_ordinal = coalesce((x->'set'->>'output_ordinal')::int, output_ordinal),
+          stop_reason = coalesce(x->'set'->>'stop_reason', stop_reason),
+          error = coalesce(x->'set'->'error', error),
+          checkpoint_id = coalesce((x->'set'->>'checkpoint_id')::uuid, checkpoint_id),
+          completed_at = coalesce((x->'set'->>'completed_at')::timestamptz, completed_at),
+          steps = steps + coalesce((x->'add'->>'steps')::int, 0),
+          tokens_in = tokens_in + coalesce((x->'add'->>'tokens_in')::bigint, 0),
+          tokens_out = tokens_out + coalesce((x->'add'->>'tokens_out')::bigint, 0),
+          cost_usd = case when x->'add' ? 'cost_usd' then cost_usd + (x->'add'->>'cost_usd')::numeric else cost_usd end
+        where id = (x->>'id')::uuid;
+    end if;
   end loop;
   if c ? 'checkpoint' then
     insert into checkpoints select * from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;
   if c ? 'outbox' then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
-      select (o->>'id')::uuid, r.tenant_id, o->>'queue', r.id || '-' || r.last_seq || '-' || r.fence,
-        (o->'payload') || jsonb_build_object('seq', r.last_seq), o->'children'
+      select (o->>'id')::uuid, tenant, o->>'queue', run || '-' || last || '-' || held,
+        (o->'payload') || jsonb_build_object('seq', last), o->'children'
       from jsonb_array_elements(c->'outbox') o;
   end if;
-  return jsonb_build_object('ok', true, 'seq', r.last_seq, 'fence', r.fence, 'status', r.status);
+  return jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status);
+end $$;
+`;
+
+const COMMIT_MANY = `
+-- Several runs' changes in one transaction. Each sets its own tenant; none sees another's rows.
+create function commit_runs(changes jsonb) returns jsonb language plpgsql as $$
+declare
+  results jsonb := '[]';
+  c jsonb;
+begin
+  for c in select jsonb_array_elements(changes) loop
+    results := results || jsonb_build_array(commit_run(c));
+  end loop;
+  return results;
 end $$;
 `;
 
@@ -147,6 +178,8 @@ declare
   events jsonb;
 begin
   d := set_config('drover.tenant_id', p->>'tenant', true);
+  -- Planning a query over partitions anew costs more than running it (0.4 ms against 0.05 ms).
+  d := set_config('plan_cache_mode', 'force_generic_plan', true);
   if (p->>'claim')::boolean then
     update runs set fence = fence + 1,
         driver_lease_expires_at = clock_timestamp() + (p->>'lease_ms')::int * interval '1 ms'
@@ -164,14 +197,16 @@ begin
     select * into r from runs where id = (p->>'run')::uuid;
     if r.id is null then return jsonb_build_object('ok', false, 'why', 'missing'); end if;
   end if;
-  select * into k from checkpoints where run_id = r.id and seq < coalesce((p->>'before_checkpoint')::bigint, 9e15::bigint)
-    order by seq desc limit 1;
+  if r.checkpoint_seq is not null then
+    select * into k from checkpoints where run_id = r.id
+      and seq <= least(r.checkpoint_seq, (p->>'before_checkpoint')::bigint - 1) order by seq desc limit 1;
+  end if;
   select jsonb_agg(jsonb_build_object('seq', e.seq, 'type', e.type, 'schema_version', e.schema_version,
       'turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'payload', e.payload, 'occurred_at', e.occurred_at)
       order by e.seq) into events
     from run_events e where e.run_id = r.id and e.seq > coalesce(k.seq, 0);
   return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', case when k.run_id is not null then to_jsonb(k) end, 'events', coalesce(events, '[]'),
-    'messages', run_messages(r));
+    'messages', case when r.length > 0 then run_messages(r) else '[]'::jsonb end);
 end $$;
 
 -- Renewing answers whether the driver still holds the run.
@@ -208,6 +243,6 @@ export const runFunctions: Migration = {
   name: '0004-run-functions',
   up: async (knex) => {
     // Knex would take jsonb's operator ? for a binding.
-    for (const sql of [COMMIT, LOAD]) await knex.raw(sql.replaceAll('?', '\\?'));
+    for (const sql of [COMMIT, COMMIT_MANY, LOAD]) await knex.raw(sql.replaceAll('?', '\\?'));
   },
 };

@@ -117,11 +117,11 @@ async function callModel(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<DriveEnd | undefined> {
-  if (!call.announced) {
-    announce(session, call, session.messages.length);
-    await commit(session);
-  }
   try {
+    if (!call.announced) {
+      announce(session, call, session.messages.length);
+      await commit(session);
+    }
     await think(session, call);
     return undefined;
   } catch (error) {

@@ -3,9 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AssistantBlock, ToolUseBlock } from '../core/content.ts';
 import { cleanJson } from '../core/content.ts';
 import { nextModelCall, type Decision } from '../core/decide.ts';
+import { DroverError } from '../core/errors.ts';
 import { canonicalJson, newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError, type ModelRequest, type ModelResponse } from '../core/model.ts';
+import { isSettled } from '../core/state.ts';
 import { costOf } from '../llm/prices.ts';
 import type { ResolvedModel } from '../llm/models.ts';
 import { commit } from './commit.ts';
@@ -16,7 +18,7 @@ import { append, record, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** The turn's driving time ran out while the model was thinking, or no model could answer. */
+/** The turn's driving time ran out while the model was thinking, or no model could be asked or could answer. */
 export class TurnFailure extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -89,9 +91,9 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
 
 /** Cheap calls are not worth a commit of their own, so the model call after them is announced together with them. */
 function announceAfterCheapCalls(session: DriveSession): void {
-  const { calls } = session.state;
-  const cheapOnly = calls.some((call) => call.status === 'running') && calls.every((call) => call.mode === 'cheap');
-  if (cheapOnly) announce(session, nextModelCall(session.state, session.limits), session.messages.length);
+  const open = session.state.calls.filter((call) => !isSettled(call));
+  if (open.some((call) => call.mode !== 'cheap')) return;
+  announce(session, nextModelCall(session.state, session.limits), session.messages.length);
 }
 
 async function ask(session: DriveSession, call: CallModel): Promise<ModelResponse> {
@@ -175,14 +177,26 @@ function requestFor(session: DriveSession, resolved: ResolvedModel, call: CallMo
   };
 }
 
-/** The model of the run, then the fallbacks that its definition names. */
+/** The model of the run, then those fallbacks of its definition that this process has a key for. */
 function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
   const { llm_config: llm, model_preferences: preferences } = session.definition;
   const override = (session.run.config as { model_override?: string }).model_override;
-  const { models } = session.context;
-  const first = models.resolve(override ?? llm?.default_model ?? preferences?.primary_model);
-  const others = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].filter((name) => name !== undefined);
-  return [first, ...others.map((name) => models.resolve(name))];
+  const first = resolve(session, override ?? llm?.default_model ?? preferences?.primary_model);
+  if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
+  const fallbacks = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].flatMap((name) => {
+    const found = name === undefined ? undefined : resolve(session, name);
+    return found === undefined || found instanceof DroverError ? [] : [found];
+  });
+  return [first, ...fallbacks];
+}
+
+function resolve(session: DriveSession, name: string | undefined): ResolvedModel | DroverError {
+  try {
+    return session.context.models.resolve(name);
+  } catch (error) {
+    if (error instanceof DroverError) return error;
+    throw error;
+  }
 }
 
 function contextTokens(session: DriveSession): number {

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { INTERRUPTED, settle, settleForGood } from '../../core/ledger.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { ToolEffect, ToolOutcome } from '../../core/tool.ts';
+
+const effects = fc.constantFrom<ToolEffect>('read_only', 'idempotent', 'unknown');
+const failure = { code: 'c', message: 'm' };
+const outcomes = fc.oneof(
+  fc.jsonValue().map((output): ToolOutcome => ({ kind: 'succeeded', output })),
+  fc.constantFrom<ToolOutcome>(
+    { kind: 'error', ...failure },
+    { kind: 'unreached', ...failure },
+    { kind: 'lost', ...failure },
+    { kind: 'aborted', ...failure },
+    INTERRUPTED,
+  ),
+  fc.nat(60_000).map((retryAfterMs): ToolOutcome => ({ kind: 'unreached', ...failure, retryAfterMs })),
+);
+const retries = fc.record({ max_retries: fc.nat(10), backoff_ms: fc.nat(10_000) });
+const DEFAULT_RETRY = { max_retries: LIMITS.toolRetries, backoff_ms: LIMITS.toolBackoffMs };
+const mayHaveHappened = ({ kind }: ToolOutcome) => kind === 'lost' || kind === 'aborted';
+
+describe('Settling an attempt', () => {
+  it('never sends a call of unknown effect again that may have happened', () => {
+    fc.assert(
+      fc.property(
+        outcomes.filter(mayHaveHappened),
+        fc.integer({ min: 1, max: 20 }),
+        retries,
+        (outcome, attempt, retry) => {
+          assert.equal(settle(outcome, { effect: 'unknown', attempt, retry }).status, 'unknown');
+        },
+      ),
+    );
+  });
+
+  it('is unknown only where the call may have happened and may not be repeated', () => {
+    fc.assert(
+      fc.property(outcomes, effects, retries, (outcome, effect, retry) => {
+        const { status } = settle(outcome, { effect, attempt: 1, retry });
+        assert.equal(status === 'unknown', mayHaveHappened(outcome) && effect === 'unknown');
+      }),
+    );
+  });
+
+  it('makes one attempt and as many further ones as the tool allows, whatever goes wrong', () => {
+    fc.assert(
+      fc.property(fc.array(outcomes, { minLength: 1 }), effects, retries, (script, effect, retry) => {
+        let attempt = 1;
+        while (
+          settle(script[(attempt - 1) % script.length] ?? INTERRUPTED, { effect, attempt, retry }).status === 'retry'
+        ) {
+          attempt += 1;
+        }
+        assert.ok(attempt <= 1 + retry.max_retries, `${attempt} attempts`);
+      }),
+    );
+  });
+
+  it('waits 1, 2 and 4 s and then gives up where the tool says nothing else', () => {
+    const ends = [1, 2, 3, 4].map((attempt) =>
+      settle({ kind: 'unreached', ...failure }, { effect: 'unknown', attempt, retry: DEFAULT_RETRY }),
+    );
+    const waits = ends.map((end) => (end.status === 'retry' ? end.waitMs : end.status));
+    assert.deepEqual(waits, [1000, 2000, 4000, 'failed']);
+  });
+
+  it('waits for as long as the other side asks, and never for less than the backoff', () => {
+    fc.assert(
+      fc.property(fc.nat(100_000), fc.integer({ min: 1, max: 3 }), (retryAfterMs, attempt) => {
+        const outcome: ToolOutcome = { kind: 'unreached', ...failure, retryAfterMs };
+        const end = settle(outcome, { effect: 'unknown', attempt, retry: DEFAULT_RETRY });
+        assert.equal(end.status === 'retry' && end.waitMs, Math.max(retryAfterMs, 1000 * 2 ** (attempt - 1)));
+      }),
+    );
+  });
+
+  it('never repeats what the tool itself has answered', () => {
+    fc.assert(
+      fc.property(effects, retries, (effect, retry) => {
+        assert.equal(settle({ kind: 'error', ...failure }, { effect, attempt: 1, retry }).status, 'failed');
+        assert.equal(settle({ kind: 'succeeded', output: 1 }, { effect, attempt: 1, retry }).status, 'succeeded');
+      }),
+    );
+  });
+
+  it('for good gives no further attempt and says the same otherwise', () => {
+    fc.assert(
+      fc.property(outcomes, effects, retries, (outcome, effect, retry) => {
+        const end = settle(outcome, { effect, attempt: 1, retry });
+        assert.equal(settleForGood(outcome, effect).status, end.status === 'retry' ? 'failed' : end.status);
+      }),
+    );
+  });
+});

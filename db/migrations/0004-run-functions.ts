@@ -24,7 +24,7 @@ begin
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
     insert into runs select * from jsonb_populate_record(null::runs, c->'create')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
-  else
+  elsif s ? 'status' or s ? 'open_turn_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
     update runs set
         status = coalesce(s->>'status', status),
         waiting_for = case when s ? 'waiting_for' then nullif(s->'waiting_for', 'null') else waiting_for end,
@@ -50,11 +50,24 @@ begin
           when c ? 'release' then null else driver_lease_expires_at end
       where id = run and fence = coalesce((c->>'fence')::int, fence) and last_seq = coalesce((c->>'expect')::bigint, last_seq)
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
-    if not found then
-      select fence, last_seq into held, last from runs where id = run;
-      return jsonb_build_object('ok', false, 'fence', held, 'seq', last, 'why', case when held is null then 'missing'
+  else
+    -- A driver's step in the middle of a turn. Fewer columns: setting up the statement is most of its cost.
+    update runs set
+        length = coalesce((s->>'length')::int, length),
+        steps = steps + coalesce((a->>'steps')::int, 0),
+        tokens_in = tokens_in + coalesce((a->>'tokens_in')::bigint, 0),
+        tokens_out = tokens_out + coalesce((a->>'tokens_out')::bigint, 0),
+        cost_usd = case when a ? 'cost_usd' then cost_usd + (a->>'cost_usd')::numeric else cost_usd end,
+        updated_at = now(),
+        last_seq = last_seq + jsonb_array_length(c->'events'),
+        driver_lease_expires_at = clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
+      where id = run and fence = (c->>'fence')::int and last_seq = (c->>'expect')::bigint
+      returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+  end if;
+  if last is null then
+    select fence, last_seq into held, last from runs where id = run;
+    return jsonb_build_object('ok', false, 'fence', held, 'seq', last, 'why', case when held is null then 'missing'
         when held <> (c->>'fence')::int then 'fence' else 'behind' end);
-    end if;
   end if;
 
   insert into run_events (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at)

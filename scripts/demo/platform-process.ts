@@ -1,0 +1,119 @@
+/** Drover as a process of its own, in embedded mode, so that it can be killed and started again on the same data. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const READY_MS = 60_000;
+const STOP_MS = 10_000;
+
+/** What Node needs to run this repository's TypeScript. */
+export const NODE_WITH_TYPESCRIPT = ['--import', import.meta.resolve('tsx')];
+
+export interface PlatformProcess {
+  readonly url: string;
+  readonly key: string;
+  /** Its log, over all starts. */
+  readonly logFile: string;
+  /** Starts it and waits until it is ready; answers its process id and how long that took. Throws with the end of its log. */
+  start(): Promise<{ pid: number; ms: number }>;
+  /** SIGKILL: it learns nothing of it. */
+  kill(): Promise<void>;
+  /** SIGTERM, and SIGKILL if that takes too long. It cannot be started again. */
+  stop(): Promise<void>;
+  /** SIGKILL without waiting, for a process that ends. */
+  killNow(): void;
+}
+
+/** Prepares a platform with its data in `dir`. `env` is handed on without what would take it out of embedded mode. */
+export async function createPlatformProcess(dir: string, env: NodeJS.ProcessEnv): Promise<PlatformProcess> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const key = `demo_${randomBytes(16).toString('hex')}`;
+  const logFile = join(dir, 'drover.log');
+  const own = { PORT: String(port), HOST: '127.0.0.1', DROVER_API_KEY: key, DROVER_DATA_DIR: join(dir, 'data') };
+  let child: ChildProcess | undefined;
+  let stopped = false;
+
+  const end = async (signal: NodeJS.Signals) => {
+    if (!child || hasEnded(child)) return;
+    const ended = once(child, 'exit');
+    child.kill(signal);
+    const deadline = setTimeout(() => child?.kill('SIGKILL'), STOP_MS);
+    await ended;
+    clearTimeout(deadline);
+  };
+
+  return {
+    url,
+    key,
+    logFile,
+    async start() {
+      if (stopped) throw new Error('Drover was stopped.');
+      const since = performance.now();
+      child = spawnPlatform({ ...embedded(env), ...own }, logFile);
+      await untilReady(child, { url, logFile });
+      return { pid: child.pid ?? 0, ms: Math.round(performance.now() - since) };
+    },
+    kill: () => end('SIGKILL'),
+    stop() {
+      stopped = true;
+      return end('SIGTERM');
+    },
+    killNow: () => child?.kill('SIGKILL'),
+  };
+}
+
+function spawnPlatform(env: NodeJS.ProcessEnv, logFile: string): ChildProcess {
+  const main = fileURLToPath(new URL('./start-on-leash.ts', import.meta.url));
+  const log = openSync(logFile, 'a');
+  try {
+    return spawn(process.execPath, [...NODE_WITH_TYPESCRIPT, main], { env, stdio: ['ignore', log, log, 'ipc'] });
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** Drover's own variables are the demo's to set; model keys and `DROVER_MODEL` stay the user's. */
+function embedded(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(
+    ([name]) => name === 'DROVER_MODEL' || !/^(DATABASE_URL|REDIS_URL|LOG_LEVEL|DROVER_\w+)$/.test(name),
+  );
+  return Object.fromEntries(kept);
+}
+
+async function untilReady(child: ChildProcess, { url, logFile }: { url: string; logFile: string }): Promise<void> {
+  const endsAt = Date.now() + READY_MS;
+  while (!(await isReady(url))) {
+    if (hasEnded(child)) throw new Error(`Drover did not start:\n${tail(logFile)}`);
+    if (Date.now() > endsAt) throw new Error(`Drover was not ready within ${READY_MS / 1000} s:\n${tail(logFile)}`);
+    await delay(50);
+  }
+}
+
+async function isReady(url: string): Promise<boolean> {
+  const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+  await answer?.body?.cancel();
+  return answer?.ok === true;
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+function tail(file: string): string {
+  return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-15).join('\n');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

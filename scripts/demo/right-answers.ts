@@ -1,0 +1,32 @@
+/** What the answers must hold, computed here from the data itself and not by an agent. */
+import { loadCars, matches, summarise, summariseGroups, type Condition } from '../demo-cars.ts';
+
+/** For FUEL_QUESTION: the region, its mean, and those of its first and last year. */
+export function fuelFacts(): string[] {
+  const byFuel = { metric: 'Miles_per_Gallon', op: 'mean' } as const;
+  const regions = summariseGroups(carsWith({ column: 'Cylinders', op: 'eq', value: 4 }), 'Origin', byFuel);
+  const best = regions.toSorted((a, b) => b.value - a.value)[0];
+  if (!best) throw new Error('the data has no cars with 4 cylinders');
+  const ofBest = carsWith(
+    { column: 'Cylinders', op: 'eq', value: 4 },
+    { column: 'Origin', op: 'eq', value: best.group },
+  );
+  const years = summariseGroups(ofBest, 'Year', byFuel);
+  return [best, years[0], years.at(-1)].flatMap((group) => (group ? [String(group.group), String(group.value)] : []));
+}
+
+/** For PUBLISH_QUESTION: the region, how many cars, and their mean. */
+export function publishFacts(): string[] {
+  const cars = carsWith({ column: 'Origin', op: 'eq', value: 'Japan' });
+  return ['Japan', String(cars.length), String(summarise(cars, 'Miles_per_Gallon', 'mean'))];
+}
+
+/** The facts that an answer lacks. A model may round or leave out numbers: of its answers only the first is asked. */
+export function missingFacts(answer: string, facts: readonly string[], exact: boolean): string[] {
+  const asked = exact ? facts : facts.slice(0, 1);
+  return asked.filter((fact) => !new RegExp(`(?<![\\d.])${fact.replaceAll('.', '\\.')}(?![\\d]|\\.\\d)`).test(answer));
+}
+
+function carsWith(...conditions: Condition[]) {
+  return loadCars().filter((car) => conditions.every((condition) => matches(car, condition)));
+}

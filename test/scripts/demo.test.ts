@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { missingFacts } from '../../scripts/demo/right-answers.ts';
+import { fuelAnswer, publishAnswer } from '../support/demo-question.ts';
+import { isAlive, waitUntil } from '../support/wait-until.ts';
+
+const DEMO = [process.execPath, '--import', import.meta.resolve('tsx'), 'scripts/demo.ts'];
+
+describe('npm run demo', function () {
+  this.timeout(120_000);
+
+  let temporary: string;
+  let running: Running | undefined;
+  beforeEach(() => {
+    temporary = mkdtempSync(join(tmpdir(), 'drover-test-demo-'));
+  });
+  afterEach(() => {
+    running?.child.kill('SIGKILL');
+    rmSync(temporary, { recursive: true, force: true });
+  });
+  const start = (...command: string[]) => (running = runDemo(command, temporary));
+
+  it('answers rightly, goes on after a SIGKILL, counts one effect, and leaves nothing behind', async () => {
+    const demo = start('npm', 'run', 'demo');
+    assert.equal(await demo.ended, 0, demo.output());
+    const answers = [...demo.output().matchAll(/^Answer: (.*)$/gm)].map((match) => match[1] ?? '');
+    assert.equal(answers.length, 2, demo.output());
+    const fuel = fuelAnswer(4);
+    const { region, cars, mean, firstYear, lastYear, firstMean, lastMean, difference } = fuel;
+    for (const fact of [region, cars, mean, firstYear, lastYear, firstMean, lastMean, difference]) {
+      assert.ok(answers[0]?.includes(String(fact)), `${fact} is not in: ${answers[0]}`);
+    }
+    for (const fact of Object.values(publishAnswer('Japan'))) {
+      assert.ok(answers[1]?.includes(String(fact)), `${fact} is not in: ${answers[1]}`);
+    }
+    assert.match(demo.output(), /^effect counted: 1 time\(s\)$/m);
+    assert.match(demo.output(), /publish_report was sent 2 times with one idempotency key/);
+    assert.match(demo.output(), /http:\/\/127\.0\.0\.1:\d+\/v1\/runs\/[0-9a-f-]{36}$/m);
+    assert.match(demo.output(), /http:\/\/127\.0\.0\.1:\d+\/admin\/queues$/m);
+    assert.match(demo.output(), /offline planner/);
+    // In the order in which it happened: the call, the kill, the call's result.
+    const last = demo.output().slice(demo.output().lastIndexOf('Question:'));
+    const order = ['→ publish_report', 'SIGKILL', '← publish_report'].map((text) => last.indexOf(text));
+    assert.ok(order[0] !== -1 && order.every((place, index) => place > (order[index - 1] ?? -1)), last);
+    const pids = [...demo.output().matchAll(/process +(\d+), ready/g)].map((match) => Number(match[1]));
+    assert.equal(pids.length, 2);
+    assert.deepEqual(pids.filter(isAlive), []);
+    assert.deepEqual(demoFolders(temporary), []);
+  });
+
+  it('stops the service and removes its data at Ctrl-C', async () => {
+    const demo = start(...DEMO);
+    await waitUntil('a question', () => demo.output().includes('Question:'), 60_000);
+    const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
+    assert.ok(isAlive(pid));
+    demo.child.kill('SIGINT');
+    assert.equal(await demo.ended, 130, demo.output());
+    assert.equal(isAlive(pid), false);
+    assert.deepEqual(demoFolders(temporary), []);
+  });
+
+  it('takes the service with it when it is killed itself', async () => {
+    const demo = start(...DEMO);
+    await waitUntil('a service', () => demo.output().includes('ready in'), 60_000);
+    const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
+    demo.child.kill('SIGKILL');
+    await waitUntil('the end of the service', () => !isAlive(pid));
+  });
+
+  it('explains itself and refuses what it does not know', async () => {
+    const help = start(...DEMO, '--help');
+    assert.equal(await help.ended, 0);
+    assert.match(help.output(), /--keep/);
+    assert.notEqual(await start(...DEMO, '--fast').ended, 0);
+  });
+});
+
+describe('the facts of an answer', () => {
+  it('are found as whole numbers only', () => {
+    assert.deepEqual(missingFacts('Japan: 31.6, then 34.73.', ['Japan', '31.6', '34.73'], true), []);
+    assert.deepEqual(missingFacts('Japan: 31.61', ['Japan', '31.6'], true), ['31.6']);
+    assert.deepEqual(missingFacts('Japan: 131', ['Japan', '31'], true), ['31']);
+    assert.deepEqual(missingFacts('Japan: 31.6', ['Japan', '31'], true), ['31']);
+  });
+
+  it('may be rounded by a model, which must still name the region', () => {
+    assert.deepEqual(missingFacts('About 32 in Japan.', ['Japan', '31.6'], false), []);
+    assert.deepEqual(missingFacts('About 32 in Europe.', ['Japan', '31.6'], false), ['Japan']);
+  });
+});
+
+interface Running {
+  child: ChildProcess;
+  /** Exit code. */
+  ended: Promise<number | null>;
+  output: () => string;
+}
+
+/** Starts it without keys of any model, and with a temporary directory of its own. */
+function runDemo([command = '', ...args]: string[], temporary: string): Running {
+  const kept = Object.entries(env).filter(
+    ([name]) => !/^(ANTHROPIC_|OPENAI_|DROVER_|DATABASE_URL|REDIS_URL)/.test(name),
+  );
+  const child = spawn(command, args, {
+    cwd: new URL('../..', import.meta.url),
+    env: { ...Object.fromEntries(kept), TMPDIR: temporary, NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
+  const ended = once(child, 'close').then(([code]) => code as number | null);
+  return { child, ended, output: () => output };
+}
+
+function demoFolders(temporary: string): string[] {
+  return readdirSync(temporary).filter((name) => name.startsWith('drover-demo-'));
+}

@@ -1,0 +1,362 @@
+-- Made by `npx tsx scripts/dump-schema.ts` from db/migrations. A listing to read, not to run.
+
+domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::text, 'queued'::text])))
+domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'::text, 'awaiting_approval'::text, 'pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
+domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
+domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
+domain run_kind as text CHECK ((VALUE = ANY (ARRAY['agent'::text, 'workflow'::text])))
+domain run_status as text CHECK ((VALUE = ANY (ARRAY['created'::text, 'initializing'::text, 'planning'::text, 'executing'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'reflecting'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
+domain tool_effect as text CHECK ((VALUE = ANY (ARRAY['read_only'::text, 'idempotent'::text, 'unknown'::text])))
+domain turn_status as text CHECK ((VALUE = ANY (ARRAY['running'::text, 'complete'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'failed'::text, 'cancelled'::text])))
+
+table agent_versions row level security forced
+  agent_id uuid not null
+  version text not null
+  ordinal integer not null
+  tenant_id uuid not null
+  definition jsonb not null
+  content_hash text not null
+  created_at timestamp with time zone not null default now()
+  constraint agent_versions_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agents(id)
+  constraint agent_versions_pkey PRIMARY KEY (agent_id, version)
+  CREATE UNIQUE INDEX agent_versions_page ON public.agent_versions USING btree (agent_id, ordinal)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
+table agents row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  name text not null
+  status text not null
+  current_version text not null
+  last_heartbeat_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint agents_status_check CHECK ((status = ANY (ARRAY['active'::text, 'idle'::text, 'busy'::text, 'offline'::text, 'deprecated'::text])))
+  constraint agents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
+  constraint agents_pkey PRIMARY KEY (id)
+  CREATE INDEX agents_page ON public.agents USING btree (tenant_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table api_keys row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid
+  name text not null
+  key_hash bytea not null
+  scopes text[] not null
+  expires_at timestamp with time zone
+  revoked_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  constraint api_keys_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint api_keys_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
+  constraint api_keys_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX api_keys_hash ON public.api_keys USING btree (key_hash)
+  CREATE INDEX api_keys_page ON public.api_keys USING btree (tenant_id, id)
+  policy maintenance_key_lookup for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
+table checkpoints partition by RANGE (run_id) row level security forced
+  tenant_id uuid not null
+  run_id uuid not null
+  seq bigint not null
+  id uuid not null
+  parent_id uuid
+  node text not null
+  trigger checkpoint_trigger not null
+  lineage uuid not null
+  length integer not null
+  state jsonb not null
+  channel_versions jsonb not null
+  pending_sends jsonb not null
+  hash text not null
+  created_at timestamp with time zone not null
+  constraint checkpoints_pkey PRIMARY KEY (run_id, seq)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
+table checkpoints_default partition of checkpoints DEFAULT
+
+table idempotency_keys row level security forced
+  tenant_id uuid not null
+  route text not null
+  key text not null
+  body_digest text not null
+  status integer
+  response jsonb
+  created_at timestamp with time zone not null default now()
+  constraint idempotency_keys_pkey PRIMARY KEY (tenant_id, route, key)
+  CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at)
+  policy maintenance_expire_keys for delete to drover_maintenance using true
+  policy maintenance_find_old_keys for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
+table llm_calls partition by RANGE (run_id) row level security forced
+  tenant_id uuid not null
+  run_id uuid not null
+  seq bigint not null
+  turn_id uuid not null
+  step integer not null
+  provider text not null
+  model text not null
+  lineage uuid not null
+  length integer not null
+  stop_reason text not null
+  tokens_in bigint not null
+  tokens_out bigint not null
+  usage jsonb not null
+  cost_usd numeric
+  latency_ms integer not null
+  created_at timestamp with time zone not null
+  constraint llm_calls_pkey PRIMARY KEY (run_id, seq)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
+table llm_calls_default partition of llm_calls DEFAULT
+
+table messages partition by RANGE (lineage) row level security forced
+  tenant_id uuid not null
+  lineage uuid not null
+  ordinal integer not null
+  run_id uuid not null
+  role message_role not null
+  content jsonb not null
+  chain text not null
+  created_at timestamp with time zone not null
+  constraint messages_pkey PRIMARY KEY (lineage, ordinal)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
+table messages_default partition of messages DEFAULT
+
+table outbox row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  queue text not null
+  job_id text not null
+  payload jsonb not null
+  children jsonb
+  created_at timestamp with time zone not null default now()
+  constraint outbox_pkey PRIMARY KEY (id)
+  policy maintenance_outbox_sent for delete to drover_maintenance using true
+  policy maintenance_outbox_sweep for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
+table run_events partition by RANGE (run_id) row level security forced
+  tenant_id uuid not null
+  workspace_id uuid not null
+  run_id uuid not null
+  seq bigint not null
+  turn_id uuid
+  step integer
+  type text not null
+  schema_version integer not null
+  actor text not null
+  payload jsonb not null
+  occurred_at timestamp with time zone not null
+  constraint run_events_pkey PRIMARY KEY (run_id, seq)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
+table run_events_default partition of run_events DEFAULT
+
+table runs row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  agent_id uuid not null
+  agent_version text not null
+  thread_id uuid not null
+  kind run_kind not null
+  status run_status not null
+  waiting_for jsonb
+  idle_since timestamp with time zone
+  open_turn_id uuid
+  turn_count integer not null
+  stop_reason text
+  error jsonb
+  output_ordinal integer
+  config jsonb not null
+  pinned jsonb not null
+  keep_open boolean not null
+  lineage uuid not null
+  lineage_base jsonb not null
+  base_length integer not null
+  length integer not null
+  steps integer not null
+  tokens_in bigint not null
+  tokens_out bigint not null
+  cost_usd numeric
+  parent_run_id uuid
+  root_run_id uuid
+  parent_task_id uuid
+  depth integer not null
+  forked_from_run_id uuid
+  forked_at_seq bigint
+  retried_from uuid
+  traceparent text
+  created_at timestamp with time zone not null
+  started_at timestamp with time zone
+  completed_at timestamp with time zone
+  updated_at timestamp with time zone not null
+  last_seq bigint not null
+  fence integer not null
+  checkpoint_seq bigint
+  driver_lease_expires_at timestamp with time zone
+  constraint runs_pkey PRIMARY KEY (id)
+  CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
+  CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
+  CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
+  CREATE INDEX runs_idle ON public.runs USING btree (idle_since) WHERE (idle_since IS NOT NULL)
+  CREATE UNIQUE INDEX runs_one_unfinished ON public.runs USING btree (thread_id) WHERE (((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) AND (parent_run_id IS NULL))
+  CREATE INDEX runs_page ON public.runs USING btree (tenant_id, id DESC)
+  CREATE INDEX runs_unfinished ON public.runs USING btree (id) WHERE ((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text]))
+  policy maintenance_reconcile_runs for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
+table tenants row level security forced
+  id uuid not null
+  name text not null
+  plan_tier text not null default 'standard'::text
+  settings jsonb not null default '{}'::jsonb
+  created_at timestamp with time zone not null default now()
+  constraint tenants_pkey PRIMARY KEY (id)
+  policy maintenance_tenant_creation for insert to drover_maintenance with check true
+  policy maintenance_tenant_lookup for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant insert, select to drover_maintenance
+
+table threads row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  agent_id uuid not null
+  created_at timestamp with time zone not null
+  constraint threads_pkey PRIMARY KEY (id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table tool_calls row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  run_id uuid not null
+  turn_id uuid not null
+  step integer not null
+  place integer not null
+  tool_use_id text not null
+  tool_id uuid
+  tool_version text
+  name text not null
+  mode call_mode not null
+  arguments jsonb not null
+  effect tool_effect not null
+  idempotency_key text not null
+  status call_status not null
+  attempt integer not null
+  lease_expires_at timestamp with time zone
+  retry_at timestamp with time zone
+  output jsonb
+  is_error boolean
+  error jsonb
+  output_bytes integer
+  latency_ms integer
+  traceparent text
+  created_at timestamp with time zone not null
+  started_at timestamp with time zone
+  finished_at timestamp with time zone
+  constraint tool_calls_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
+  CREATE INDEX tool_calls_open ON public.tool_calls USING btree (run_id) WHERE ((status)::text = ANY (ARRAY['pending'::text, 'running'::text]))
+  policy maintenance_reconcile_calls for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
+table tool_versions row level security forced
+  tool_id uuid not null
+  version text not null
+  ordinal integer not null
+  tenant_id uuid not null
+  definition jsonb not null
+  content_hash text not null
+  created_at timestamp with time zone not null default now()
+  constraint tool_versions_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tools(id)
+  constraint tool_versions_pkey PRIMARY KEY (tool_id, version)
+  CREATE UNIQUE INDEX tool_versions_page ON public.tool_versions USING btree (tool_id, ordinal)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
+table tools row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  name text not null
+  status text not null
+  current_version text not null
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint tools_status_check CHECK ((status = ANY (ARRAY['registered'::text, 'deleted'::text])))
+  constraint tools_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint tools_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX tools_name ON public.tools USING btree (tenant_id, name) WHERE (status = 'registered'::text)
+  CREATE INDEX tools_page ON public.tools USING btree (tenant_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table turns row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  run_id uuid not null
+  number integer not null
+  status turn_status not null
+  input jsonb not null
+  output_ordinal integer
+  stop_reason text
+  error jsonb
+  checkpoint_id uuid
+  steps integer not null
+  tokens_in bigint not null
+  tokens_out bigint not null
+  cost_usd numeric
+  created_at timestamp with time zone not null
+  completed_at timestamp with time zone
+  constraint turns_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table workspaces row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  name text not null
+  created_at timestamp with time zone not null default now()
+  constraint workspaces_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint workspaces_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX workspaces_name ON public.workspaces USING btree (tenant_id, name)
+  policy maintenance_workspace_lookup for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
+function claim_run(p jsonb) returns jsonb executable by public
+function commit_run(c jsonb) returns jsonb executable by public
+function commit_runs(changes jsonb) returns jsonb executable by public
+function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
+function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
+function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
+function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
+function run_messages(r runs) returns jsonb executable by public
+function uuid_floor(day date) returns uuid executable by public
+function void_leases() returns void security definer executable by drover_maintenance

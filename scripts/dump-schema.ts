@@ -1,0 +1,19 @@
+/** Writes db/schema.sql: what the migrations make, so that a change of the schema shows in a diff. */
+import { writeFile } from 'node:fs/promises';
+import { loadConfig } from '../config.ts';
+import { migrate, openDatabase } from '../db/database.ts';
+import { describeSchema } from '../db/describe-schema.ts';
+import { runOnce } from '../services/run-process.ts';
+
+const HEADER = '-- Made by `npx tsx scripts/dump-schema.ts` from db/migrations. A listing to read, not to run.\n\n';
+
+await runOnce(async () => {
+  const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
+  const database = await openDatabase(config);
+  try {
+    await migrate(config, database);
+    await writeFile(new URL('../db/schema.sql', import.meta.url), HEADER + (await database.asOwner(describeSchema)));
+  } finally {
+    await database.close();
+  }
+});

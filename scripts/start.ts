@@ -3,20 +3,23 @@ import pc from 'picocolors';
 import { loadConfig, type Config } from '../config.ts';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
+import { ensureFirstRun } from '../services/first-steps.ts';
 import { openPlatform } from '../services/open-platform.ts';
 import { runProcess } from '../services/run-process.ts';
 import { startWorkers } from '../workers/start-workers.ts';
 
 await runProcess(async () => {
   const config = loadConfig();
-  const platform = await openPlatform(config);
-  const workers = await startWorkers(platform.context);
-  const api = await serve(platform.context, ROUTES, config);
-  process.stderr.write(banner(config, { url: api.url, apiKey: platform.apiKey, model: platform.context.models.defaultName() }));
+  const { context, apiKey, close } = await openPlatform(config);
+  const workers = await startWorkers(context);
+  const api = await serve(context, ROUTES, config);
+  const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
+  const model = context.models.defaultName();
+  process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));
   return async () => {
     await api.close(config.shutdownGraceMs);
     await workers.stop(config.shutdownGraceMs);
-    await platform.close();
+    await close();
   };
 });
 
@@ -24,36 +27,36 @@ interface Running {
   url: string;
   apiKey: string | undefined;
   model: string;
+  /** A run that waits for a message. */
+  runId: string | undefined;
 }
 
-/** Where things are, and a command that works when it is pasted. */
-function banner(config: Config, { url, apiKey, model }: Running): string {
-  const data = config.mode === 'embedded' ? `embedded, data in ${config.dataDir}` : config.mode;
+/** Where things are, and one command that works when it is pasted. */
+function banner(config: Config, { url, apiKey, model, runId }: Running): string {
+  const embedded = config.mode === 'embedded';
   const offline = model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY for a real model)' : '';
   const lines = [
     '',
-    `${pc.bold('Drover')} is up (${data})`,
+    `${pc.bold('Drover')} is up (${embedded ? `embedded, data in ${config.dataDir}` : config.mode})`,
     `  API          ${url}`,
     `  OpenAPI      ${url}/openapi.json`,
-    `  queues       ${url}/admin/queues`,
+    `  queues       ${url}/admin/queues (sign in with the key)`,
     `  health       ${url}/readyz`,
     `  model        ${model}${offline}`,
-    apiKey === undefined ? '  key          one of your API keys' : `  key          ${apiKey}`,
+    // Elsewhere than on somebody's own machine this goes to a log, which keys have no place in.
+    `  key          ${embedded ? apiKey : keyHint(apiKey)}`,
     '',
-    'Try it:',
-    '',
-    ...tryIt(url, apiKey ?? '$DROVER_API_KEY'),
-    '',
-    '',
+    ...(runId === undefined || apiKey === undefined ? [] : tryIt(`${url}/v1/runs/${runId}/turns`, apiKey)),
   ];
   return lines.join('\n');
 }
 
+function keyHint(apiKey: string | undefined): string {
+  if (apiKey !== undefined) return 'the one in DROVER_API_KEY; it makes others with POST /v1/api-keys';
+  return 'one that was made with POST /v1/api-keys; to begin, start with an admin key of your own in DROVER_API_KEY';
+}
+
 function tryIt(url: string, key: string): string[] {
-  const post = (path: string, body: string) => `curl -s ${url}${path} -H 'Authorization: Bearer ${key}' --json '${body}'`;
-  return [
-    `  AGENT=$(${post('/v1/agents', '{"name":"first","tools":["calculator"]}')} | sed 's/.*"agent_id":"\\([^"]*\\)".*/\\1/'); \\`,
-    `  RUN=$(${post('/v1/agents/$AGENT/runs', '{}').replace(`${url}/v1/agents/$AGENT/runs`, `"${url}/v1/agents/$AGENT/runs"`)} | sed 's/.*"run_id":"\\([^"]*\\)".*/\\1/'); \\`,
-    `  ${post('/v1/runs/$RUN/turns', '{"input":{"message":"What is 12 * 34 + 5?"}}').replace(`${url}/v1/runs/$RUN/turns`, `"${url}/v1/runs/$RUN/turns"`)}`,
-  ];
+  const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
+  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' --json '${body}'`, '', ''];
 }

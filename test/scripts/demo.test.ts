@@ -10,7 +10,7 @@ import { missingFacts } from '../../scripts/demo/right-answers.ts';
 import { fuelAnswer, publishAnswer } from '../support/demo-question.ts';
 import { isAlive, waitUntil } from '../support/wait-until.ts';
 
-const DEMO = [process.execPath, '--import', import.meta.resolve('tsx'), 'scripts/demo.ts'];
+const DEMO = [process.execPath, '--import', 'tsx', 'scripts/demo.ts'];
 
 describe('npm run demo', function () {
   this.timeout(120_000);

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('npm start', function () {
+  this.timeout(120_000);
+
+  it('prints a curl that answers when it is pasted, at a first start and at a second one', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'drover-test-start-'));
+    try {
+      const first = await startAndPaste(dir);
+      assert.match(first.answer.output.message, /\b413\b/);
+      assert.equal(first.answer.output.status, 'complete');
+      assert.ok(first.banner.includes(`  API          ${first.url}`), first.banner);
+      assert.ok(first.banner.includes(`${first.url}/admin/queues`), first.banner);
+      assert.match(first.banner, /  model {8}offline \(a planner for trials/);
+      const second = await startAndPaste(dir);
+      assert.match(second.answer.output.message, /\b413\b/);
+      assert.deepEqual([second.key, second.run], [first.key, first.run], 'it goes on with the run that is open');
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+});
+
+async function startAndPaste(dir: string) {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'scripts/start.ts'], {
+    cwd: new URL('../..', import.meta.url),
+    env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: dir, PORT: '0' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let banner = '';
+  child.stderr.on('data', (chunk: Buffer) => (banner += chunk.toString()));
+  try {
+    const line = () => /^ +(curl .*)\n/m.exec(banner)?.[1];
+    await waitUntil('the banner', () => line() !== undefined || child.exitCode !== null, 50_000);
+    const command = line() ?? '';
+    const [, url, run, key] = /^curl -s (http:\S+)\/v1\/runs\/(\S+)\/turns .*Bearer (\S+)'/.exec(command) ?? [];
+    const { stdout } = await promisify(execFile)('bash', ['-c', command]);
+    const answer = JSON.parse(stdout) as { output: { message: string; status: string } };
+    return { banner, url, run, key, answer };
+  } finally {
+    const ended = once(child, 'close');
+    child.kill('SIGTERM');
+    await ended;
+  }
+}

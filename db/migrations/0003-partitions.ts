@@ -18,6 +18,10 @@ export const partitions: Migration = {
         select (lpad(to_hex((extract(epoch from day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
       $$;
 
+      create function uuid_day(id uuid) returns date language sql immutable as $$
+        select (timestamp 'epoch' + ('x0000' || left(replace(id::text, '-', ''), 12))::bit(64)::bigint * interval '1 ms')::date
+      $$;
+
       create function ensure_partition(parent text, key text, day date) returns boolean
       language plpgsql security definer set search_path from current as $$
       declare
@@ -34,7 +38,8 @@ export const partitions: Migration = {
         return true;
       end $$;
 
-      -- Makes the partitions of today and the days ahead; answers how many were missing.
+      -- Makes the partitions of today and the days ahead, and of days in the past year that had none when their rows came;
+      -- answers how many were missing.
       create function ensure_partitions(days_ahead integer) returns integer
       language plpgsql security definer set search_path from current as $$
       declare
@@ -42,7 +47,13 @@ export const partitions: Migration = {
         day date;
       begin
         perform pg_advisory_xact_lock(hashtext('drover:partitions'));
-        for day in select generate_series(current_date - 1, current_date + days_ahead, '1 day')::date loop
+        for day in
+          select generate_series(current_date - 1, current_date + days_ahead, '1 day')::date
+          union select astray from (
+            select uuid_day(run_id) from run_events_default union select uuid_day(lineage) from messages_default
+            union select uuid_day(run_id) from llm_calls_default union select uuid_day(run_id) from checkpoints_default
+          ) rows_without_partition (astray) where astray between current_date - 366 and current_date
+        loop
           made := made + ensure_partition('run_events', 'run_id', day)::int + ensure_partition('messages', 'lineage', day)::int
             + ensure_partition('llm_calls', 'run_id', day)::int + ensure_partition('checkpoints', 'run_id', day)::int;
         end loop;

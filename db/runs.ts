@@ -89,9 +89,10 @@ export async function lastRunOfThread(tx: Tx, threadId: string): Promise<RunRow 
   return row?.run;
 }
 
-export async function findThread(tx: Tx, id: string): Promise<{ id: string; workspace_id: string } | undefined> {
+/** Holds the thread's row until the transaction ends: of two runs that would go on with it, the second sees the first. */
+export async function lockThread(tx: Tx, id: string): Promise<{ id: string; workspace_id: string } | undefined> {
   const [row] = await tx.query<{ id: string; workspace_id: string }>(
-    'select id, workspace_id from threads where id = $1',
+    'select id, workspace_id from threads where id = $1 for update',
     [id],
   );
   return row;

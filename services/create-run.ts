@@ -4,7 +4,7 @@ import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { findAgent, loadAgentVersion } from '../db/agents.ts';
 import type { Tx } from '../db/database.ts';
-import { findThread, lastRunOfThread } from '../db/runs.ts';
+import { lastRunOfThread, lockThread } from '../db/runs.ts';
 import { commitRunIn, type OutboxRow, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
 import type { AgentDefinition } from '../core/definition.ts';
@@ -115,7 +115,7 @@ function checkAutonomy(request: CreateRun, definition: AgentDefinition): void {
 
 async function previousRun(tx: Tx, request: CreateRun): Promise<RunRow | undefined> {
   if (!request.threadId) return undefined;
-  const thread = await findThread(tx, request.threadId);
+  const thread = await lockThread(tx, request.threadId);
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   const last = await lastRunOfThread(tx, request.threadId);
   if (last && !isTerminal(last.status as RunStatus)) {

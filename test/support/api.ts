@@ -104,7 +104,12 @@ export async function startTestApi(
   };
 }
 
-async function request(url: string, method: string, { key, body, raw, headers = {}, redirect }: Call): Promise<Answer> {
+/** One request with what `Call` says, its answer read to the end. */
+export async function request(
+  url: string,
+  method: string,
+  { key, body, raw, headers = {}, redirect }: Call,
+): Promise<Answer> {
   const response = await fetch(url, {
     method,
     headers: {
@@ -121,7 +126,7 @@ async function request(url: string, method: string, { key, body, raw, headers = 
 }
 
 /** Whatever a test asks, the answer must be one that `/openapi.json` promises. */
-function assertAsDescribed(routes: readonly Route[], asked: string, { status, json }: Answer): void {
+export function assertAsDescribed(routes: readonly Route[], asked: string, { status, json }: Answer): void {
   const [method = '', url = ''] = asked.split(' ');
   const path = url.replace(/\?.*/, '');
   const route = routes.find((each) => each.method.toUpperCase() === method && patternOf(each).test(path));

@@ -1,0 +1,84 @@
+/** Drover's own processes, as the Procfile starts them, but from source: to be killed, frozen and started again. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { waitUntil } from './wait-until.ts';
+
+export interface TestProcess {
+  name: string;
+  pid: number;
+  /** All that it has written, log lines and others. */
+  output: () => string;
+  /** Its log lines so far. */
+  log: () => Record<string, unknown>[];
+  /** Sends a signal and waits for the end; answers exit code and signal. */
+  end: (signal: 'SIGTERM' | 'SIGKILL') => Promise<[number | null, string | null]>;
+  signal: (signal: 'SIGSTOP' | 'SIGCONT') => void;
+}
+
+const START_TIMEOUT_MS = 60_000;
+const running = new Set<ChildProcess>();
+// A test run that breaks off leaves none of them behind.
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
+/** Starts a program of the repository and waits until its output matches `ready`. `env` is its whole environment, PATH aside. */
+export async function startProcess(
+  name: string,
+  program: { file: string; env: Record<string, string>; ready: RegExp },
+): Promise<TestProcess> {
+  const child = spawn(process.execPath, ['--import', 'tsx', program.file], {
+    env: { PATH: process.env['PATH'] ?? '', ...program.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  running.add(child);
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+  }
+  let ended = false;
+  const exited = once(child, 'close').then(([code, signal]) => {
+    ended = true;
+    running.delete(child);
+    return [code, signal] as [number | null, string | null];
+  });
+  await waitUntil(`${name} starts`, () => program.ready.test(text) || ended, START_TIMEOUT_MS);
+  if (!program.ready.test(text)) throw new Error(`${name} did not start: ${text}`);
+  return {
+    name,
+    pid: child.pid ?? 0,
+    output: () => text,
+    log: () => logLines(text),
+    end: async (signal) => {
+      child.kill(signal);
+      return exited;
+    },
+    signal: (signal) => void child.kill(signal),
+  };
+}
+
+/** Runs a program of the repository to its end. Throws with its output unless it ends with 0. */
+export async function runProgram(file: string, env: Record<string, string>): Promise<void> {
+  const program = await startProcess(file, { file, env, ready: /./ });
+  // Signal 0 would do, but the end is what is waited for.
+  await waitUntil(`${file} ends`, () => !isRunning(program.pid), START_TIMEOUT_MS);
+  const [code] = await program.end('SIGTERM');
+  if (code !== 0) throw new Error(`${file} ended with ${code}: ${program.output()}`);
+}
+
+function isRunning(pid: number): boolean {
+  return [...running].some((child) => child.pid === pid);
+}
+
+function logLines(text: string): Record<string, unknown>[] {
+  return text.split('\n').flatMap((line) => {
+    if (!line.startsWith('{')) return [];
+    try {
+      return [JSON.parse(line) as Record<string, unknown>];
+    } catch {
+      return [];
+    }
+  });
+}

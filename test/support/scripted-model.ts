@@ -1,0 +1,93 @@
+/** A model that does what the user's message says, so that any number of runs can be scripted at once. */
+import type { FakeServer } from './fake-http.ts';
+import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from './fake-anthropic.ts';
+
+export interface Asked {
+  /** The user's message, and which of its steps it was. */
+  message: string;
+  step: number;
+  /** The name of the process that asked. */
+  by: string;
+  /** Tool results in the request, as the model reads them. */
+  results: string[];
+  messages: AnthropicRequest['messages'];
+}
+
+export interface ScriptedModel {
+  url: string;
+  /** The requests whose message holds `text`. */
+  asked: (text: string) => Asked[];
+  close: () => Promise<void>;
+}
+
+/**
+ * A message holds steps, separated by ` | `; each answers one request of its turn:
+ * - `say TEXT`
+ * - `call TOOL {json} & TOOL {json}`
+ * - `wait MS STEP`: begins its answer after a while
+ * - `hang STEP`: the first answer never ends, any later one is the step
+ * After the last step it says `done: ` and the results of all calls of the turn.
+ */
+export async function startScriptedModel(): Promise<ScriptedModel> {
+  const asked: Asked[] = [];
+  const server: FakeServer = await startFakeAnthropic((request, n) => {
+    const about = readRequest(request, String(server.requests[n]?.headers['x-api-key'] ?? ''));
+    const before = asked.filter(({ message, step }) => message === about.message && step === about.step).length;
+    asked.push(about);
+    const steps = about.message.split(' | ');
+    return replyTo(steps[about.step] ?? `say done: ${about.results.join(', ')}`, before);
+  });
+  return {
+    url: server.url,
+    asked: (text) => asked.filter(({ message }) => message.includes(text)),
+    close: server.close,
+  };
+}
+
+function replyTo(step: string, before: number): AnthropicReply {
+  const [, ms, later] = /^wait (\d+) (.*)$/s.exec(step) ?? [];
+  if (later !== undefined) return { ...replyTo(later, before), delayMs: Number(ms) };
+  const hung = /^hang (.*)$/s.exec(step)?.[1];
+  if (hung !== undefined) return { ...replyTo(hung, before), ...(before === 0 && { hang: true }) };
+  const calls = /^call (.*)$/s.exec(step)?.[1];
+  if (calls === undefined) return { content: [{ type: 'text', text: step.replace(/^say /, '') }] };
+  const content = calls.split(' & ').map((call) => {
+    const [, name, json = '{}'] = /^(\S+) ?(.*)$/s.exec(call) ?? [];
+    return {
+      type: 'tool_use',
+      id: `toolu_${Math.random().toString(36).slice(2)}`,
+      name,
+      input: JSON.parse(json) as unknown,
+    };
+  });
+  return { content };
+}
+
+function readRequest({ messages }: AnthropicRequest, by: string): Asked {
+  const start = messages.findLastIndex((message) => message.role === 'user' && textOf(message.content) !== undefined);
+  const turn = messages.slice(start + 1);
+  return {
+    message: textOf(messages[start]?.content ?? '') ?? '',
+    step: turn.filter((message) => message.role === 'assistant').length,
+    by,
+    results: turn.flatMap((message) => (message.role === 'user' ? resultsOf(message.content) : [])),
+    messages,
+  };
+}
+
+type Content = AnthropicRequest['messages'][number]['content'];
+
+function textOf(content: Content): string | undefined {
+  if (typeof content === 'string') return content;
+  const block = content.find(({ type }) => type === 'text');
+  return block && String(block['text']);
+}
+
+function resultsOf(content: Content): string[] {
+  if (typeof content === 'string') return [];
+  return content.flatMap((block) => {
+    if (block.type !== 'tool_result') return [];
+    const inner = block['content'];
+    return [typeof inner === 'string' ? inner : ((inner as { text?: string }[])[0]?.text ?? '')];
+  });
+}

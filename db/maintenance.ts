@@ -22,6 +22,10 @@ export async function listLostRuns(
        where r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())
+         and (r.status <> 'awaiting_human' or not exists (
+           select from approvals a where a.run_id = r.id and a.status = 'pending'))
+         and (r.status <> 'awaiting_human' or r.waiting_for->>'type' <> 'user' or r.turn_count = 0 or exists (
+           select from turns t where t.id = r.open_turn_id and t.status = 'running'))
          and (r.status <> 'awaiting_tool' or not exists (
            select from tool_calls k where k.run_id = r.id and k.status in ('pending', 'running')))
        order by r.id limit $3`,
@@ -37,7 +41,10 @@ export interface LostCall {
   attempt: number;
 }
 
-/** Queued calls that nobody makes: pending for a while, or running with a lease that has run out. */
+/**
+ * Queued calls that nobody makes: pending for a while, or running with a lease that has run out. Those of a run that has
+ * ended are not made any more, but one that was under way must be settled.
+ */
 export async function listLostCalls(
   db: Database,
   filter: { quietMs: number; after: string; limit: number },
@@ -45,7 +52,8 @@ export async function listLostCalls(
   return db.asMaintenance((tx) =>
     tx.query<LostCall>(
       `select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
-       where k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2 and r.status = 'awaiting_tool'
+       where k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2
+         and (r.status = 'awaiting_tool' or k.status = 'running' and r.status in ('completed', 'failed', 'cancelled'))
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
          and (k.retry_at is null or k.retry_at < clock_timestamp())
@@ -65,6 +73,17 @@ export async function listIdleRuns(
       `select tenant_id, id from runs where idle_since < clock_timestamp() - $1 * interval '1 second'
          order by idle_since limit $2`,
       [filter.idleSeconds, filter.limit],
+    ),
+  );
+}
+
+/** Approvals whose time is up. */
+export async function listDueApprovals(db: Database, limit: number): Promise<{ tenant_id: string; run_id: string; id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, run_id, id from approvals where status = 'pending' and expires_at < clock_timestamp()
+         order by expires_at limit $1`,
+      [limit],
     ),
   );
 }

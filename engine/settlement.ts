@@ -18,7 +18,10 @@ export function settlementChange(settled: SettledAttempt): CallChange {
   const base = { id: settled.callId, from: ['running' as const], attempt };
   if (settlement.status === 'succeeded') {
     const output = settlement.output ?? null;
-    return { ...base, set: { ...ended, status: 'succeeded', output, is_error: false, output_bytes: bytesOf(output) } };
+    return {
+      ...base,
+      set: { ...ended, status: 'succeeded', output, is_error: false, error: null, output_bytes: bytesOf(output) },
+    };
   }
   const { status, code, message } = settlement;
   const output = status === 'failed' ? message : null;

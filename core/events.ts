@@ -40,6 +40,10 @@ const usage = z.object({
 const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
 export type PinnedTool = z.output<typeof pinnedTool>;
 
+/** What a recorded replay compares of a model's request; `end_of_record`: there is nothing to compare with. */
+export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;
+export type RequestPart = (typeof REQUEST_PARTS)[number];
+
 const requestedCall = { tool_call_id: uuid };
 
 /** Payload schemas by type; all are at version 1. */
@@ -64,6 +68,24 @@ export const PAYLOADS = {
     retried_from: uuid.nullable(),
     traceparent: z.string().nullable(),
   }),
+  /** Follows `run.created` where the run starts from a point of another one. */
+  'run.forked': z.object({
+    from_run_id: uuid,
+    at_seq: count,
+    /** Null: from the start of the other run. */
+    checkpoint_id: uuid.nullable(),
+    mode: z.enum(['live', 'recorded']),
+    rerun_effects: z.boolean(),
+    /** Model calls of the other run before the point; `iteration` is the number that this run counts on from. */
+    steps: count,
+    iteration: count,
+    turn_count: count,
+    /** The step before the point had open calls: it is done again with the model's answer in that run's log. */
+    redo: z.object({ run_id: uuid, step: count, settled: z.array(uuid) }).nullable(),
+    /** The channels that were replaced. */
+    modified: z.array(z.string()),
+    custom: z.record(z.string(), z.unknown()),
+  }),
   'run.started': z.object({}),
   'run.status_changed': z.object({ from: status, to: status }),
   'run.completed': z.object({ stop_reason: z.string(), output_ordinal: count.optional() }),
@@ -75,6 +97,8 @@ export const PAYLOADS = {
   'turn.started': z.object({
     number: z.int().min(1),
     input: z.object({ message: z.string(), attachments: z.array(z.record(z.string(), z.unknown())).optional() }),
+    /** The turn goes on in the middle: its message is in the conversation, after so many steps and calls. */
+    continues: z.object({ steps: count, tool_calls: count }).optional(),
   }),
   'turn.completed': z.object({
     stop_reason: z.string(),
@@ -100,6 +124,10 @@ export const PAYLOADS = {
     usage,
     cost_usd: money,
     latency_ms: count,
+    /** In a replay: the answer is the record's; its tokens were spent there. */
+    recorded: z.boolean().optional(),
+    /** In a recorded replay: what made this request another one than the record's. The rest is live. */
+    differs: z.array(z.enum(REQUEST_PARTS)).optional(),
   }),
   'model.retried': z.object({ model: z.string(), attempt: count, error: problem, wait_ms: count }),
   'model.failed': z.object({ model: z.string(), error: problem }),
@@ -112,6 +140,8 @@ export const PAYLOADS = {
     name: z.string(),
     mode: z.enum(['cheap', 'inline', 'queued']),
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
+    /** In a replay: the call of the record that answers this one, which is not made. */
+    recorded_from: uuid.optional(),
   }),
   'tool.started': z.object({ ...requestedCall, attempt: z.int().min(1) }),
   'tool.succeeded': z.object({ ...requestedCall, latency_ms: count, output_bytes: count }),

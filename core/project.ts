@@ -3,6 +3,7 @@
  * Operational columns (`OPERATIONAL`) are not projected; everything else is rebuilt from the log by the same function.
  */
 import { isTerminal, type NewEvent } from './events.ts';
+import { NO_TOKENS } from './model.ts';
 
 /** Columns of `runs` that the log does not define: they serve the drivers. */
 export const OPERATIONAL = ['last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'updated_at'] as const;
@@ -54,6 +55,9 @@ function apply(place: Place, event: NewEvent): void {
   switch (event.type) {
     case 'run.created':
       changes.create = newRun(place, event);
+      break;
+    case 'run.forked':
+      set['turn_count'] = event.payload.turn_count;
       break;
     case 'run.started':
       set['started_at'] = at;
@@ -111,9 +115,9 @@ function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>)
 function responded(place: Place, event: Extract<NewEvent, { type: 'model.responded' }>): void {
   const { payload } = event;
   const { changes } = place;
-  const tokensIn =
-    payload.usage.input + payload.usage.cache_read + payload.usage.cache_write_5m + payload.usage.cache_write_1h;
-  const used = { steps: 1, tokens_in: tokensIn, tokens_out: payload.usage.output, cost_usd: payload.cost_usd };
+  const spent = payload.recorded ? NO_TOKENS : payload.usage;
+  const tokensIn = spent.input + spent.cache_read + spent.cache_write_5m + spent.cache_write_1h;
+  const used = { steps: 1, tokens_in: tokensIn, tokens_out: spent.output, cost_usd: payload.cost_usd };
   changes.runs.set['length'] = payload.ordinal + (payload.tool_calls > 0 ? 2 : 1);
   changes.runs.add = sum(changes.runs.add, used);
   const turn = turnChange(changes, event.turn_id ?? '');
@@ -130,8 +134,9 @@ function responded(place: Place, event: Extract<NewEvent, { type: 'model.respond
     length: payload.ordinal,
     stop_reason: payload.stop_reason,
     tokens_in: tokensIn,
-    tokens_out: payload.usage.output,
+    tokens_out: spent.output,
     usage: payload.usage,
+    recorded: payload.recorded ?? false,
     cost_usd: payload.cost_usd,
     latency_ms: payload.latency_ms,
     created_at: place.at(place.index),

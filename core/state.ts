@@ -1,5 +1,6 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import type { RunEvent, RunStatus } from './events.ts';
+import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { ToolEffect } from './tool.ts';
 
 export type CallStatus = 'pending' | 'running' | 'succeeded' | 'failed' | 'denied' | 'unknown';
@@ -65,6 +66,9 @@ export function fold(state: RunState | null, event: RunEvent): RunState {
 }
 
 /** Folds a whole log, or what follows a state. */
+  replay: ReplayState | null;
+  /** The channel of that name: data that a client has put there. */
+  custom: Record<string, unknown>;
 export function foldAll(state: RunState | null, events: readonly RunEvent[]): RunState | null {
   return events.reduce<RunState | null>(fold, state);
 }
@@ -85,11 +89,15 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     turn: null,
     modelCall: null,
     calls: [],
+    replay: null,
+    custom: {},
   };
 }
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   switch (event.type) {
+    case 'run.forked':
+      return forked(event);
     case 'run.status_changed':
       return { status: event.payload.to };
     case 'turn.started':
@@ -120,9 +128,9 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     id: event.turn_id ?? '',
     number: event.payload.number,
     input: event.payload.input,
-    begun: false,
-    steps: 0,
-    toolCalls: 0,
+    begun: event.payload.continues !== undefined,
+    steps: event.payload.continues?.steps ?? 0,
+    toolCalls: event.payload.continues?.tool_calls ?? 0,
     drivenMs: 0,
     maxStepsReached: false,
     answer: null,
@@ -159,6 +167,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
     length: ordinal + (toolCalls > 0 ? 2 : 1),
     modelCall: null,
     calls: [],
+    ...(state.replay && { replay: afterAnswer(state.replay, event.payload.recorded ?? false) }),
   };
 }
 

@@ -101,11 +101,12 @@ begin
   end if;
   if c ? 'new_calls' then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
-        arguments, effect, idempotency_key, status, attempt, output, is_error, error, traceparent, created_at, started_at, finished_at)
+        arguments, effect, idempotency_key, recorded_from, status, attempt, output, is_error, error, output_bytes,
+        traceparent, created_at, started_at, finished_at)
       select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
-        k->>'idempotency_key', k->>'status', (k->>'attempt')::int, k->'output', (k->>'is_error')::boolean,
-        nullif(k->'error', 'null'), k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
+        k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output',
+        (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
       from jsonb_array_elements(c->'new_calls') k;
   end if;
   if c ? 'llm_calls' then

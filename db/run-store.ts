@@ -112,6 +112,7 @@ export interface RunRow {
   length: number;
   last_seq: number;
   fence: number;
+  forked_at_seq: number | null;
   traceparent: string | null;
 }
 

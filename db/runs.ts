@@ -23,6 +23,8 @@ export interface RunView {
   cost_usd: string | null;
   last_seq: number;
   parent_run_id: string | null;
+  forked_from_run_id: string | null;
+  forked_at_seq: number | null;
   retried_from: string | null;
   created_at: Date;
   started_at: Date | null;
@@ -33,7 +35,8 @@ export interface RunView {
 const VIEW = `
   select r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.waiting_for, r.open_turn_id,
     r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
-    r.parent_run_id, r.retried_from, r.created_at, r.started_at, r.completed_at, r.updated_at, m.content as output
+    r.parent_run_id, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
+    r.updated_at, m.content as output
   from runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
@@ -72,6 +75,12 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
   values.push(filter.limit);
   const condition = where.length > 0 ? `where ${where.join(' and ')}` : '';
   return tx.query<RunView>(`${VIEW} ${condition} order by r.id desc limit $${values.length}`, values);
+}
+
+/** The row of a run as drivers know it, without a lock. */
+export async function findRunRow(tx: Tx, id: string): Promise<RunRow | undefined> {
+  const [row] = await tx.query<{ run: RunRow }>('select to_jsonb(r) as run from runs r where id = $1', [id]);
+  return row?.run;
 }
 
 /** Holds the run's row until the transaction ends: what the API and tool workers append, they append under it. */

@@ -50,6 +50,7 @@ export interface ModelCallRow {
   tokens_in: number;
   tokens_out: number;
   usage: Record<string, number>;
+  recorded: boolean;
   cost_usd: string | null;
   latency_ms: number;
   created_at: Date;
@@ -58,7 +59,7 @@ export interface ModelCallRow {
 
 export async function listModelCalls(tx: Tx, runId: string, turnId: string): Promise<ModelCallRow[]> {
   return tx.query<ModelCallRow>(
-    `select c.step, c.provider, c.model, c.stop_reason, c.tokens_in, c.tokens_out, c.usage, c.cost_usd, c.latency_ms,
+    `select c.step, c.provider, c.model, c.stop_reason, c.tokens_in, c.tokens_out, c.usage, c.recorded, c.cost_usd, c.latency_ms,
        c.created_at, m.content
      from llm_calls c left join messages m on m.lineage = c.lineage and m.ordinal = c.length
      where c.run_id = $1 and c.turn_id = $2 order by c.seq`,
@@ -80,6 +81,7 @@ export interface ToolCallRow {
   arguments: Record<string, unknown>;
   effect: 'read_only' | 'idempotent' | 'unknown';
   idempotency_key: string;
+  recorded_from: string | null;
   status: string;
   attempt: number;
   output: unknown;
@@ -93,7 +95,7 @@ export interface ToolCallRow {
 }
 
 const CALL = `select id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
-  idempotency_key, status, attempt, output, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at
+  idempotency_key, recorded_from, status, attempt, output, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at
   from tool_calls`;
 
 export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {

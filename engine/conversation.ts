@@ -4,7 +4,7 @@ import { LIMITS } from '../core/limits.ts';
 import type { Message, StoredToolResult, ToolResultBlock, UserBlock } from '../core/content.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../core/definition.ts';
 import { UNKNOWN_OUTCOME } from '../core/ledger.ts';
-import type { ToolSpec } from '../core/model.ts';
+import type { ModelRequest, ToolSpec } from '../core/model.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { CallOutcome, MessageRow } from '../db/run-store.ts';
 import { estimateMessages } from '../llm/estimate-tokens.ts';
@@ -24,6 +24,29 @@ export function messagesFor(rows: readonly MessageRow[], maxTokens: number): { m
     for (; from < start; from++) tokens -= sizes[from] ?? 0;
   }
   return { messages: parts.slice(from).map((part) => part.message), tokens };
+}
+
+/** A request to a model, from a definition, its pinned tools and the stored conversation. */
+export function buildRequest(
+  source: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; messages: readonly MessageRow[] },
+  call: { model: string; toolChoice: 'auto' | 'none' },
+): ModelRequest {
+  const { definition } = source;
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  return {
+    ...call,
+    system: systemPromptOf(definition),
+    messages: messagesFor(source.messages, contextTokens(definition)).messages,
+    tools: toolSpecs(source.tools),
+    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
+    temperature: settings.temperature,
+    examples: workflowExamplesOf(definition),
+  };
+}
+
+/** Most tokens of the conversation that a request holds. */
+export function contextTokens(definition: AgentDefinition): number {
+  return definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
 }
 
 /** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */
@@ -47,8 +70,6 @@ export function systemPromptOf(definition: AgentDefinition): string {
   if (examples.length > 0) parts.push(`Examples of how such work is done:\n\n${examples.join('\n\n')}`);
   return parts.filter(Boolean).join('\n\n');
 }
-
-export const examplesOf = workflowExamplesOf;
 
 /** The tools as a model sees them, in the order of the agent's definition: the same bytes at every call. */
 export function toolSpecs(tools: ReadonlyMap<string, ToolDefinition>): ToolSpec[] {

@@ -7,6 +7,7 @@ import type { ToolDefinition } from '../core/tool.ts';
 import type { CallChange, CallOutcome, MessageRow, RunRow } from '../db/run-store.ts';
 import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
+import type { RunRecord } from './replay.ts';
 
 export interface Pending {
   events: NewEvent[];
@@ -38,6 +39,8 @@ export interface DriveSession {
   toolUseIds: Set<string>;
   /** Calls whose attempt this driver began: whatever else is `running` was interrupted. */
   mine: Set<string>;
+  /** What a run that was forked from another may take from its record. */
+  record: RunRecord | null;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   signal: AbortSignal;
   startedAtMs: number;

@@ -6,12 +6,13 @@ import { nextModelCall, type Decision } from '../core/decide.ts';
 import { DroverError } from '../core/errors.ts';
 import { canonicalJson, newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
-import { ModelError, type ModelRequest, type ModelResponse } from '../core/model.ts';
+import { ModelError, type ModelResponse } from '../core/model.ts';
 import { isSettled } from '../core/state.ts';
 import { costOf } from '../llm/prices.ts';
 import type { ResolvedModel } from '../llm/models.ts';
 import { commit } from './commit.ts';
-import { examplesOf, messagesFor, systemPromptOf, toolSpecs } from './conversation.ts';
+import { buildRequest, contextTokens, messagesFor } from './conversation.ts';
+import { recordedAnswer, type AskedModel } from './replay.ts';
 import { requestCalls } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { append, record, type DriveSession } from './session.ts';
@@ -49,7 +50,7 @@ export function announce(session: DriveSession, call: CallModel, length: number)
       provider,
       model,
       length,
-      estimated_tokens: messagesFor(session.messages, contextTokens(session)).tokens,
+      estimated_tokens: messagesFor(session.messages, contextTokens(session.definition)).tokens,
       tool_choice: call.toolChoice,
     },
   });
@@ -58,13 +59,15 @@ export function announce(session: DriveSession, call: CallModel, length: number)
 /** Calls the model and commits what it answered, unless the answer ends the turn: that goes along with the turn's end. */
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
   const startedMs = performance.now();
-  const response = await ask(session, call);
+  const known = recordedAnswer(session, call.step, () => firstRequest(session, call));
+  const recorded = known?.kind === 'same';
+  const response = recorded ? known.response : await ask(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
   const uses = content.filter((block): block is ToolUseBlock => block.type === 'tool_use');
-  const cost = costOf(response.provider, response.model, response.usage);
+  const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
   const turn_id = session.state.turn?.id;
-  observe(session, { response, latencyMs, cost });
+  if (!recorded) observe(session, { response, latencyMs, cost });
   const ordinal = append(session, { role: 'assistant', content, outcomes: null });
   record(session, {
     type: 'model.responded',
@@ -80,6 +83,8 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
       usage: response.usage,
       cost_usd: cost,
       latency_ms: latencyMs,
+      ...(recorded && { recorded }),
+      ...(known?.kind === 'differs' && { differs: known.differs }),
     },
   });
   if (uses.length > 0) requestCalls(session, uses, call.step);
@@ -87,6 +92,11 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   saveCheckpointIfDue(session);
   announceAfterCheapCalls(session);
   await commit(session);
+}
+
+function firstRequest(session: DriveSession, call: CallModel): AskedModel {
+  const { provider, model } = modelsFor(session)[0];
+  return { provider, request: buildRequest(session, { model, toolChoice: call.toolChoice }) };
 }
 
 /** Cheap calls are not worth a commit of their own, so the model call after them is announced together with them. */
@@ -134,7 +144,7 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
   const { resolved, call, signal } = asked;
   for (let attempt = 1; ; attempt++) {
     try {
-      return await resolved.stream(requestFor(session, resolved, call), {
+      return await resolved.stream(buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice }), {
         signal,
         onDelta: (delta) => {
           const turn = session.state.turn?.id ?? '';
@@ -162,21 +172,6 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
   }
 }
 
-function requestFor(session: DriveSession, resolved: ResolvedModel, call: CallModel): ModelRequest {
-  const { definition } = session;
-  const settings = { ...definition.model_preferences, ...definition.llm_config };
-  return {
-    model: resolved.model,
-    system: systemPromptOf(definition),
-    messages: messagesFor(session.messages, contextTokens(session)).messages,
-    tools: toolSpecs(session.tools),
-    toolChoice: call.toolChoice,
-    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
-    temperature: settings.temperature,
-    examples: examplesOf(definition),
-  };
-}
-
 /** The model of the run, then those fallbacks of its definition that this process has a key for. */
 function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
   const { llm_config: llm, model_preferences: preferences } = session.definition;
@@ -197,10 +192,6 @@ function resolve(session: DriveSession, name: string | undefined): ResolvedModel
     if (error instanceof DroverError) return error;
     throw error;
   }
-}
-
-function contextTokens(session: DriveSession): number {
-  return session.definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
 }
 
 function fallBack(

@@ -1,0 +1,105 @@
+/** What a replay reads of the runs before it: their calls after the point, and what their models answered. */
+import type { Tx } from './database.ts';
+
+/** A call of the record that no later run has used up. */
+export interface RecordedCallRow {
+  id: string;
+  tool_id: string | null;
+  name: string;
+  arguments: Record<string, unknown>;
+  effect: 'read_only' | 'idempotent' | 'unknown';
+  status: string;
+  output: unknown;
+  is_error: boolean | null;
+  error: { code: string; message: string } | null;
+  output_bytes: number | null;
+  /** Of the last event that speaks of it. */
+  seq: number;
+}
+
+/** A point in another run's log. */
+export interface RecordPoint {
+  run: string;
+  seq: number;
+}
+
+/** How many forks of forks a record goes back. */
+const MOST_FORKS = 100;
+
+/**
+ * Calls of a run that settled after a point of it, or have not settled, and those of the runs that it was forked from
+ * in its turn, after theirs: a call that one of these runs answered from the record counts once. Those of the step that
+ * is done again are among them whenever they settled. Nearest run first, each in its order.
+ */
+export async function listRecordedCalls(
+  tx: Tx,
+  point: RecordPoint,
+  more: { usedBy?: string | undefined; redo?: { runId: string; step: number } | null } = {},
+): Promise<RecordedCallRow[]> {
+  return tx.query<RecordedCallRow>(
+    `with recursive chain (id, at_seq, depth) as (
+       select $1::uuid, $2::bigint, 1
+       union all
+       select r.forked_from_run_id, r.forked_at_seq, c.depth + 1 from chain c join runs r on r.id = c.id
+         where r.forked_from_run_id is not null and c.depth < ${MOST_FORKS}),
+     told as (
+       select (e.payload->>'tool_call_id')::uuid as call, max(e.seq) as seq,
+         max(e.seq) filter (where e.type not in ('tool.requested', 'tool.started')) as settled_seq
+       from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1)
+     select k.id, k.tool_id, k.name, k.arguments, k.effect, k.status, k.output, k.is_error, k.error, k.output_bytes,
+       coalesce(t.seq, 0) as seq
+     from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id
+     where (t.settled_seq is null or t.settled_seq > c.at_seq or (k.run_id = $4 and k.step = $5))
+       and not exists (select 1 from tool_calls u
+         where u.recorded_from = k.id and (u.run_id = $3 or u.run_id in (select id from chain)))
+     order by c.depth, k.step, k.place`,
+    [point.run, point.seq, more.usedBy ?? null, more.redo?.runId ?? null, more.redo?.step ?? null],
+  );
+}
+
+/** What a model answered at a step, and what it had been asked: its messages are those before `ordinal`. */
+export interface RecordedAnswerRow {
+  step: number;
+  asked: { provider: string; model: string; tool_choice: 'auto' | 'none' } | null;
+  responded: {
+    provider: string;
+    model: string;
+    stop_reason: string;
+    ordinal: number;
+    usage: Record<string, number>;
+  };
+  content: unknown[] | null;
+}
+
+/** Answers of a run's models in its steps from `fromStep` on, in order. */
+export async function listRecordedAnswers(
+  tx: Tx,
+  run: string,
+  steps: { from: number; to?: number },
+): Promise<RecordedAnswerRow[]> {
+  return tx.query<RecordedAnswerRow>(
+    `select e.step, c.payload as asked, e.payload as responded, m.content
+     from run_events e
+     join runs r on r.id = e.run_id
+     left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
+     left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'model.called'
+       and b.seq < e.seq order by b.seq desc limit 1) c on true
+     where e.run_id = $1 and e.type = 'model.responded' and e.step >= $2 and ($3::int is null or e.step <= $3)
+     order by e.seq`,
+    [run, steps.from, steps.to ?? null],
+  );
+}
+
+/** A turn that began after a position of a run: the next one, or the last one. */
+export async function findTurnAfter(
+  tx: Tx,
+  point: RecordPoint,
+  which: 'next' | 'last',
+): Promise<{ id: string; input: { message: string; attachments?: Record<string, unknown>[] } } | undefined> {
+  const [row] = await tx.query<{ id: string; input: { message: string } }>(
+    `select turn_id as id, payload->'input' as input from run_events
+     where run_id = $1 and seq > $2 and type = 'turn.started' order by seq ${which === 'next' ? 'asc' : 'desc'} limit 1`,
+    [point.run, point.seq],
+  );
+  return row;
+}

@@ -1,6 +1,5 @@
 /** Something to try at once after a first start: an agent, and a run of it that waits for a message. */
 import type { AgentDefinition } from '../core/definition.ts';
-import { fixedId } from '../core/ids.ts';
 import { findAgent, insertAgent } from '../db/agents.ts';
 import { listRuns } from '../db/runs.ts';
 import type { Context } from '../engine/context.ts';
@@ -8,7 +7,8 @@ import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from './bootstrap.ts';
 import { hashAgent } from './create-agent.ts';
 import { createRun } from './create-run.ts';
 
-const AGENT_ID = fixedId('agent:assistant');
+/** The smallest UUIDv7: lists go by id, and this agent is the oldest. */
+const AGENT_ID = '00000000-0000-7000-8000-000000000001';
 const DEFINITION: AgentDefinition = {
   name: 'assistant',
   version: '1.0.0',

@@ -7,7 +7,6 @@ import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import { loadDefinitions } from './definitions.ts';
 import { CorruptCheckpointError, LostRunError } from './errors.ts';
-import { loadRecord } from './replay.ts';
 import { noPending, record, showOutcome, type DriveSession } from './session.ts';
 
 export interface CorruptCheckpoint {
@@ -38,7 +37,7 @@ export async function restore(
   }
 }
 
-function foldLog(start: RunState | null, { events, run }: ClaimedRun): RunState {
+function foldLog(start: RunState | null, { events, messages, run }: ClaimedRun): RunState {
   let state = start;
   for (const row of events) {
     try {
@@ -50,6 +49,9 @@ function foldLog(start: RunState | null, { events, run }: ClaimedRun): RunState 
   }
   if (state?.seq !== run.last_seq) {
     throw new CorruptCheckpointError(`its log ends at ${state?.seq ?? 0} instead of ${run.last_seq}`);
+  }
+  if (state.length !== messages.length) {
+    throw new CorruptCheckpointError(`it has ${messages.length} messages instead of ${state.length}`);
   }
   return state;
 }
@@ -95,7 +97,6 @@ export async function openSession(
     stepsAtCheckpoint: (loaded.checkpoint?.state as RunState | undefined)?.steps ?? 0,
     toolUseIds: toolUseIds(loaded.messages),
     mine: new Set(),
-    record: await loadRecord(context, loaded.run, state),
     signal: options.signal,
     startedAtMs: Date.now(),
   };

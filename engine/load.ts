@@ -7,6 +7,7 @@ import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import { loadDefinitions } from './definitions.ts';
 import { CorruptCheckpointError, LostRunError } from './errors.ts';
+import { loadRecord } from './replay.ts';
 import { noPending, record, showOutcome, type DriveSession } from './session.ts';
 
 export interface CorruptCheckpoint {
@@ -97,6 +98,7 @@ export async function openSession(
     stepsAtCheckpoint: (loaded.checkpoint?.state as RunState | undefined)?.steps ?? 0,
     toolUseIds: toolUseIds(loaded.messages),
     mine: new Set(),
+    record: await loadRecord(context, loaded.run, state),
     signal: options.signal,
     startedAtMs: Date.now(),
   };

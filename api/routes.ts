@@ -1,6 +1,7 @@
 /** Every route there is; the order decides where two paths fit. */
 import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
+import { APPROVAL_ROUTES } from './approvals.ts';
 import type { Route } from './kit/route.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
@@ -15,6 +16,7 @@ export const ROUTES: readonly Route[] = [
   ...RUN_ROUTES,
   ...TURN_ROUTES,
   ...LOG_ROUTES,
+  ...APPROVAL_ROUTES,
   ...TOOL_ROUTES,
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,

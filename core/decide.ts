@@ -1,6 +1,6 @@
 /** What a run does next, as a pure function of its state: the default ReAct graph (doc 000, "ReAct Loop"). */
 import { isTerminal } from './events.ts';
-import { isSettled, type CallState, type RunState } from './state.ts';
+import { isSettled, type CallState, type KeptSignal, type RunState } from './state.ts';
 
 /** The settings of an agent that a decision depends on. */
 export interface RunLimits {
@@ -8,6 +8,8 @@ export interface RunLimits {
   maxSteps: number;
   /** Driving time of a turn, in ms. */
   turnTimeoutMs: number;
+  /** What is done about a call whose outcome nobody knows; the model is told where this is absent. */
+  onUnknown?: 'ask' | 'tell_model' | 'fail' | 'retry' | undefined;
 }
 
 export type Decision =
@@ -18,9 +20,15 @@ export type Decision =
   | { kind: 'call_model'; step: number; toolChoice: 'auto' | 'none'; announced: boolean; last: boolean }
   /** Calls that the driver makes itself. */
   | { kind: 'run_calls'; calls: CallState[] }
-  /** Calls that other workers make; the run waits without a worker. */
+  /** Calls that other workers make, with those whose jobs are to be sent; the run waits without a worker. */
   | { kind: 'await_calls'; calls: CallState[] }
-  /** Every call it waited for has settled. */
+  /** Calls of unknown outcome that a person must be asked about. */
+  | { kind: 'ask_about'; calls: CallState[] }
+  /** A question to a person that a signal answers already. */
+  | { kind: 'use_signal'; call: CallState; signal: KeptSignal }
+  /** Nothing but a person can let the run go on. */
+  | { kind: 'await_people'; calls: CallState[] }
+  /** What it waited for has come. */
   | { kind: 'resume' }
   | { kind: 'complete_turn'; ordinal: number; stopReason: string }
   | { kind: 'fail_turn'; error: { code: string; message: string } };
@@ -29,19 +37,50 @@ export type Decision =
 export function decide(state: RunState, limits: RunLimits): Decision {
   const turn = state.turn;
   if (isTerminal(state.status) || !turn) return { kind: 'rest' };
-  if (state.status === 'created' || state.status === 'awaiting_human') return { kind: 'begin_turn' };
+  if (state.status === 'created' || (state.status === 'awaiting_human' && !turn.begun)) return { kind: 'begin_turn' };
 
-  const open = state.calls.filter((call) => !isSettled(call));
-  const own = open.filter((call) => call.mode !== 'queued');
-  if (turn.drivenMs > limits.turnTimeoutMs && open.length === 0 && !turn.answer) return timedOut(limits);
-  if (own.length > 0) return { kind: 'run_calls', calls: own };
-  if (open.length > 0) return { kind: 'await_calls', calls: open };
-  if (state.status === 'awaiting_tool') return { kind: 'resume' };
+  const pending = decideOnCalls(state, limits);
+  if (pending) return pending;
+  if (state.status !== 'executing') return { kind: 'resume' };
+  const unknown = state.calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
+  if (unknown.length > 0 && limits.onUnknown === 'fail') return outcomeUnknown(unknown);
+  if (turn.drivenMs > limits.turnTimeoutMs && !turn.answer) return timedOut(limits);
   if (turn.answer) {
     const stopReason = turn.maxStepsReached ? 'max_steps' : turn.answer.stopReason;
     return { kind: 'complete_turn', ordinal: turn.answer.ordinal, stopReason };
   }
   return nextModelCall(state, limits);
+}
+
+/** What the calls of the step still need; undefined once each has its result. */
+function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined {
+  const { calls, status } = state;
+  const unknown = calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
+  const unasked = limits.onUnknown === 'ask' ? unknown.filter((call) => call.asked === 'no') : [];
+  if (unasked.length > 0) return { kind: 'ask_about', calls: unasked };
+
+  const own = calls.filter((call) => !isSettled(call) && (call.mode === 'cheap' || call.mode === 'inline'));
+  if (own.length > 0) return status === 'executing' ? { kind: 'run_calls', calls: own } : { kind: 'resume' };
+  const queued = calls.filter(
+    (call) => call.mode === 'queued' && (call.status === 'pending' || call.status === 'running'),
+  );
+  const unsent = queued.filter((call) => call.status === 'pending' && !call.sent);
+  if (unsent.length > 0) return status === 'executing' ? { kind: 'await_calls', calls: unsent } : { kind: 'resume' };
+  if (queued.length > 0) return { kind: 'await_calls', calls: [] };
+
+  const questions = calls.filter((call) => call.mode === 'person' && call.status === 'running');
+  const answer = state.signals.find((signal) => signal.type === 'user');
+  const [question] = questions;
+  if (question && answer) return { kind: 'use_signal', call: question, signal: answer };
+  const asked = limits.onUnknown === 'ask' ? unknown : [];
+  const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...asked, ...questions];
+  return people.length > 0 ? { kind: 'await_people', calls: people } : undefined;
+}
+
+function outcomeUnknown(calls: readonly CallState[]): Decision {
+  const names = calls.map((call) => call.name).join(', ');
+  const message = `Nobody knows whether the call of ${names} took effect, and the agent's on_unknown is "fail".`;
+  return { kind: 'fail_turn', error: { code: 'outcome_unknown', message } };
 }
 
 /** The next model call of the turn, made or to be made. */

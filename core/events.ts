@@ -87,7 +87,12 @@ export const PAYLOADS = {
     custom: z.record(z.string(), z.unknown()),
   }),
   'run.started': z.object({}),
-  'run.status_changed': z.object({ from: status, to: status }),
+  'run.status_changed': z.object({
+    from: status,
+    to: status,
+    /** What a run that now waits for a person waits for. */
+    waiting_for: z.object({ type: z.enum(['user', 'approval']), name: z.string().optional() }).optional(),
+  }),
   'run.completed': z.object({ stop_reason: z.string(), output_ordinal: count.optional() }),
   'run.failed': z.object({ error: problem }),
   'run.cancel_requested': z.object({ reason: z.string().optional() }),
@@ -138,16 +143,51 @@ export const PAYLOADS = {
     tool_use_id: z.string(),
     place: count,
     name: z.string(),
-    mode: z.enum(['cheap', 'inline', 'queued']),
+    mode: z.enum(['cheap', 'inline', 'queued', 'person']),
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
     /** In a replay: the call of the record that answers this one, which is not made. */
     recorded_from: uuid.optional(),
   }),
   'tool.started': z.object({ ...requestedCall, attempt: z.int().min(1) }),
-  'tool.succeeded': z.object({ ...requestedCall, latency_ms: count, output_bytes: count }),
+  'tool.succeeded': z.object({
+    ...requestedCall,
+    latency_ms: count,
+    output_bytes: count,
+    /** The signal that answered a question to a person. */
+    signal_id: z.string().optional(),
+  }),
   'tool.failed': z.object({ ...requestedCall, error: problem, attempts: count, latency_ms: count.optional() }),
   'tool.denied': z.object({ ...requestedCall, error: problem }),
   'tool.unknown': z.object({ ...requestedCall, error: problem, attempts: count }),
+
+  /** A person has said what became of a call of unknown outcome. */
+  'tool.resolved': z.object({ ...requestedCall, outcome: z.enum(['succeeded', 'unknown']) }),
+
+  'approval.requested': z.object({
+    approval_id: uuid,
+    ...requestedCall,
+    /** `unknown`: a person is asked what became of a call. */
+    kind: z.enum(['approval', 'unknown']),
+    tool: z.string(),
+    digest: z.string(),
+    expires_in_seconds: z.number(),
+  }),
+  'approval.granted': z.object({ approval_id: uuid, ...requestedCall, digest: z.string(), edited: z.boolean() }),
+  'approval.denied': z.object({ approval_id: uuid, ...requestedCall, reason: z.string().optional() }),
+  'approval.expired': z.object({ approval_id: uuid, ...requestedCall }),
+  'approval.settled': z.object({
+    approval_id: uuid,
+    ...requestedCall,
+    decision: z.enum(['happened', 'rerun', 'give_up']),
+    reason: z.string().optional(),
+  }),
+  'input.requested': z.object({ ...requestedCall, question: z.string() }),
+  'signal.received': z.object({
+    signal_id: z.string(),
+    type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),
+    name: z.string().optional(),
+    payload: z.unknown(),
+  }),
 
   'checkpoint.saved': z.object({ checkpoint_id: uuid, trigger: z.enum(['turn_complete', 'tool_result', 'manual']) }),
   'checkpoint.corrupt': z.object({ checkpoint_id: uuid, at_seq: count, problem: z.string() }),

@@ -9,6 +9,8 @@ export type Settlement =
 
 export interface AttemptRules {
   effect: ToolEffect;
+  /** The agent accepts that a call of unknown outcome is made again. */
+  acceptsDuplicates?: boolean | undefined;
   /** Attempts made so far, this one included. */
   attempt: number;
   retry: ToolDefinition['execution']['retry_config'];
@@ -23,7 +25,8 @@ export function settle(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   const { code, message } = outcome;
   if (outcome.kind === 'error') return { status: 'failed', code, message };
   const mayHaveHappened = outcome.kind === 'lost' || outcome.kind === 'aborted';
-  if (mayHaveHappened && rules.effect === 'unknown') return { status: 'unknown', code, message };
+  if (mayHaveHappened && rules.effect === 'unknown' && !rules.acceptsDuplicates)
+    return { status: 'unknown', code, message };
   if (rules.attempt > rules.retry.max_retries) return { status: 'failed', code, message };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;

@@ -18,6 +18,8 @@ export const LIMITS = {
   runDrivingSeconds: 86_400,
   /** Idle time after which a run that is kept open completes, in seconds. */
   idleSeconds: 86_400,
+  /** Time a person has to decide where the agent does not say, in seconds. */
+  approvalSeconds: 86_400,
   /** Depth of child runs. */
   depth: 5,
   /** Answer of one model call in tokens where the agent does not say. */

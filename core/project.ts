@@ -20,6 +20,8 @@ export interface TurnChange {
 /** Rows and columns, as `commit_run` takes them. `set` replaces, `add` adds to what is there. */
 export interface RowChanges {
   create?: Columns;
+  /** `commit_run` inserts a new one and changes a known one. */
+  approvals: Columns[];
   runs: { set: Columns; add: Columns };
   turns: TurnChange[];
   llm_calls: Columns[];
@@ -38,7 +40,7 @@ export interface ProjectionContext {
 
 /** Row changes of consecutive events, merged: a later `set` wins, `add`s sum up. */
 export function project(context: ProjectionContext, events: readonly NewEvent[]): RowChanges {
-  const changes: RowChanges = { runs: { set: {}, add: {} }, turns: [], llm_calls: [] };
+  const changes: RowChanges = { approvals: [], runs: { set: {}, add: {} }, turns: [], llm_calls: [] };
   events.forEach((event, index) => apply({ ...context, index, changes }, event));
   return changes;
 }
@@ -63,10 +65,7 @@ function apply(place: Place, event: NewEvent): void {
       set['started_at'] = at;
       break;
     case 'run.status_changed':
-      set['status'] = event.payload.to;
-      set['waiting_for'] = event.payload.to === 'awaiting_human' ? { type: 'user' } : null;
-      set['idle_since'] = event.payload.to === 'awaiting_human' ? at : null;
-      if (isTerminal(event.payload.to)) set['completed_at'] = at;
+      changeStatus(place, event);
       break;
     case 'run.completed':
       Object.assign(set, { stop_reason: event.payload.stop_reason, error: null });
@@ -83,8 +82,61 @@ function apply(place: Place, event: NewEvent): void {
     case 'model.responded':
       responded(place, event);
       break;
+    case 'approval.requested':
+    case 'approval.granted':
+    case 'approval.denied':
+    case 'approval.expired':
+    case 'approval.settled':
+      place.changes.approvals.push(approval(place, event));
+      break;
     default:
       if (event.type.startsWith('turn.')) applyTurn(place, event);
+  }
+}
+
+/** A run that waits for a person in the middle of a turn is not idle: its turn waits, too. */
+function changeStatus(place: Place, event: Extract<NewEvent, { type: 'run.status_changed' }>): void {
+  const { to, from, waiting_for } = event.payload;
+  const { set } = place.changes.runs;
+  const at = place.at(place.index);
+  const isIdle = to === 'awaiting_human' && !waiting_for;
+  set['status'] = to;
+  set['waiting_for'] = to === 'awaiting_human' ? (waiting_for ?? { type: 'user' }) : null;
+  set['idle_since'] = isIdle ? at : null;
+  if (isTerminal(to)) set['completed_at'] = at;
+  if (!event.turn_id) return;
+  if (waiting_for) turnChange(place.changes, event.turn_id).set = { status: 'awaiting_human' };
+  else if (from === 'awaiting_human' && to === 'executing')
+    turnChange(place.changes, event.turn_id).set = { status: 'running' };
+}
+
+type ApprovalEvent = Extract<NewEvent, { type: `approval.${string}` }>;
+
+function approval(place: Place, event: ApprovalEvent): Columns {
+  const { payload } = event;
+  const id = payload.approval_id;
+  const decided = { id, decided_at: place.at(place.index) };
+  switch (event.type) {
+    case 'approval.requested': {
+      const { approval_id: _, ...about } = event.payload;
+      return {
+        ...about,
+        id,
+        tenant_id: place.tenantId,
+        run_id: place.runId,
+        turn_id: event.turn_id,
+        status: 'pending',
+        created_at: place.at(place.index),
+      };
+    }
+    case 'approval.granted':
+      return { ...decided, status: 'approved', digest: event.payload.digest };
+    case 'approval.denied':
+      return { ...decided, status: 'denied', reason: event.payload.reason };
+    case 'approval.expired':
+      return { ...decided, status: 'expired' };
+    case 'approval.settled':
+      return { ...decided, status: 'settled', decision: event.payload.decision, reason: event.payload.reason };
   }
 }
 

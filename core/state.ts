@@ -3,17 +3,31 @@ import type { RunEvent, RunStatus } from './events.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { ToolEffect } from './tool.ts';
 
-export type CallStatus = 'pending' | 'running' | 'succeeded' | 'failed' | 'denied' | 'unknown';
+export type CallStatus = 'awaiting_approval' | 'pending' | 'running' | 'succeeded' | 'failed' | 'denied' | 'unknown';
 
 export interface CallState {
   id: string;
   toolUseId: string;
   name: string;
   place: number;
-  mode: 'cheap' | 'inline' | 'queued';
+  mode: 'cheap' | 'inline' | 'queued' | 'person';
   effect: ToolEffect;
   status: CallStatus;
   attempt: number;
+  /** A queued call whose job was sent; one that an approval has freed meanwhile is not yet. */
+  sent: boolean;
+  /** An unknown outcome that a person has been asked about, or has settled. */
+  asked: 'no' | 'yes' | 'settled';
+  /** The approval that was opened last for this call. */
+  approvalId: string | null;
+}
+
+/** A signal that came before anything waited for it. */
+export interface KeptSignal {
+  id: string;
+  type: string;
+  name: string | null;
+  payload: unknown;
 }
 
 export interface TurnState {
@@ -50,9 +64,16 @@ export interface RunState {
   modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number } | null;
   /** The calls of the current step. */
   calls: CallState[];
+  /** Signals that nothing has consumed yet, oldest first. */
+  signals: KeptSignal[];
+  replay: ReplayState | null;
+  /** The channel of that name: data that a client has put there. */
+  custom: Record<string, unknown>;
 }
 
-export const isSettled = (call: CallState) => call.status !== 'pending' && call.status !== 'running';
+const OPEN: readonly CallStatus[] = ['awaiting_approval', 'pending', 'running'];
+
+export const isSettled = (call: CallState) => !OPEN.includes(call.status);
 
 /** Folds one event into the state. Pure; `state` is not changed. The first event of a run is `run.created`. */
 export function fold(state: RunState | null, event: RunEvent): RunState {
@@ -66,9 +87,6 @@ export function fold(state: RunState | null, event: RunEvent): RunState {
 }
 
 /** Folds a whole log, or what follows a state. */
-  replay: ReplayState | null;
-  /** The channel of that name: data that a client has put there. */
-  custom: Record<string, unknown>;
 export function foldAll(state: RunState | null, events: readonly RunEvent[]): RunState | null {
   return events.reduce<RunState | null>(fold, state);
 }
@@ -89,6 +107,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     turn: null,
     modelCall: null,
     calls: [],
+    signals: [],
     replay: null,
     custom: {},
   };
@@ -99,7 +118,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'run.forked':
       return forked(event);
     case 'run.status_changed':
-      return { status: event.payload.to };
+      return changeStatus(state, event.payload.to);
     case 'turn.started':
       return startTurn(state, event);
     case 'turn.completed':
@@ -114,9 +133,51 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return takeResponse(state, event);
     case 'model.failed':
       return state.modelCall ? { modelCall: { ...state.modelCall, failures: state.modelCall.failures + 1 } } : {};
+    case 'approval.requested':
+      return onCall(state, event.payload.tool_call_id, {
+        approvalId: event.payload.approval_id,
+        ...(event.payload.kind === 'unknown' ? { asked: 'yes' } : { status: 'awaiting_approval' }),
+      });
+    case 'approval.granted':
+      return onCall(state, event.payload.tool_call_id, { status: 'pending' });
+    case 'approval.denied':
+    case 'approval.expired':
+      return onCall(state, event.payload.tool_call_id, refused(state, event.payload.tool_call_id));
+    case 'approval.settled':
+      return onCall(state, event.payload.tool_call_id, SETTLED_AS[event.payload.decision]);
+    case 'signal.received':
+      return keepSignal(state, event);
     default:
       return event.type.startsWith('tool.') ? changeCall(state, event) : {};
   }
+}
+
+function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
+  if (status !== 'awaiting_tool') return { status };
+  const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
+  return { status, calls };
+}
+
+function onCall(state: RunState, id: string, change: Partial<CallState>): Partial<RunState> {
+  return { calls: state.calls.map((call) => (call.id === id ? { ...call, ...change } : call)) };
+}
+
+/** What a person says about a call of unknown outcome (decisions.md, Runs and turns). */
+const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> = {
+  happened: { status: 'succeeded', asked: 'settled' },
+  rerun: { status: 'pending', sent: false, asked: 'no' },
+  give_up: { asked: 'settled' },
+};
+
+/** Nobody answered, or somebody said no: a call that was never made is denied; an unknown outcome stays unknown. */
+function refused(state: RunState, id: string): Partial<CallState> {
+  const isUnknown = state.calls.some((call) => call.id === id && call.status === 'unknown');
+  return isUnknown ? { asked: 'settled' } : { status: 'denied' };
+}
+
+function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {
+  const { signal_id: id, type, name = null, payload } = event.payload;
+  return { signals: [...state.signals, { id, type, name, payload }] };
 }
 
 function onTurn(state: RunState, change: Partial<TurnState>): Partial<RunState> {
@@ -184,17 +245,34 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
       place: payload.place,
       mode: payload.mode,
       effect: payload.effect,
-      // A cheap call is born running: no event of its own tells its start.
-      status: payload.mode === 'cheap' ? 'running' : 'pending',
-      attempt: payload.mode === 'cheap' ? 1 : 0,
+      status: BORN[payload.mode],
+      attempt: BORN[payload.mode] === 'running' ? 1 : 0,
+      sent: false,
+      asked: 'no',
+      approvalId: null,
     };
     return { calls: [...state.calls, call] };
   }
   const calls = state.calls.map((call) => (call.id === tool.payload.tool_call_id ? settleCall(call, tool) : call));
   const call = state.calls.find((item) => item.id === tool.payload.tool_call_id);
-  const drivenMs = call && call.mode !== 'queued' && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
-  return { calls, ...(state.turn && drivenMs > 0 ? onTurn(state, { drivenMs: state.turn.drivenMs + drivenMs }) : {}) };
+  const isDriven = call?.mode === 'cheap' || call?.mode === 'inline';
+  const drivenMs = isDriven && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
+  const used = tool.type === 'tool.succeeded' ? tool.payload.signal_id : undefined;
+  const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);
+  return {
+    calls,
+    signals,
+    ...(state.turn && drivenMs > 0 ? onTurn(state, { drivenMs: state.turn.drivenMs + drivenMs }) : {}),
+  };
 }
+
+/** A cheap call is born running: no event of its own tells its start. So is a question to a person. */
+const BORN: Record<CallState['mode'], CallStatus> = {
+  cheap: 'running',
+  inline: 'pending',
+  queued: 'pending',
+  person: 'running',
+};
 
 function settleCall(call: CallState, event: Exclude<ToolEvent, { type: 'tool.requested' }>): CallState {
   switch (event.type) {
@@ -208,5 +286,7 @@ function settleCall(call: CallState, event: Exclude<ToolEvent, { type: 'tool.req
       return { ...call, status: 'denied' };
     case 'tool.unknown':
       return { ...call, status: 'unknown' };
+    case 'tool.resolved':
+      return { ...call, status: event.payload.outcome, asked: 'settled' };
   }
 }

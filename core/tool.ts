@@ -61,6 +61,9 @@ export function effectOf(tool: Pick<ToolDefinition, 'risk_level' | 'annotations'
 /** Built-in tools that never leave the process: running one again is harmless, so they run inside the drive. */
 export const CHEAP_BUILTINS: readonly string[] = ['calculator', 'current_time', 'json_query'];
 
+/** The built-in tool whose calls a person answers. */
+export const ASK_USER_TOOL = 'ask_user';
+
 /** Cheap calls are committed together with the next model response (execution.md, Jobs). */
 export function isCheap(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
   return tool.transport.type === 'builtin' && CHEAP_BUILTINS.includes(tool.name);

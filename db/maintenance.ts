@@ -78,7 +78,10 @@ export async function listIdleRuns(
 }
 
 /** Approvals whose time is up. */
-export async function listDueApprovals(db: Database, limit: number): Promise<{ tenant_id: string; run_id: string; id: string }[]> {
+export async function listDueApprovals(
+  db: Database,
+  limit: number,
+): Promise<{ tenant_id: string; run_id: string; id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
       `select tenant_id, run_id, id from approvals where status = 'pending' and expires_at < clock_timestamp()

@@ -45,6 +45,7 @@ export interface RunChange {
   runs: RowChanges['runs'];
   turns: TurnChange[];
   llm_calls?: Columns[];
+  approvals?: Columns[];
   new_calls?: Columns[];
   calls?: CallChange[];
   checkpoint?: Columns;

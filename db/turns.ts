@@ -77,7 +77,7 @@ export interface ToolCallRow {
   tool_id: string | null;
   tool_version: string | null;
   name: string;
-  mode: 'cheap' | 'inline' | 'queued';
+  mode: 'cheap' | 'inline' | 'queued' | 'person';
   arguments: Record<string, unknown>;
   effect: 'read_only' | 'idempotent' | 'unknown';
   idempotency_key: string;
@@ -121,12 +121,15 @@ export async function lockToolCall(
   return row;
 }
 
-export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt'> & { status: 'pending' | 'running' };
+export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt'> & {
+  status: 'awaiting_approval' | 'pending' | 'running';
+};
 
 /** Calls of a run that have not settled. */
 export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> {
   return tx.query<OpenCall>(
-    `select id, mode, effect, attempt, status from tool_calls where run_id = $1 and status in ('pending', 'running')`,
+    `select id, mode, effect, attempt, status from tool_calls
+      where run_id = $1 and status in ('awaiting_approval', 'pending', 'running')`,
     [runId],
   );
 }

@@ -24,10 +24,14 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   const tool = session.tools.get(call.name);
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
   const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
+  const acceptsDuplicates = session.limits.onUnknown === 'retry';
   let attempt = call.attempt;
-  if (!session.mine.has(call.id) && call.mode === 'inline') {
+  if (call.status === 'pending') {
+    // A person wants it to be made again.
+    await inTurn(() => begin(session, call, ++attempt));
+  } else if (!session.mine.has(call.id) && call.mode === 'inline') {
     // The attempt was under way when its driver died.
-    const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry });
+    const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
     if (settlement.status !== 'retry') {
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs: 0 }));
     }
@@ -35,7 +39,7 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   }
   for (;;) {
     const { outcome, latencyMs } = await execute(session, { call, tool, attempt });
-    const settlement = settle(outcome, { effect: call.effect, attempt, retry });
+    const settlement = settle(outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
     session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
     if (settlement.status !== 'retry') {
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
@@ -70,7 +74,7 @@ async function execute(
 async function begin(session: DriveSession, call: CallState, attempt: number): Promise<void> {
   const payload = { tool_call_id: call.id, attempt };
   record(session, { type: 'tool.started', actor: 'worker', turn_id: session.state.turn?.id, payload });
-  session.pending.calls.push({ id: call.id, from: ['running'], set: { status: 'running', attempt } });
+  session.pending.calls.push({ id: call.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
   session.mine.add(call.id);
   await commit(session);
 }

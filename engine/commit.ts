@@ -56,6 +56,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     events: pending.events.map((event) => ({ ...event, schema_version: SCHEMA_VERSION })),
     runs: rows.runs,
     turns: rows.turns,
+    ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
     ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
     ...(pending.messages.length > 0 && { messages: pending.messages.map(toStored) }),
     ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),

@@ -7,10 +7,12 @@ import { decide, type Decision } from '../core/decide.ts';
 import type { NewEvent, RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
+import type { CallState } from '../core/state.ts';
 import { mayBecome } from '../core/transitions.ts';
 import { claimRun, commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
+import { askAbout, closeQuestions, useSignal } from './ask-people.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
 import { LostRunError } from './errors.ts';
@@ -89,7 +91,15 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       await runCalls(session, decision.calls);
       return undefined;
     case 'await_calls':
-      return awaitCalls(session, decision);
+      return awaitCalls(session);
+    case 'ask_about':
+      askAbout(session, decision.calls);
+      return undefined;
+    case 'use_signal':
+      useSignal(session, decision);
+      return undefined;
+    case 'await_people':
+      return awaitPeople(session, decision.calls);
     case 'resume':
       become(session, 'executing');
       return undefined;
@@ -131,14 +141,30 @@ async function callModel(
   }
 }
 
-async function awaitCalls(
-  session: DriveSession,
-  decision: Extract<Decision, { kind: 'await_calls' }>,
-): Promise<DriveEnd | undefined> {
-  // A run that waits already has its jobs; reconciliation sees to those that were lost.
-  if (session.base.status === 'awaiting_tool') return (await commit(session, 'rest')) ? 'rest' : undefined;
+async function awaitCalls(session: DriveSession): Promise<DriveEnd | undefined> {
   if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
-  return (await commit(session, { awaitCalls: decision.calls })) ? 'handed_over' : undefined;
+  // Whatever the log did not know as sent when it was last committed is sent with this commit, and nothing twice;
+  // reconciliation sees to jobs that were lost.
+  const sent = new Set(session.base.calls.filter((call) => call.sent).map((call) => call.id));
+  const unsent = session.state.calls.filter(
+    (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
+  );
+  if (unsent.length === 0) return (await commit(session, 'rest')) ? 'rest' : undefined;
+  return (await commit(session, { awaitCalls: unsent })) ? 'handed_over' : undefined;
+}
+
+/** The run waits as a row: no worker, no connection, no job. */
+async function awaitPeople(session: DriveSession, calls: readonly CallState[]): Promise<DriveEnd | undefined> {
+  if (session.state.status !== 'awaiting_human') {
+    if (session.state.status === 'awaiting_tool') become(session, 'executing');
+    const isQuestion = calls.every((call) => call.mode === 'person');
+    const waiting_for = { type: isQuestion ? ('user' as const) : ('approval' as const) };
+    record(session, {
+      ...statusChanged(session, 'awaiting_human'),
+      payload: { from: session.state.status, to: 'awaiting_human', waiting_for },
+    });
+  }
+  return (await commit(session, 'rest')) ? 'rest' : undefined;
 }
 
 /** The event of the turn comes last: a stream ends with its `done`. */
@@ -163,6 +189,7 @@ function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'com
 
 function failTurn(session: DriveSession, error: { code: string; message: string }): void {
   const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
+  closeQuestions(session);
   if (session.state.keepOpen) {
     become(session, 'awaiting_human');
   } else {
@@ -181,7 +208,7 @@ function become(session: DriveSession, ...way: RunStatus[]): void {
   }
 }
 
-function statusChanged(session: DriveSession, to: RunStatus): NewEvent {
+function statusChanged(session: DriveSession, to: RunStatus): Extract<NewEvent, { type: 'run.status_changed' }> {
   const payload = { from: session.state.status, to };
   return { type: 'run.status_changed', actor: 'worker', turn_id: session.state.turn?.id, payload };
 }

@@ -85,6 +85,7 @@ export async function openSession(
     tools: pinned.tools,
     limits: {
       maxSteps: config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns,
+      onUnknown: execution.on_unknown ?? 'ask',
       turnTimeoutMs:
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
     },

@@ -3,10 +3,13 @@ import type { ToolUseBlock } from '../core/content.ts';
 import type { NewEvent } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
-import { effectOf, isCheap, type ToolDefinition } from '../core/tool.ts';
+import type { CallState } from '../core/state.ts';
+import { ASK_USER_TOOL, effectOf, isCheap, type ToolDefinition } from '../core/tool.ts';
 import type { CallOutcome } from '../db/run-store.ts';
 import { gate, type GateDecision } from '../policy/gate.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';
+import { approvalRequest } from './ask-people.ts';
+import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay.ts';
 import { append, record, type DriveSession } from './session.ts';
 
 /**
@@ -17,7 +20,8 @@ export function requestCalls(session: DriveSession, uses: readonly ToolUseBlock[
   const before = (session.state.turn?.toolCalls ?? 0) - uses.length;
   const outcomes: Record<string, CallOutcome> = {};
   const content = uses.map((use, place) => {
-    const decision = place < LIMITS.toolCallsPerStep ? decideOn(session, use, before + place) : tooMany(use);
+    const wish = { use, step, callsInTurn: before + place };
+    const decision = place < LIMITS.toolCallsPerStep ? decideOn(session, wish) : tooMany(use);
     const id = requestCall(session, { use, place, step, decision });
     outcomes[id] = outcomeOf(decision);
     return { type: 'tool_result', tool_use_id: use.id, tool_call_id: id };
@@ -25,11 +29,14 @@ export function requestCalls(session: DriveSession, uses: readonly ToolUseBlock[
   append(session, { role: 'user', content, outcomes });
 }
 
+/** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
+type Verdict = GateDecision | { kind: 'recorded'; tool: ToolDefinition; answer: RecordedCall };
+
 interface Requested {
   use: ToolUseBlock;
   place: number;
   step: number;
-  decision: GateDecision;
+  decision: Verdict;
 }
 
 function requestCall(session: DriveSession, requested: Requested): string {
@@ -40,10 +47,18 @@ function requestCall(session: DriveSession, requested: Requested): string {
   const mode = modeOf(decision);
   const effect = tool ? effectOf(tool) : 'unknown';
   const about = { actor: 'agent' as const, turn_id: turnId, step };
-  const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect };
+  const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
   const events: NewEvent[] = [{ ...about, type: 'tool.requested', payload }];
+  if (decision.kind === 'recorded') {
+    events.push({ ...about, actor: 'system', ...settledByRecord(decision.answer, id).event });
+  }
   if (decision.kind === 'allow' && mode === 'inline') {
     events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
+  }
+  if (decision.kind === 'ask') events.push(approvalRequest(session, { id, use, step, tool: decision.tool }));
+  if (mode === 'person') {
+    const question = String(use.input['question']);
+    events.push({ ...about, type: 'input.requested', payload: { tool_call_id: id, question } });
   }
   if (decision.kind === 'deny')
     events.push({ ...about, actor: 'system', type: 'tool.denied', payload: refusal(id, decision) });
@@ -51,7 +66,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
     events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
   }
   record(session, ...events);
-  if (decision.kind === 'allow' && mode !== 'queued') session.mine.add(id);
+  if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
   session.pending.newCalls.push({
     id,
     tenant_id: session.tenant,
@@ -69,22 +84,26 @@ function requestCall(session: DriveSession, requested: Requested): string {
     idempotency_key: `${session.run.id}-${step}-${place}`,
     traceparent: session.traceparent,
     created_at: 'now',
-    ...birth(decision, mode),
+    ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : birth(decision, mode)),
   });
   return id;
 }
 
-function modeOf(decision: GateDecision): 'cheap' | 'inline' | 'queued' {
-  if (decision.kind !== 'allow') return 'queued';
-  return runsInline(decision.tool);
+/** A call that waits for approval is made by a worker, whatever its tool asks for: the driver does not wait with it. */
+function origin(decision: Verdict): { recorded_from?: string } {
+  return decision.kind === 'recorded' ? { recorded_from: decision.answer.id } : {};
 }
 
-function runsInline(tool: ToolDefinition): 'cheap' | 'inline' | 'queued' {
+function modeOf(decision: Verdict): CallState['mode'] {
+  if (decision.kind !== 'allow') return 'queued';
+  const { tool } = decision;
+  if (tool.transport.type === 'builtin' && tool.name === ASK_USER_TOOL) return 'person';
   if (isCheap(tool)) return 'cheap';
   return tool.execution.inline ? 'inline' : 'queued';
 }
 
-function birth(decision: GateDecision, mode: 'cheap' | 'inline' | 'queued'): Record<string, unknown> {
+function birth(decision: GateDecision, mode: CallState['mode']): Record<string, unknown> {
+  if (decision.kind === 'ask') return { status: 'awaiting_approval', attempt: 0 };
   if (decision.kind === 'allow') {
     return mode === 'queued' ? { status: 'pending', attempt: 0 } : { status: 'running', attempt: 1, started_at: 'now' };
   }
@@ -93,17 +112,19 @@ function birth(decision: GateDecision, mode: 'cheap' | 'inline' | 'queued'): Rec
   return { status, attempt: 0, output: message, is_error: true, error: { code, message }, finished_at: 'now' };
 }
 
-function outcomeOf(decision: GateDecision): CallOutcome {
-  if (decision.kind === 'allow') return { status: 'pending', output: null, is_error: null };
+function outcomeOf(decision: Verdict): CallOutcome {
+  if (decision.kind === 'recorded') return outcomeInRecord(decision.answer);
+  if (decision.kind === 'allow' || decision.kind === 'ask') return { status: 'pending', output: null, is_error: null };
   return { status: decision.kind === 'deny' ? 'denied' : 'failed', output: decision.message, is_error: true };
 }
 
-function refusal(id: string, decision: Exclude<GateDecision, { kind: 'allow' }>) {
+function refusal(id: string, decision: Extract<GateDecision, { kind: 'deny' | 'invalid' }>) {
   return { tool_call_id: id, error: { code: decision.code, message: decision.message } };
 }
 
-function decideOn(session: DriveSession, use: ToolUseBlock, callsInTurn: number): GateDecision {
-  return gate({
+function decideOn(session: DriveSession, wish: { use: ToolUseBlock; step: number; callsInTurn: number }): Verdict {
+  const { use, step, callsInTurn } = wish;
+  const decision = gate({
     definition: session.definition,
     autonomyLevel: session.autonomyLevel,
     tools: session.tools,
@@ -112,6 +133,10 @@ function decideOn(session: DriveSession, use: ToolUseBlock, callsInTurn: number)
     callsInTurn,
     validate: validateArguments,
   });
+  if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
+  const { tool } = decision;
+  const answer = takeRecordedCall(session, { tool, arguments: use.input, step });
+  return answer ? { kind: 'recorded', tool, answer } : decision;
 }
 
 function tooMany(use: ToolUseBlock): GateDecision {

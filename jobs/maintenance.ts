@@ -3,7 +3,14 @@ import { z } from 'zod';
 
 export const MAINTENANCE = 'maintenance';
 
-export const MAINTENANCE_ACTS = ['sweep-outbox', 'reconcile', 'expire-idle', 'expire-keys', 'make-partitions'] as const;
+export const MAINTENANCE_ACTS = [
+  'sweep-outbox',
+  'reconcile',
+  'expire-approvals',
+  'expire-idle',
+  'expire-keys',
+  'make-partitions',
+] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
 export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
@@ -12,6 +19,7 @@ export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'sweep-outbox':
+    case 'expire-approvals':
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));

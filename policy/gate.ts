@@ -4,7 +4,7 @@
  */
 import type { AgentDefinition } from '../core/definition.ts';
 import type { FieldError } from '../core/errors.ts';
-import type { RiskLevel, ToolDefinition } from '../core/tool.ts';
+import { ASK_USER_TOOL, type RiskLevel, type ToolDefinition } from '../core/tool.ts';
 
 export interface GateInput {
   /** The agent's definition and the autonomy level of the run. */
@@ -20,6 +20,8 @@ export interface GateInput {
 
 export type GateDecision =
   | { kind: 'allow'; tool: ToolDefinition }
+  /** A person must approve exactly these arguments first. */
+  | { kind: 'ask'; tool: ToolDefinition; code: string; message: string }
   | { kind: 'invalid'; tool: ToolDefinition | undefined; code: string; message: string }
   | { kind: 'deny'; tool: ToolDefinition; code: string; message: string };
 
@@ -40,8 +42,10 @@ export function gate(input: GateInput): GateDecision {
     const message = `Invalid arguments: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}.`;
     return { kind: 'invalid', tool, code: 'invalid_arguments', message };
   }
-  const reason = missingPermission(input, tool) ?? outsideRails(input, tool) ?? beyondAutonomy(input, tool);
-  return reason ? { kind: 'deny', tool, ...reason } : { kind: 'allow', tool };
+  const reason = missingPermission(input, tool) ?? outsideRails(input, tool);
+  if (reason) return { kind: 'deny', tool, ...reason };
+  const question = beyondAutonomy(input, tool);
+  return question ? { kind: 'ask', tool, ...question } : { kind: 'allow', tool };
 }
 
 type Reason = { code: string; message: string } | undefined;
@@ -74,9 +78,11 @@ const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [
 ];
 
 function beyondAutonomy(input: GateInput, tool: ToolDefinition): Reason {
+  // Asking a person needs no person's leave.
+  if (tool.transport.type === 'builtin' && tool.name === ASK_USER_TOOL) return undefined;
   if (RUNS_ALONE[input.autonomyLevel]?.includes(tool.risk_level)) return undefined;
   return {
     code: 'needs_approval',
-    message: `Permission denied: a ${tool.risk_level} call needs a person's approval at autonomy level ${input.autonomyLevel}.`,
+    message: `A ${tool.risk_level} call needs a person's approval at autonomy level ${input.autonomyLevel}.`,
   };
 }

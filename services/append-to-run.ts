@@ -91,6 +91,7 @@ export function toRunChange(
     events: events.map((event) => ({ ...event, schema_version: SCHEMA_VERSION })),
     runs: rows.runs,
     turns: rows.turns,
+    ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
     ...(rows.create && { create: { ...rows.create, ...rows.runs.set, last_seq: events.length } }),
     ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
   };

@@ -4,6 +4,7 @@ import { isTerminal, type Actor, type NewEvent, type RunStatus } from '../core/e
 import { settleForGood } from '../core/ledger.ts';
 import { mayBecome } from '../core/transitions.ts';
 import type { Tx } from '../db/database.ts';
+import { listOpenApprovals } from '../db/approvals.ts';
 import { listOpenCalls, type OpenCall } from '../db/turns.ts';
 import type { CallChange, RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
@@ -24,7 +25,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
     return {
-      events: cancelEvents(run, reason),
+      events: [...(await closeApprovals(tx, run)), ...cancelEvents(run, reason)],
       calls: await closeCalls(tx, run.id, 'cancelled'),
       bump_fence: true,
       release: true,
@@ -68,6 +69,7 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
   await appendToRun(context, ref, async (run, tx) => {
     if (isTerminal(run.status as RunStatus)) return null;
     const failed: NewEvent[] = [
+      ...(await closeApprovals(tx, run)),
       ...statusEvents(run, 'failed', 'system'),
       { type: 'run.failed', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload: { error } },
     ];
@@ -113,16 +115,27 @@ const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
 async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
   const calls = await listOpenCalls(tx, runId);
   return calls.flatMap((call) => {
-    if (call.status === 'pending') return [neverBegun(call.id, end)];
+    if (call.status !== 'running') return [neverBegun(call.id, end)];
     return call.mode === 'queued' ? [] : [cutShort(call, end)];
   });
+}
+
+/** Nobody needs to decide any more. */
+async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
+  const open = await listOpenApprovals(tx, run.id);
+  return open.map(({ id: approval_id, tool_call_id }) => ({
+    type: 'approval.expired',
+    actor: 'system',
+    turn_id: run.open_turn_id ?? undefined,
+    payload: { approval_id, tool_call_id },
+  }));
 }
 
 function neverBegun(id: string, end: keyof typeof ENDED): CallChange {
   const error = { code: end, message: `The run ${ENDED[end]} before the call was made.` };
   return {
     id,
-    from: ['pending'],
+    from: ['awaiting_approval', 'pending'],
     set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
   };
 }

@@ -1,8 +1,9 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../core/limits.ts';
-import { deleteOldKeys, listIdleRuns, makePartitions } from '../db/maintenance.ts';
+import { deleteOldKeys, listDueApprovals, listIdleRuns, makePartitions } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
 import type { MaintenanceAct } from '../jobs/maintenance.ts';
+import { expireApproval } from './decide-approval.ts';
 import { expireRun } from './end-run.ts';
 import { reconcile } from './reconcile.ts';
 
@@ -16,6 +17,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { sent: await context.outbox.sweep(SWEEP_AFTER_MS) };
     case 'reconcile':
       return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
+    case 'expire-approvals':
+      return { expired: await expireApprovals(context) };
     case 'expire-idle':
       return { expired: await expireIdle(context) };
     case 'expire-keys':
@@ -27,6 +30,13 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { made, astray };
     }
   }
+}
+
+async function expireApprovals(context: Context): Promise<number> {
+  const due = await listDueApprovals(context.db, LIMITS.sweepRows);
+  let expired = 0;
+  for (const { tenant_id: tenant, id } of due) if (await expireApproval(context, { tenant, id })) expired++;
+  return expired;
 }
 
 async function expireIdle(context: Context): Promise<number> {

@@ -3,10 +3,11 @@ import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import { INTERRUPTED, settle, settleForGood, type Settlement } from '../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import type { Tx } from '../db/database.ts';
 import { lockToolCall, type ToolCallRow } from '../db/turns.ts';
 import { renewCallLease, type CallChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
-import { keptTool, loadDefinitions } from '../engine/definitions.ts';
+import { loadDefinitionsIn } from '../engine/definitions.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
@@ -18,6 +19,7 @@ interface Claimed {
   call: ToolCallRow;
   attempt: number;
   tool: ToolDefinition;
+  acceptsDuplicates: boolean;
 }
 
 /**
@@ -39,25 +41,7 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
 }
 
 async function claimCall(context: Context, job: ToolCallJob): Promise<Claimed | ToolCallEnd> {
-  const first = await tryClaim(context, job);
-  if (!('unloaded' in first)) return first;
-  const { run, name } = first.unloaded;
-  const pins = { tenant: job.tenant, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
-  const tool = (await loadDefinitions(context.db, pins)).tools.get(name);
-  const second = await tryClaim(context, job, tool);
-  if ('unloaded' in second) throw new Error(`the run pins no tool ${name}`);
-  return second;
-}
-
-type Unloaded = { unloaded: { run: RunRow; name: string } };
-
-/** Claims only with the tool at hand: a claim that could not be used would look like an attempt that was lost. */
-async function tryClaim(
-  context: Context,
-  job: ToolCallJob,
-  loaded?: ToolDefinition,
-): Promise<Claimed | ToolCallEnd | Unloaded> {
-  let result: Claimed | ToolCallEnd | Unloaded = { kind: 'done' };
+  let result: Claimed | ToolCallEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.call);
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
@@ -67,22 +51,26 @@ async function tryClaim(
       return null;
     }
     if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
-    const tool = loaded ?? knownTool(job.tenant, run, call.name);
-    if (!tool) {
-      result = { unloaded: { run, name: call.name } };
-      return null;
-    }
-    const lost = call.status === 'running' ? interrupted(call, tool) : undefined;
+    // Only with the tool at hand: a claim that could not be used would look like an attempt that was lost.
+    const claim = { call, attempt: call.attempt + 1, ...(await definitionsOf(tx, run, call.name)) };
+    const lost = call.status === 'running' ? interrupted(claim) : undefined;
     if (lost) return lost;
-    result = { call, attempt: call.attempt + 1, tool };
+    result = claim;
     return claimChange(call, context.config.leaseMs);
   });
   return result;
 }
 
-function knownTool(tenant: string, run: RunRow, name: string): ToolDefinition | undefined {
-  const pin = run.pinned.tools.find((tool) => tool.name === name);
-  return pin && keptTool(tenant, pin);
+async function definitionsOf(tx: Tx, run: RunRow, name: string): Promise<Pick<Claimed, 'tool' | 'acceptsDuplicates'>> {
+  const { definition, tools } = await loadDefinitionsIn(tx, {
+    tenant: run.tenant_id,
+    agentId: run.agent_id,
+    agentVersion: run.agent_version,
+    tools: run.pinned.tools,
+  });
+  const tool = tools.get(name);
+  if (!tool) throw new Error(`the run pins no tool ${name}`);
+  return { tool, acceptsDuplicates: definition.execution_config?.on_unknown === 'retry' };
 }
 
 function claimChange(call: ToolCallRow & { status: string }, leaseMs: number): AppendedChange {
@@ -96,9 +84,10 @@ function claimChange(call: ToolCallRow & { status: string }, leaseMs: number): A
 }
 
 /** What becomes of a call whose worker was lost; undefined where it may be sent again. */
-function interrupted(call: ToolCallRow, tool: ToolDefinition): AppendedChange | undefined {
+function interrupted({ call, tool, acceptsDuplicates }: Claimed): AppendedChange | undefined {
   const { effect, attempt } = call;
-  const settlement = settle(INTERRUPTED, { effect, attempt, retry: tool.execution.retry_config });
+  const retry = tool.execution.retry_config;
+  const settlement = settle(INTERRUPTED, { effect, attempt, retry, acceptsDuplicates });
   if (settlement.status === 'retry') return undefined;
   const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
   return { events: [eventOf(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
@@ -135,8 +124,9 @@ interface Made {
 }
 
 async function settleCall(context: Context, job: ToolCallJob, made: Made): Promise<ToolCallEnd> {
-  const { call, attempt, tool } = made.claim;
+  const { call, attempt, tool, acceptsDuplicates } = made.claim;
   const { effect } = call;
+  const retry = tool.execution.retry_config;
   let end: ToolCallEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, call.id);
@@ -145,7 +135,7 @@ async function settleCall(context: Context, job: ToolCallJob, made: Made): Promi
     const finished = isTerminal(run.status as RunStatus);
     const settlement = finished
       ? settleForGood(made.outcome, effect)
-      : settle(made.outcome, { effect, attempt, retry: tool.execution.retry_config });
+      : settle(made.outcome, { effect, attempt, retry, acceptsDuplicates });
     if (settlement.status === 'retry') {
       end = { kind: 'later', waitMs: settlement.waitMs };
       return { events: [], calls: [pause(made.claim, settlement)] };

@@ -2,6 +2,7 @@
 import { fixedId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import { ASK_USER, askNobody } from './builtin/ask-user.ts';
 import { calculate, CALCULATOR } from './builtin/calculator.ts';
 import { CURRENT_TIME, tellTime } from './builtin/current-time.ts';
 import { HTTP_GET, httpGet } from './builtin/http-get.ts';
@@ -10,6 +11,7 @@ import type { Builtin, BuiltinRuntime } from './builtin/builtin-type.ts';
 import { validateArguments } from './validate-arguments.ts';
 
 const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
+  { tool: ASK_USER, run: askNobody },
   { tool: CALCULATOR, run: calculate },
   { tool: CURRENT_TIME, run: tellTime },
   { tool: HTTP_GET, run: httpGet },

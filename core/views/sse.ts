@@ -19,7 +19,7 @@ export interface ResolvedEvent {
 export interface SseEvent {
   /** The event's sequence number; absent for what is not in the log. */
   id?: number;
-  event: 'thought' | 'tool_call' | 'tool_result' | 'message' | 'status' | 'error' | 'done';
+  event: 'thought' | 'tool_call' | 'tool_result' | 'approval' | 'message' | 'status' | 'error' | 'done';
   data: Record<string, unknown>;
 }
 
@@ -33,6 +33,9 @@ export const SHOWN: readonly EventType[] = [
   'tool.failed',
   'tool.denied',
   'tool.unknown',
+  'tool.resolved',
+  'approval.requested',
+  'approval.granted',
   'turn.completed',
   'turn.failed',
   'turn.interrupted',
@@ -67,6 +70,11 @@ function viewOf(event: ResolvedEvent): View {
     case 'tool.denied':
     case 'tool.unknown':
       return toolResult(event, payload);
+    case 'tool.resolved':
+      return toolResult(event, payload);
+    case 'approval.requested':
+    case 'approval.granted':
+      return approval(event, payload);
     case 'turn.completed':
       return {
         event: 'done',
@@ -96,9 +104,23 @@ function toolCall(event: ResolvedEvent, payload: Record<string, unknown>): View 
   return { event: 'tool_call', data: { tool: name, input: event.call?.arguments ?? {}, tool_call_id, tool_use_id } };
 }
 
+function approval(event: ResolvedEvent, payload: Record<string, unknown>): View {
+  const { approval_id, tool_call_id, kind, digest, expires_in_seconds } = payload;
+  const status = event.type === 'approval.requested' ? 'pending' : 'approved';
+  const about = {
+    approval_id,
+    tool_call_id,
+    tool: event.call?.name,
+    input: event.call?.arguments ?? {},
+    digest,
+    status,
+  };
+  return { event: 'approval', data: status === 'pending' ? { ...about, kind, expires_in_seconds } : about };
+}
+
 function toolResult(event: ResolvedEvent, payload: Record<string, unknown>): View {
   const status = event.type.slice('tool.'.length);
-  const isError = event.type !== 'tool.succeeded';
+  const isError = event.type !== 'tool.succeeded' && payload['outcome'] !== 'succeeded';
   const output = event.call?.output ?? null;
   return {
     event: 'tool_result',

@@ -16,7 +16,7 @@ export const runs: Migration = {
         'awaiting_tool', 'awaiting_human', 'reflecting', 'completed', 'failed', 'cancelled'));
       create domain turn_status as text check (value in ('running', 'complete', 'awaiting_tool', 'awaiting_human',
         'failed', 'cancelled'));
-      create domain call_mode as text check (value in ('cheap', 'inline', 'queued'));
+      create domain call_mode as text check (value in ('cheap', 'inline', 'queued', 'person'));
       create domain call_status as text check (value in ('proposed', 'denied', 'awaiting_approval', 'pending', 'running',
         'succeeded', 'failed', 'unknown'));
       create domain tool_effect as text check (value in ('read_only', 'idempotent', 'unknown'));
@@ -137,7 +137,40 @@ export const runs: Migration = {
       );
       -- The idempotency key is derived from run, step and place, so this makes it unique too.
       create unique index tool_calls_by_run on tool_calls (run_id, step, place);
-      create index tool_calls_open on tool_calls (run_id) where status in ('pending', 'running');
+      create index tool_calls_open on tool_calls (run_id) where status in ('awaiting_approval', 'pending', 'running');
+
+      create table approvals (
+        id uuid primary key,
+        tenant_id uuid not null,
+        run_id uuid not null,
+        turn_id uuid not null,
+        kind text not null check (kind in ('approval', 'unknown', 'conflict')),
+        tool_call_id uuid,
+        plan_id uuid,
+        tool text not null,
+        arguments jsonb not null,
+        digest text not null,
+        status text not null check (status in ('pending', 'approved', 'denied', 'expired', 'settled')),
+        decision text,
+        reason text,
+        expires_at timestamptz not null,
+        created_at timestamptz not null,
+        decided_at timestamptz
+      );
+      create index approvals_page on approvals (tenant_id, id desc);
+      create index approvals_open on approvals (tenant_id, id desc) where status = 'pending';
+      create index approvals_by_run on approvals (run_id) where status = 'pending';
+      create index approvals_due on approvals (expires_at) where status = 'pending';
+
+      -- What came from outside for a run; delivered twice it counts once.
+      create table signals (
+        run_id uuid not null,
+        id text not null,
+        tenant_id uuid not null,
+        type text not null,
+        created_at timestamptz not null default now(),
+        primary key (run_id, id)
+      );
 
       create table outbox (
         id uuid primary key,

@@ -131,6 +131,20 @@ begin
         where id = (x->>'id')::uuid;
     end if;
   end loop;
+  if c ? 'approvals' then
+    for x in select jsonb_array_elements(c->'approvals') loop
+      if x->>'status' = 'pending' then
+        insert into approvals (id, tenant_id, run_id, turn_id, kind, tool_call_id, tool, arguments, digest, status, expires_at, created_at)
+          select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, x->>'tool', k.arguments,
+            x->>'digest', 'pending', now() + (x->>'expires_in_seconds')::numeric * interval '1 second', now()
+          from tool_calls k where k.id = (x->>'tool_call_id')::uuid;
+      else
+        update approvals set status = x->>'status', digest = coalesce(x->>'digest', digest), reason = x->>'reason',
+            decision = x->>'decision', decided_at = now()
+          where id = (x->>'id')::uuid and status = 'pending';
+      end if;
+    end loop;
+  end if;
   if c ? 'checkpoint' then
     insert into checkpoints select * from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;

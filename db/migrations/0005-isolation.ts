@@ -17,6 +17,8 @@ const TENANT_TABLES = [
   'runs',
   'turns',
   'tool_calls',
+  'approvals',
+  'signals',
   'outbox',
   'run_events',
   'messages',
@@ -38,6 +40,7 @@ const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' |
     ['outbox', 'delete', 'maintenance_outbox_sent'],
     ['runs', 'select', 'maintenance_reconcile_runs'],
     ['tool_calls', 'select', 'maintenance_reconcile_calls'],
+    ['approvals', 'select', 'maintenance_find_due_approvals'],
     ['idempotency_keys', 'select', 'maintenance_find_old_keys'],
     ['idempotency_keys', 'delete', 'maintenance_expire_keys'],
   ];

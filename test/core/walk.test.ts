@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { nextModelCall } from '../../core/decide.ts';
+import { nextModelCall, type RunLimits } from '../../core/decide.ts';
 import { EVENT_TYPES, isTerminal, type RunEvent } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
 import { project } from '../../core/project.ts';
@@ -12,15 +12,12 @@ const tapes = fc.array(fc.nat(1000), { maxLength: 150, size: 'max' });
 const limits = fc.record({
   maxSteps: fc.integer({ min: 1, max: 5 }),
   turnTimeoutMs: fc.integer({ min: 50, max: 2000 }),
+  onUnknown: fc.constantFrom('ask' as const, 'tell_model' as const, 'fail' as const, 'retry' as const),
 });
 const walks = fc.record({ tape: tapes, limits, keepOpen: fc.boolean() });
 const walkOf = ({ tape, limits: within, keepOpen }: Parameters<typeof describeWalk>[0]): Walk =>
   simulate(tape, within, keepOpen);
-const describeWalk = (walk: {
-  tape: number[];
-  limits: { maxSteps: number; turnTimeoutMs: number };
-  keepOpen: boolean;
-}) => walk;
+const describeWalk = (walk: { tape: number[]; limits: RunLimits; keepOpen: boolean }) => walk;
 const OWNER = { tenantId: fixedId('tenant'), workspaceId: fixedId('workspace'), runId: RUN_ID };
 
 describe('Every run, whatever happens to it,', () => {
@@ -54,7 +51,7 @@ describe('Every run, whatever happens to it,', () => {
       }),
       { numRuns: 500, seed: 1 },
     );
-    const elsewhere = ['run.status_changed', 'model.fell_back', 'checkpoint.saved', 'checkpoint.corrupt'];
+    const elsewhere = ['run.forked', 'run.status_changed', 'model.fell_back', 'checkpoint.saved', 'checkpoint.corrupt'];
     const statuses = ['initializing', 'planning', 'executing', 'awaiting_tool', 'awaiting_human', 'reflecting'];
     const expected = [...EVENT_TYPES.filter((type) => !elsewhere.includes(type)), ...statuses];
     expected.push('completed', 'failed', 'cancelled');

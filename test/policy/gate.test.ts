@@ -46,7 +46,7 @@ describe('The gate', () => {
     ['a missing permission', valid, 'deny', 'permission_denied', /^Permission denied: the agent lacks "payments"\.$/],
     ['a tool outside the rails', permitted(['other'], 2), 'deny', 'tool_not_allowed', /^Permission denied: .*"pay"/],
     ['a call beyond the most of a turn', permitted(['pay'], 2), 'deny', 'too_many_calls', /used up its 2 tool calls/],
-    ['what needs a person', permitted(['pay'], 3), 'deny', 'needs_approval', /WRITE_HIGH_RISK .* autonomy level 0/],
+    ['what needs a person', permitted(['pay'], 3), 'ask', 'needs_approval', /WRITE_HIGH_RISK .* autonomy level 0/],
   ];
   stages.forEach(([refuses, call, kind, code, message], index) => {
     it(`refuses, ${index + 1}. of ${stages.length}, ${refuses}`, () => {
@@ -82,11 +82,11 @@ describe('The gate', () => {
   };
   for (const risk of RISK_LEVELS) {
     MATRIX[risk].forEach((runsAlone, level) => {
-      it(`${runsAlone ? 'lets a' : 'stops a'} ${risk} call at autonomy level ${level}`, () => {
+      it(`${runsAlone ? 'lets a' : 'asks a person about a'} ${risk} call at autonomy level ${level}`, () => {
         const tool = { ...PAY, permissions: [], risk_level: risk };
         const call = { ...valid, definition: { name: 'a' }, tools: new Map([['pay', tool]]), autonomyLevel: level };
         const decision = gate(callWithEveryFault(call));
-        assert.equal(decision.kind, runsAlone ? 'allow' : 'deny');
+        assert.equal(decision.kind, runsAlone ? 'allow' : 'ask');
       });
     });
   }

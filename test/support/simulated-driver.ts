@@ -9,6 +9,7 @@ import { fixedId } from '../../core/ids.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
 import { mayBecome } from '../../core/transitions.ts';
+import { actOn, askPeople, idsFrom, type People } from './simulated-people.ts';
 
 export interface Walk {
   events: RunEvent[];
@@ -69,7 +70,14 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
       return settleSome(simulation, decision.calls);
     case 'await_calls':
       if (simulation.state.status !== 'awaiting_tool') return become(simulation, 'awaiting_tool');
-      return settleSome(simulation, decision.calls);
+      return settleSome(simulation, madeByWorkers(simulation.state));
+    case 'ask_about':
+      assert.ok(decision.calls.every((call) => call.status === 'unknown' && call.asked === 'no'));
+      return decision.calls.forEach((call) => askPeople(people(simulation), call, 'unknown'));
+    case 'use_signal':
+      return useSignal(simulation, decision);
+    case 'await_people':
+      return awaitPeople(simulation, decision.calls);
     case 'resume':
       return become(simulation, 'executing');
     case 'complete_turn':
@@ -77,6 +85,30 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
     case 'fail_turn':
       return failTurn(simulation);
   }
+}
+
+function madeByWorkers(state: RunState): CallState[] {
+  return state.calls.filter(
+    (call) => call.mode === 'queued' && (call.status === 'pending' || call.status === 'running'),
+  );
+}
+
+function people(simulation: Simulation): People {
+  return { emit: (event) => emit(simulation, event), pick: simulation.pick, nextId: idsFrom(() => simulation.ids++) };
+}
+
+function useSignal(simulation: Simulation, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
+  const payload = { tool_call_id: call.id, latency_ms: 0, output_bytes: 1, signal_id: signal.id };
+  emit(simulation, { type: 'tool.succeeded', actor: 'user', payload });
+}
+
+function awaitPeople(simulation: Simulation, calls: readonly CallState[]): void {
+  assert.ok(calls.length > 0, 'a run waits for people who are asked nothing');
+  assert.equal(madeByWorkers(simulation.state).length, 0);
+  if (simulation.state.status === 'awaiting_tool') become(simulation, 'executing');
+  if (simulation.state.status !== 'awaiting_human') return become(simulation, 'awaiting_human');
+  const call = calls[simulation.pick(calls.length)] ?? calls[0];
+  if (call) actOn(people(simulation), call);
 }
 
 function somebodyActs(simulation: Simulation): void {
@@ -160,24 +192,28 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: str
 function request(simulation: Simulation, { place, step }: { place: number; step: number }): void {
   const { pick } = simulation;
   const id = fixedId(`call ${simulation.ids++}`);
-  const mode = (['cheap', 'inline', 'queued'] as const)[pick(3)] ?? 'cheap';
+  const mode = (['cheap', 'inline', 'queued', 'person'] as const)[pick(4)] ?? 'cheap';
   const refused = mode === 'queued' && pick(4) === 3;
   const payload = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
   emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
   const call = { tool_call_id: id };
+  if (mode === 'person')
+    emit(simulation, { type: 'input.requested', actor: 'agent', payload: { ...call, question: 'q' } });
   if (mode === 'inline') emit(simulation, { type: 'tool.started', actor: 'worker', payload: { ...call, attempt: 1 } });
+  if (mode === 'queued' && !refused && pick(3) === 2) askPeople(people(simulation), { id }, 'approval');
   if (refused) emit(simulation, { type: 'tool.denied', actor: 'system', payload: { ...call, error: PROBLEM } });
 }
 
 /** Each call may begin another attempt, settle in one of its ways, or take its time. */
 function settleSome(simulation: Simulation, calls: readonly CallState[]): void {
   assert.ok(calls.length > 0 && !calls.some(isSettled), 'calls are made that have settled');
+  assert.ok(!calls.some((call) => call.mode === 'person' || call.status === 'awaiting_approval'), 'made unasked');
   for (const { id, attempt, mode, status } of calls) {
     const call = { tool_call_id: id };
     const by = { actor: 'worker' as const };
     const latency_ms = simulation.pick(200);
     const attempts = Math.max(1, attempt);
-    if (mode === 'queued' && status === 'pending') {
+    if (status === 'pending') {
       emit(simulation, { ...by, type: 'tool.started', payload: { ...call, attempt: attempt + 1 } });
       continue;
     }
@@ -213,7 +249,7 @@ function completeTurn(simulation: Simulation, end: Extract<Decision, { kind: 'co
 }
 
 function failTurn(simulation: Simulation): void {
-  assert.ok(simulation.state.calls.every(isSettled), 'a turn fails before its calls have settled');
+  assert.equal(madeByWorkers(simulation.state).length, 0, 'a turn fails while workers make its calls');
   if (simulation.state.keepOpen) {
     become(simulation, 'awaiting_human');
   } else {

@@ -1,9 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Waits for a condition that another process brings about; fails after `timeoutMs` with what was waited for. */
-export async function waitUntil(what: string, holds: () => boolean, timeoutMs = 15_000): Promise<void> {
+export async function waitUntil(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  timeoutMs = 15_000,
+): Promise<void> {
   const endsAt = Date.now() + timeoutMs;
-  while (!holds()) {
+  // oxlint-disable-next-line no-await-in-loop -- polling is the point
+  while (!(await holds())) {
     if (Date.now() > endsAt) throw new Error(`waited ${timeoutMs} ms in vain: ${what}`);
     // oxlint-disable-next-line no-await-in-loop -- polling is the point
     await delay(10);

@@ -1,0 +1,167 @@
+/** Approvals, and signals to waiting runs. */
+import { z } from 'zod';
+import { badRequest, forbidden, notFound } from '../core/errors.ts';
+import { hasScope } from '../core/scopes.ts';
+import { findApproval, listApprovals, type ApprovalRow } from '../db/approvals.ts';
+import { decideApproval, type ApprovalDecision } from '../services/decide-approval.ts';
+import { postSignal } from '../services/post-signal.ts';
+import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
+import { defineRoute, type Route } from './kit/route.ts';
+import { idParam } from './kit/validate.ts';
+import { defineRunRoutes, requireRun, runParams } from './runs/run-access.ts';
+
+const statuses = z.enum(['pending', 'approved', 'denied', 'expired', 'settled']);
+const when = z.iso.datetime();
+
+const approval = z
+  .object({
+    id: z.uuid(),
+    approval_id: z.uuid(),
+    run_id: z.uuid(),
+    turn_id: z.uuid(),
+    kind: z.enum(['approval', 'unknown', 'conflict']),
+    tool_call_id: z.uuid().nullable(),
+    plan_id: z.uuid().nullable(),
+    tool: z.string(),
+    arguments: z.record(z.string(), z.unknown()),
+    digest: z.string(),
+    status: statuses,
+    decision: z.string().nullable(),
+    reason: z.string().nullable(),
+    expires_at: when,
+    created_at: when,
+    decided_at: when.nullable(),
+  })
+  .meta({ id: 'Approval' });
+
+function present(row: ApprovalRow): z.input<typeof approval> {
+  return {
+    ...row,
+    approval_id: row.id,
+    expires_at: row.expires_at.toISOString(),
+    created_at: row.created_at.toISOString(),
+    decided_at: row.decided_at?.toISOString() ?? null,
+  };
+}
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/approvals',
+  access: 'runs:read',
+  summary: 'List approvals, newest first',
+  query: pageQuery().extend({ status: statuses.optional(), run_id: idParam.optional() }),
+  responses: { 200: pageFields('approvals', approval) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: before, status, run_id: runId } = query;
+    const { workspaceId } = caller;
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      listApprovals(tx, { workspaceId, status, runId, before, limit: limit + 1 }),
+    );
+    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { approvals: items.map(present), ...page } };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/approvals/:id',
+  access: 'runs:read',
+  summary: 'Get an approval with the exact arguments it is for',
+  params: z.strictObject({ id: idParam }),
+  responses: { 200: approval },
+  async handle({ caller, params, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findApproval(tx, params.id, caller.workspaceId));
+    if (!row) throw notFound('The approval');
+    return { status: 200, body: present(row) };
+  },
+});
+
+const reason = z.string().max(5000).optional();
+
+const decisionBody = z
+  .strictObject({
+    decision: z.enum(['approve', 'deny', 'edit', 'happened', 'rerun', 'give_up']),
+    arguments: z.record(z.string(), z.unknown()).optional().describe('The arguments instead, with `edit`.'),
+    result: z.unknown().optional().describe('What the call gave, with `happened`.'),
+    reason,
+  })
+  .meta({ id: 'ApprovalDecision' });
+
+const decide = defineRoute({
+  method: 'post',
+  path: '/v1/approvals/:id',
+  access: 'approvals:write',
+  summary: 'Decide on an approval; the same decision again changes nothing',
+  params: z.strictObject({ id: idParam }),
+  body: decisionBody,
+  responses: { 200: approval },
+  async handle({ caller, params, body, context }) {
+    const ref = { tenant: caller.tenantId, id: params.id, workspaceId: caller.workspaceId };
+    return { status: 200, body: present(await decideApproval(context, ref, toDecision(body, 'body'))) };
+  },
+});
+
+function toDecision(body: z.output<typeof decisionBody>, where: string): ApprovalDecision {
+  const { decision } = body;
+  if (decision === 'edit') {
+    const path = `${where}.arguments`;
+    if (!body.arguments) throw badRequest(`${path} is required with "edit".`, [{ path, message: 'is required' }]);
+    return { decision, arguments: body.arguments, reason: body.reason };
+  }
+  if (decision === 'happened') return { decision, result: body.result, reason: body.reason };
+  return { decision, reason: body.reason };
+}
+
+const signalBody = z.strictObject({
+  type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),
+  name: z.string().max(200).optional(),
+  payload: z.unknown().optional(),
+  id: z.string().min(1).max(255).optional(),
+});
+
+const userPayload = z.strictObject({ message: z.string().min(1) });
+const approvalPayload = decisionBody.extend({ approval_id: z.uuid().toLowerCase() });
+
+const signal = defineRunRoutes({
+  method: 'post',
+  path: '/signals',
+  access: 'runs:write',
+  summary: 'Send a signal to a run: kept until the run asks for it, counted once by its id',
+  params: runParams,
+  body: signalBody,
+  responses: {
+    200: z.object({ id: z.string(), status: z.string() }),
+    202: z.object({ id: z.string(), status: z.string() }),
+  },
+  async handle({ caller, params, body, context, ctx }) {
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const { type, name } = body;
+    const id = body.id ?? (ctx.get('idempotency-key') || undefined);
+    if (type === 'approval') {
+      if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
+      const { approval_id, ...decided } = parse(approvalPayload, body.payload);
+      const ref = { tenant: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId };
+      const row = await context.db.withTenant(caller.tenantId, (tx) =>
+        findApproval(tx, approval_id, caller.workspaceId),
+      );
+      if (row?.run_id !== params.run) throw notFound('The approval');
+      const { status } = await decideApproval(context, ref, toDecision(decided, 'body.payload'));
+      return { status: 200, body: { id: approval_id, status } };
+    }
+    const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
+    const posted = await postSignal(context, { tenant: caller.tenantId, run: params.run, id, type, name, payload });
+    return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
+  },
+});
+
+function parse<T extends z.ZodType>(schema: T, payload: unknown): z.output<T> {
+  const parsed = schema.safeParse(payload ?? {});
+  if (parsed.success) return parsed.data;
+  const errors = parsed.error.issues.map(({ path, message }) => ({
+    path: ['body.payload', ...path].join('.'),
+    message,
+  }));
+  throw badRequest('body.payload does not fit the type of the signal.', errors);
+}
+
+export const APPROVAL_ROUTES: readonly Route[] = [list, get, decide, ...signal];

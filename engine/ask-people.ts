@@ -1,0 +1,97 @@
+/** What a run asks people: to approve a call, to say what became of one, to answer a question. */
+import { digestOf, newId } from '../core/ids.ts';
+import type { ToolUseBlock } from '../core/content.ts';
+import type { Decision } from '../core/decide.ts';
+import type { NewEvent } from '../core/events.ts';
+import { LIMITS } from '../core/limits.ts';
+import type { CallState } from '../core/state.ts';
+import type { ToolDefinition } from '../core/tool.ts';
+import { record, showOutcome, type DriveSession } from './session.ts';
+import { settlementChange, settlementEvent } from './settlement.ts';
+
+/** What exactly is approved: this version of this tool with these arguments. */
+export function approvalDigest(tool: { id: string; version: string }, args: Record<string, unknown>): string {
+  return digestOf({ tool: tool.id, version: tool.version, arguments: args });
+}
+
+/** The event that opens an approval of a call that is about to be requested. */
+export function approvalRequest(
+  session: DriveSession,
+  call: { id: string; use: ToolUseBlock; step: number; tool: ToolDefinition },
+): NewEvent {
+  return {
+    type: 'approval.requested',
+    actor: 'system',
+    turn_id: session.state.turn?.id,
+    step: call.step,
+    payload: {
+      approval_id: newId(),
+      tool_call_id: call.id,
+      kind: 'approval',
+      tool: call.tool.name,
+      digest: approvalDigest(call.tool, call.use.input),
+      expires_in_seconds: approvalSeconds(session),
+    },
+  };
+}
+
+/** Asks what became of calls whose outcome nobody knows. */
+export function askAbout(session: DriveSession, calls: readonly CallState[]): void {
+  for (const call of calls) {
+    record(session, {
+      type: 'approval.requested',
+      actor: 'system',
+      turn_id: session.state.turn?.id,
+      step: session.state.steps,
+      payload: {
+        approval_id: newId(),
+        tool_call_id: call.id,
+        kind: 'unknown',
+        tool: call.name,
+        digest: digestOf({ tool_call: call.id }),
+        expires_in_seconds: approvalSeconds(session),
+      },
+    });
+  }
+}
+
+/** Answers a question with a signal that has come: the signal is used up in the same commit. */
+export function useSignal(session: DriveSession, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
+  const settlement = { status: 'succeeded' as const, output: signal.payload };
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  const event = settlementEvent(settled);
+  if (event.type !== 'tool.succeeded') return;
+  const change = settlementChange(settled);
+  record(session, {
+    ...event,
+    actor: 'user',
+    turn_id: session.state.turn?.id,
+    step: session.state.steps,
+    payload: { ...event.payload, signal_id: signal.id },
+  });
+  session.pending.calls.push(change);
+  showOutcome(session, change);
+}
+
+function approvalSeconds(session: DriveSession): number {
+  return session.definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+}
+
+/** A turn that fails asks nobody any more: what waits for approval is never made. */
+export function closeQuestions(session: DriveSession): void {
+  const by = { actor: 'system' as const, turn_id: session.state.turn?.id, step: session.state.steps };
+  for (const call of session.state.calls) {
+    const isOpen = call.status === 'awaiting_approval' || (call.status === 'unknown' && call.asked === 'yes');
+    if (!isOpen || !call.approvalId) continue;
+    const about = { approval_id: call.approvalId, tool_call_id: call.id };
+    record(session, { ...by, type: 'approval.expired', payload: about });
+    if (call.status === 'unknown') continue;
+    const error = { code: 'denied', message: 'The turn ended before anybody approved the call.' };
+    record(session, { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } });
+    session.pending.calls.push({
+      id: call.id,
+      from: ['awaiting_approval'],
+      set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
+    });
+  }
+}

@@ -72,7 +72,7 @@ export const PAYLOADS = {
   'run.forked': z.object({
     from_run_id: uuid,
     at_seq: count,
-    /** Null: from the start of the other run. */
+    /** Null where the point is none of the other run's checkpoints. */
     checkpoint_id: uuid.nullable(),
     mode: z.enum(['live', 'recorded']),
     rerun_effects: z.boolean(),

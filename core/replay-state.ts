@@ -44,4 +44,3 @@ export function forked({ payload }: Extract<RunEvent, { type: 'run.forked' }>): 
 export function afterAnswer(replay: ReplayState, recorded: boolean): ReplayState {
   return { ...replay, redo: null, diverged: replay.diverged || (replay.mode === 'recorded' && !recorded) };
 }
-

@@ -90,15 +90,24 @@ export async function listRecordedAnswers(
   );
 }
 
+export interface StartedTurn {
+  id: string;
+  seq: number;
+  input: { message: string; attachments?: Record<string, unknown>[] };
+  completed_seq: number | null;
+}
+
 /** A turn that began after a position of a run: the next one, or the last one. */
 export async function findTurnAfter(
   tx: Tx,
   point: RecordPoint,
   which: 'next' | 'last',
-): Promise<{ id: string; input: { message: string; attachments?: Record<string, unknown>[] } } | undefined> {
-  const [row] = await tx.query<{ id: string; input: { message: string } }>(
-    `select turn_id as id, payload->'input' as input from run_events
-     where run_id = $1 and seq > $2 and type = 'turn.started' order by seq ${which === 'next' ? 'asc' : 'desc'} limit 1`,
+): Promise<StartedTurn | undefined> {
+  const [row] = await tx.query<StartedTurn>(
+    `select e.turn_id as id, e.seq, e.payload->'input' as input, (select c.seq from run_events c
+         where c.run_id = e.run_id and c.seq > e.seq and c.turn_id = e.turn_id and c.type = 'turn.completed') as completed_seq
+     from run_events e where e.run_id = $1 and e.seq > $2 and e.type = 'turn.started'
+     order by e.seq ${which === 'next' ? 'asc' : 'desc'} limit 1`,
     [point.run, point.seq],
   );
   return row;

@@ -60,7 +60,10 @@ export function firstBrokenMessage(messages: readonly MessageRow[]): number | nu
 }
 
 /** The state that a checkpoint holds, or null where its hash does not fit. */
-export function verifiedState(checkpoint: CheckpointRow, messages: readonly MessageRow[]): RunState | null {
+export function verifiedState(
+  checkpoint: Pick<CheckpointRow, 'length' | 'state' | 'hash'>,
+  messages: readonly MessageRow[],
+): RunState | null {
   const chain = checkpoint.length === 0 ? '' : messages[checkpoint.length - 1]?.chain;
   const state = checkpoint.state as RunState;
   return chain !== undefined && checkpointHash(state, chain) === checkpoint.hash ? state : null;

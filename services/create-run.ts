@@ -1,13 +1,12 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One transaction, then one job. */
-import { conflict, forbidden, impossible, notFound } from '../core/errors.ts';
+import { conflict, notFound } from '../core/errors.ts';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
-import { findAgent, loadAgentVersion } from '../db/agents.ts';
 import type { Tx } from '../db/database.ts';
 import { lastRunOfThread, lockThread } from '../db/runs.ts';
 import { commitRunIn, type OutboxRow, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
-import type { AgentDefinition } from '../core/definition.ts';
+import { agentForRun, checkAutonomy } from './agent-for-run.ts';
 import { announceAppended, toRunChange, type Announcement } from './append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from './idempotency.ts';
 import { pinTools } from './pin-tools.ts';
@@ -63,8 +62,9 @@ export async function createRun(context: Context, request: CreateRun): Promise<I
 }
 
 async function writeRun(tx: Tx, request: CreateRun): Promise<{ body: CreatedRun; written: Announcement }> {
-  const { version, definition } = await agentFor(tx, request);
-  checkAutonomy(request, definition);
+  const { agentId, workspaceId, config } = request;
+  const { version, definition } = await agentForRun(tx, { agentId, workspaceId, version: config.agent_version });
+  checkAutonomy(config.autonomy_level, definition, request.mayRaiseAutonomy);
   const previous = await previousRun(tx, request);
   const runId = newId();
   const threadId = request.threadId ?? newId();
@@ -89,28 +89,6 @@ async function writeRun(tx: Tx, request: CreateRun): Promise<{ body: CreatedRun;
     body: request.input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
     written: { runId, seq: result.seq, fence: result.fence, outbox },
   };
-}
-
-async function agentFor(tx: Tx, request: CreateRun): Promise<{ version: string; definition: AgentDefinition }> {
-  const agent = await findAgent(tx, request.agentId, request.workspaceId);
-  if (!agent) throw notFound('The agent');
-  if (agent.status === 'deprecated') throw conflict('The agent is deprecated; it takes no new runs.');
-  const wanted = request.config.agent_version;
-  if (wanted === undefined || wanted === agent.current_version)
-    return { version: agent.current_version, definition: agent.definition };
-  const definition = await loadAgentVersion(tx, agent.id, wanted);
-  if (!definition) {
-    const message = `The agent has no version ${wanted}.`;
-    throw impossible(message, [{ path: 'body.config.agent_version', message }]);
-  }
-  return { version: wanted, definition };
-}
-
-function checkAutonomy(request: CreateRun, definition: AgentDefinition): void {
-  const wanted = request.config.autonomy_level ?? 0;
-  if (wanted > (definition.autonomy_level ?? 2) && !request.mayRaiseAutonomy) {
-    throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");
-  }
 }
 
 async function previousRun(tx: Tx, request: CreateRun): Promise<RunRow | undefined> {

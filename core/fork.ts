@@ -1,0 +1,142 @@
+/** Where a run that starts from a point of another one stands: its conversation, its turn, its step. Pure. */
+import { textOf, type ImageBlock, type Message } from './content.ts';
+import type { FieldError } from './errors.ts';
+import { isSettled, type CallState, type RunState } from './state.ts';
+
+type TurnInput = { message: string; attachments?: Record<string, unknown>[] | undefined };
+
+export interface ForkPoint {
+  /** Messages that both runs have in common. */
+  length: number;
+  /** Model calls and turns before the point. */
+  steps: number;
+  turnCount: number;
+  /** The turn that is open there. `begun`: its message is in the conversation. */
+  turn: { id: string; input: TurnInput; begun: boolean; steps: number; toolCalls: number } | null;
+  /** The step whose calls were open: it is done again with its recorded answer. */
+  redo: { run_id: string; step: number; settled: string[] } | null;
+}
+
+/**
+ * The point that a state of a run stands for. Calls cannot be carried over to another run while they are open, so the
+ * point then lies before the model's answer that asked for them.
+ */
+export function forkPoint(runId: string, state: RunState): ForkPoint {
+  const { turn, calls, length, steps, turnCount, replay } = state;
+  if (!turn) return { length, steps, turnCount, turn: null, redo: null };
+  const { id, input, begun } = turn;
+  const open = { id, input, begun, steps: turn.steps, toolCalls: turn.toolCalls };
+  const before = { length, steps, turnCount: turnCount - 1, turn: open };
+  if (!calls.some(isOpen)) {
+    const inherited = replay?.redo ?? null;
+    const redo = inherited && { run_id: inherited.runId, step: inherited.step, settled: inherited.settled };
+    return { ...before, redo };
+  }
+  const settled = calls.filter(({ status }) => status === 'succeeded' || status === 'failed').map((call) => call.id);
+  return {
+    ...before,
+    // The answer and the message of its calls' results.
+    length: length - 2,
+    steps: steps - 1,
+    turn: { ...open, steps: turn.steps - 1, toolCalls: turn.toolCalls - calls.length },
+    redo: { run_id: runId, step: steps, settled },
+  };
+}
+
+/** What a person may still settle is open, too. */
+function isOpen(call: CallState): boolean {
+  return !isSettled(call) || (call.status === 'unknown' && call.asked !== 'settled');
+}
+
+/**
+ * The point with another conversation. One that ends with a user's message is to be answered: the turn goes on, or one
+ * begins that has its message already.
+ */
+export function withMessages(state: RunState, messages: readonly Message[]): ForkPoint {
+  const { turn, length, steps, turnCount } = state;
+  if (turn && !turn.begun) {
+    const { id, input, begun } = turn;
+    return { length, steps, turnCount: turnCount - 1, turn: { id, input, begun, steps: 0, toolCalls: 0 }, redo: null };
+  }
+  const isAsked = messages.at(-1)?.role === 'user';
+  if (!isAsked) return { length, steps, turnCount, turn: null, redo: null };
+  return {
+    length,
+    steps,
+    turnCount: turn ? turnCount - 1 : turnCount,
+    turn: {
+      id: turn?.id ?? '',
+      input: turn?.input ?? lastInput(messages),
+      begun: true,
+      steps: turn?.steps ?? 0,
+      toolCalls: turn?.toolCalls ?? 0,
+    },
+    redo: null,
+  };
+}
+
+function lastInput(messages: readonly Message[]): TurnInput {
+  const asked = messages.findLast(({ role, content }) => role === 'user' && textOf(content) !== '');
+  const images = (asked?.content ?? []).filter((block): block is ImageBlock => block.type === 'image');
+  return {
+    message: textOf(asked?.content ?? []),
+    ...(images.length > 0 && { attachments: images.map((image) => ({ ...image })) }),
+  };
+}
+
+/** Messages of another run, from the segments of lineages that it stands on. */
+export interface Segments {
+  lineage: string;
+  lineage_base: { lineage: string; length: number }[];
+  length: number;
+}
+
+/** The segments of a run's first messages, for the run that starts from them. */
+export function segmentsOf(run: Segments, length: number): Segments['lineage_base'] {
+  const all = [...run.lineage_base, { lineage: run.lineage, length: run.length }];
+  return all.flatMap((segment, index) => {
+    const start = all[index - 1]?.length ?? 0;
+    return start >= length ? [] : [{ lineage: segment.lineage, length: Math.min(segment.length, length) }];
+  });
+}
+
+/**
+ * What is wrong with a conversation, by its place: it begins with the user, every tool use has its result in the
+ * message that follows, and every result its tool use in the message before.
+ */
+export function messageFaults(messages: readonly Message[], path: string): FieldError[] {
+  const faults: FieldError[] = [];
+  const seen = new Set<string>();
+  if (messages[0] && messages[0].role !== 'user') faults.push({ path: `${path}.0.role`, message: 'must be user' });
+  for (const [index, message] of messages.entries()) {
+    const at = `${path}.${index}.content`;
+    const results = resultIds(message);
+    const asked = useIds(messages[index - 1]);
+    for (const id of useIds(message)) {
+      if (seen.has(id)) faults.push({ path: at, message: `has a second tool_use with the id ${id}` });
+      seen.add(id);
+      if (!resultIds(messages[index + 1]).includes(id)) {
+        faults.push({ path: at, message: `has a tool_use ${id} without its tool_result in the next message` });
+      }
+    }
+    for (const id of results) {
+      if (!asked.includes(id)) {
+        faults.push({ path: at, message: `has a tool_result ${id} without its tool_use in the message before` });
+      }
+    }
+    if (new Set(results).size < results.length) faults.push({ path: at, message: 'has two results of one tool_use' });
+  }
+  return faults;
+}
+
+function useIds(message: Message | undefined): string[] {
+  return blocksOf(message).flatMap((block) => (block.type === 'tool_use' ? [block.id] : []));
+}
+
+function resultIds(message: Message | undefined): string[] {
+  return blocksOf(message).flatMap((block) => (block.type === 'tool_result' ? [block.tool_use_id] : []));
+}
+
+function blocksOf(message: Message | undefined): Message['content'][number][] {
+  return message ? [...message.content] : [];
+}

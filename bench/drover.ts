@@ -1,5 +1,5 @@
 /** Drover itself, in full mode, with a model and tools that answer at once: what is left is the cost of durability. */
-import { loadConfig } from '../config.ts';
+import { loadConfig, type Config } from '../config.ts';
 import { newId } from '../core/ids.ts';
 import { NO_TOKENS, type ModelRequest, type ModelResponse } from '../core/model.ts';
 import type { ToolDefinition } from '../core/tool.ts';
@@ -17,13 +17,38 @@ export type Variant = 'cheap' | 'committed' | 'queued';
 
 const QUEUES = ['turns', 'tool-calls'];
 
+interface Services {
+  databaseUrl: string;
+  redisUrl: string;
+}
+
 /** Measures a variant: cheap calls inline, inline calls that are committed one by one, or every call through the queue. */
-export async function measureDrover(
-  variant: Variant,
-  services: { databaseUrl: string; redisUrl: string },
-  timing: Timing,
-): Promise<Measured> {
-  const config = loadConfig({
+export async function measureDrover(variant: Variant, services: Services, timing: Timing): Promise<Measured> {
+  const config = benchConfig(variant, services);
+  await migrate(config);
+  const platform = await openPlatform(config);
+  const models = stubModels(variant === 'cheap' ? 'calculator' : 'add');
+  const context: Context = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
+  const ended = new Map<string, () => void>();
+  await serveQueues(context, timing.concurrency, (run) => ended.get(run)?.());
+  const agentId = await registerAgent(context, variant);
+  const run = async () => {
+    const runId = await start(context, agentId);
+    await new Promise<void>((resolve) => ended.set(runId, resolve));
+    ended.delete(runId);
+    const result = results.get(runId) ?? Number.NaN;
+    results.delete(runId);
+    return result;
+  };
+  try {
+    return await measure(variant, timing, { run, walBytes: () => walBytes(context) });
+  } finally {
+    await platform.close();
+  }
+}
+
+function benchConfig(variant: Variant, services: Services): Config {
+  return loadConfig({
     DATABASE_URL: services.databaseUrl,
     REDIS_URL: services.redisUrl,
     DROVER_SECRET_KEY: 'bench',
@@ -31,53 +56,39 @@ export async function measureDrover(
     DROVER_QUEUE_PREFIX: `bench-${variant}`,
     LOG_LEVEL: 'warn',
   });
-  await migrate(config);
-  const platform = await openPlatform(config);
-  const context: Context = {
-    ...platform.context,
-    models: stubModels(variant === 'cheap' ? 'calculator' : 'add'),
-    tools: { ...platform.context.tools, execute: stubTool },
-  };
-  const ended = new Map<string, () => void>();
+}
+
+async function serveQueues(context: Context, concurrency: number, onRest: (run: string) => void): Promise<void> {
+  const duty = { stop: new AbortController().signal, draining: () => false };
   for (const name of QUEUES) {
-    const duty = { stop: new AbortController().signal, draining: () => false };
     const worker = context.queues.worker(name, (job, token) => handle(context, job, { ...duty, token }), {
-      concurrency: timing.concurrency,
+      concurrency,
     });
     worker.on('completed', (job, result) => {
-      if (result === 'rest') ended.get((job.data as { run: string }).run)?.();
+      if (result === 'rest') onRest((job.data as { run: string }).run);
     });
     await worker.waitUntilReady();
   }
-  const agentId = await registerAgent(context, variant);
-  const run = async () => {
-    const request = {
-      tenantId: DEFAULT_TENANT_ID,
-      workspaceId: DEFAULT_WORKSPACE_ID,
-      agentId,
-      input: { message: pad() },
-      config: {},
-      mayRaiseAutonomy: false,
-      idempotency: { tenantId: DEFAULT_TENANT_ID, route: 'bench', body: {} },
-    };
-    const { body } = await createRun(context, request);
-    await new Promise<void>((resolve) => ended.set(body.run_id, resolve));
-    ended.delete(body.run_id);
-    const result = results.get(body.run_id) ?? Number.NaN;
-    results.delete(body.run_id);
-    return result;
-  };
-  const walBytes = async () => {
-    const [row] = await context.db.asMaintenance((tx) =>
-      tx.query<{ bytes: string }>(`select pg_current_wal_insert_lsn() - '0/0' as bytes`),
-    );
-    return Number(row?.bytes);
-  };
-  try {
-    return await measure(variant, timing, { run, walBytes });
-  } finally {
-    await platform.close();
-  }
+}
+
+async function start(context: Context, agentId: string): Promise<string> {
+  const { body } = await createRun(context, {
+    tenantId: DEFAULT_TENANT_ID,
+    workspaceId: DEFAULT_WORKSPACE_ID,
+    agentId,
+    input: { message: pad() },
+    config: {},
+    mayRaiseAutonomy: false,
+    idempotency: { tenantId: DEFAULT_TENANT_ID, route: 'bench', body: {} },
+  });
+  return body.run_id;
+}
+
+async function walBytes(context: Context): Promise<number> {
+  const [row] = await context.db.asMaintenance((tx) =>
+    tx.query<{ bytes: string }>(`select pg_current_wal_insert_lsn() - '0/0' as bytes`),
+  );
+  return Number(row?.bytes);
 }
 
 const results = new Map<string, number>();

@@ -73,9 +73,16 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
       if (await commit(session, 'again')) return 'handed_over';
       continue;
     }
-    const end = await carryOut(session, decision);
+    const end = await carryOut(session, withinLog(session, decision));
     if (end) return end;
   }
+}
+
+/** A log must end: a run that has filled its own fails at its next step. */
+function withinLog(session: DriveSession, decision: Decision): Decision {
+  if (decision.kind !== 'call_model' || session.state.seq < LIMITS.eventsPerRun) return decision;
+  const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
+  return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
 }
 
 async function carryOut(session: DriveSession, decision: Decision): Promise<DriveEnd | undefined> {

@@ -1,5 +1,6 @@
 import { Router } from '@koa/router';
 import Koa from 'koa';
+import { z } from 'zod';
 import { DroverError, notFound } from '../core/errors.ts';
 import type { Context } from '../engine/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
@@ -48,11 +49,19 @@ function createRouter(context: Context, parts: AppParts): Router<ApiState> {
   for (const route of parts.routes) {
     router[route.method](route.path, async (ctx: ApiContext) => {
       ctx.state.route = route.path;
+      // Only what has the form of an id: a path may hold anything.
+      Object.assign(ctx.state, idsIn(ctx.params));
       const caller = await authenticate(ctx, route.access, { authenticator: parts.authenticator, db: context.db });
       present(ctx, await route.run({ ctx, context, app: parts, caller }));
     });
   }
   return router;
+}
+
+function idsIn(params: Record<string, string | undefined>): { run?: string; turn?: string } {
+  const isId = (text: string | undefined): text is string => z.uuid().safeParse(text).success;
+  const { run, turn } = params;
+  return { ...(isId(run) && { run }), ...(isId(turn) && { turn }) };
 }
 
 function present(ctx: ApiContext, reply: Reply): void {
@@ -76,11 +85,7 @@ function refuseUnmatched(): Middleware {
     if (ctx.state.route !== undefined || ctx.status < 400) return;
     const { allow: allowed } = ctx.response.headers;
     if (allowed === undefined) throw notFound(shortPath(ctx.path));
-    throw new DroverError(
-      'method-not-allowed',
-      405,
-      `${shortPath(ctx.path)} takes ${allowed}, not ${ctx.method}.`,
-    );
+    throw new DroverError('method-not-allowed', 405, `${shortPath(ctx.path)} takes ${allowed}, not ${ctx.method}.`);
   };
 }
 

@@ -83,7 +83,13 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
 
 function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): OutboxRow {
   const traceparent = session.traceparent;
-  const ids = { tenant: session.tenant, run: session.run.id, ...(traceparent && { traceparent }) };
+  const turn = session.state.turn?.id;
+  const ids = {
+    tenant: session.tenant,
+    run: session.run.id,
+    ...(turn && { turn }),
+    ...(traceparent && { traceparent }),
+  };
   const job: OutboxRow = { id: newId(), queue: 'turns', payload: ids };
   if (handOver === 'again') return job;
   return {

@@ -6,6 +6,7 @@ export const TOOL_CALLS = 'tool-calls';
 export const toolCallJob = z.object({
   tenant: z.uuid(),
   run: z.uuid(),
+  turn: z.uuid().optional(),
   call: z.uuid(),
   traceparent: z.string().optional(),
 });

@@ -6,6 +6,8 @@ export const TURNS = 'turns';
 export const turnJob = z.object({
   tenant: z.uuid(),
   run: z.uuid(),
+  /** For the log only: what there is to do, the run's log says. */
+  turn: z.uuid().optional(),
   seq: z.int().min(0),
   traceparent: z.string().optional(),
 });

@@ -75,7 +75,7 @@ async function writeRun(tx: Tx, request: CreateRun): Promise<{ body: CreatedRun;
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: { number: 1, input: request.input } });
   }
   const { tenantId: tenant, traceparent } = request;
-  const payload = { tenant, run: runId, ...(traceparent && { traceparent }) };
+  const payload = { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
   const outbox: OutboxRow[] = request.input ? [{ id: newId(), queue: 'turns', payload }] : [];
   const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
   const result = await commitRunIn(tx, {

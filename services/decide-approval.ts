@@ -199,5 +199,13 @@ function resolved(approval: ApprovalRow, outcome: 'succeeded' | 'unknown'): NewE
 
 /** A run that waits is looked at again; one that is driven sees what was appended by itself. */
 export function wake(run: RunRow): { outbox: OutboxRow[] } {
-  return { outbox: [{ id: newId(), queue: 'turns', payload: { tenant: run.tenant_id, run: run.id } }] };
+  return {
+    outbox: [
+      {
+        id: newId(),
+        queue: 'turns',
+        payload: { tenant: run.tenant_id, run: run.id, turn: run.open_turn_id ?? undefined },
+      },
+    ],
+  };
 }

@@ -26,7 +26,12 @@ export async function postTurn(context: Context, request: PostTurn): Promise<{ t
   const { tenantId: tenant, runId } = request;
   const answer = await idempotently<{ turn_id: string }>(context, request.idempotency, async (tx) => {
     const turnId = newId();
-    const payload = { tenant, run: runId, ...(request.traceparent && { traceparent: request.traceparent }) };
+    const payload = {
+      tenant,
+      run: runId,
+      turn: turnId,
+      ...(request.traceparent && { traceparent: request.traceparent }),
+    };
     const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', payload }];
     const appended = await appendIn(tx, { tenant, run: runId }, (run) => {
       if (run.agent_id !== request.agentId) throw notFound('The run');

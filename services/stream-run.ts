@@ -63,7 +63,8 @@ async function* live(
 ): AsyncGenerator<StreamItem> {
   for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
     at.quietSinceMs = Date.now();
-    if (delta.step > at.finishedStep) yield deltaView(delta);
+    // Reasoning is shown once it is whole: pieces are pieces of the answer (decisions.md, Streams).
+    if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
   }
   if (Date.now() - at.quietSinceMs < LIMITS.streamPingSeconds * 1000) return;
   at.quietSinceMs = Date.now();
@@ -98,6 +99,5 @@ async function readPage(context: Context, request: Omit<StreamRequest, 'signal'>
 }
 
 function deltaView({ delta, turn, step }: Delta): SseEvent {
-  const data = { content: delta.text, done: false, turn_id: turn, step };
-  return { event: delta.type === 'text' ? 'message' : 'thought', data };
+  return { event: 'message', data: { content: delta.text, done: false, turn_id: turn, step } };
 }

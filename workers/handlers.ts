@@ -53,8 +53,10 @@ export const HANDLERS: Record<string, Handler> = {
 /** Runs a job's handler, with its log line and its metrics. A payload that does not parse is not tried again. */
 export async function handle(context: Context, job: Job, duty: Duty & { token: string | undefined }): Promise<unknown> {
   const startedMs = performance.now();
-  const { run, tenant, traceparent } = job.data as { run?: string; tenant?: string; traceparent?: string };
-  const about = { queue: job.queueName, job: job.id, run, tenant, trace: traceparent?.split('-')[1] };
+  const { run, turn, tenant, traceparent } = job.data as Partial<
+    Record<'run' | 'turn' | 'tenant' | 'traceparent', string>
+  >;
+  const about = { queue: job.queueName, job: job.id, run, turn, tenant, trace: traceparent?.split('-')[1] };
   const end = (outcome: 'ok' | 'failed' | 'delayed') => {
     const seconds = (performance.now() - startedMs) / 1000;
     context.metrics.jobSeconds.observe({ queue: job.queueName, outcome }, seconds);

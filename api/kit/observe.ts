@@ -26,6 +26,8 @@ export function observe({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Mid
           status: ctx.status,
           ms: Math.round(performance.now() - startedMs),
           tenant: ctx.state.caller?.tenantId,
+          run: ctx.state.run,
+          turn: ctx.state.turn,
           request_id: requestId,
           trace_id: traceparent.split('-')[1],
           ...(ctx.res.writableFinished ? {} : { disconnected: true }),

@@ -12,6 +12,9 @@ export interface ApiState {
   /** The route's pattern, once one has matched: what logs and metrics name, since a path may hold a secret. */
   route?: string;
   caller?: Caller;
+  /** The run and the turn that the request is about, for the log. */
+  run?: string;
+  turn?: string;
 }
 
 export type App = Koa<ApiState>;

@@ -4,6 +4,7 @@ import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
 import type { Route } from './kit/route.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
+import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
 import { TURN_ROUTES } from './runs/turn-routes.ts';
 import { SYSTEM_ROUTES } from './system.ts';
@@ -16,6 +17,7 @@ export const ROUTES: readonly Route[] = [
   ...RUN_ROUTES,
   ...TURN_ROUTES,
   ...LOG_ROUTES,
+  ...REPLAY_ROUTES,
   ...APPROVAL_ROUTES,
   ...TOOL_ROUTES,
   ...TENANT_ROUTES,

@@ -37,6 +37,15 @@ export async function findCheckpoint(tx: Tx, runId: string, id: string): Promise
   return row;
 }
 
+/** Whether a driver holds a run now, by the database's clock. */
+export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
+  const [row] = await tx.query<{ driven: boolean | null }>(
+    'select driver_lease_expires_at > clock_timestamp() as driven from runs where id = $1',
+    [runId],
+  );
+  return row?.driven ?? false;
+}
+
 /** The first messages of a run, as they are stored, with the outcomes of their calls. */
 export async function readMessages(tx: Tx, runId: string, length: number) {
   const [row] = await tx.query<{ messages: MessageRow[] }>(

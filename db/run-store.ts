@@ -21,7 +21,7 @@ export interface CallChange {
 export interface OutboxRow {
   id: string;
   queue: 'turns';
-  payload: { tenant: string; run: string; traceparent?: string | undefined };
+  payload: { tenant: string; run: string; turn?: string | undefined; traceparent?: string | undefined };
   children?: { queue: 'tool-calls'; job_id: string; payload: Columns }[];
 }
 
@@ -176,8 +176,7 @@ export async function loadRun(
   db: Database,
   run: { tenant: string; run: string; beforeCheckpoint?: number },
 ): Promise<ClaimResult> {
-  const before = run.beforeCheckpoint === undefined ? {} : { before_checkpoint: run.beforeCheckpoint };
-  return load(db, { tenant: run.tenant, run: run.run, claim: false, ...before });
+  return load(db, readRequest(run));
 }
 
 async function load(db: Database, request: Columns): Promise<ClaimResult> {
@@ -187,6 +186,23 @@ async function load(db: Database, request: Columns): Promise<ClaimResult> {
     values: [JSON.stringify(request)],
   });
   return resultOf(rows);
+}
+
+/** `loadRun` within a transaction. */
+export async function loadRunIn(
+  tx: Tx,
+  run: { tenant: string; run: string; beforeCheckpoint?: number },
+): Promise<ClaimResult> {
+  return resultOf(
+    await tx.query<{ result: ClaimResult }>('select claim_run($1::jsonb) as result', [
+      JSON.stringify(readRequest(run)),
+    ]),
+  );
+}
+
+function readRequest(run: { tenant: string; run: string; beforeCheckpoint?: number }): Columns {
+  const before = run.beforeCheckpoint === undefined ? {} : { before_checkpoint: run.beforeCheckpoint };
+  return { tenant: run.tenant, run: run.run, claim: false, ...before };
 }
 
 /** Renews a driver's lease; false where it has lost the run. */

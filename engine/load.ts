@@ -2,7 +2,7 @@
 import { readEvent, UnknownEventError } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { fold, type RunState } from '../core/state.ts';
-import { loadRun, type ClaimedRun, type MessageRow } from '../db/run-store.ts';
+import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow } from '../db/run-store.ts';
 import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import { loadDefinitions } from './definitions.ts';
@@ -15,12 +15,14 @@ export interface CorruptCheckpoint {
   seq: number;
 }
 
+type ReadRun = (run: { tenant: string; run: string; beforeCheckpoint: number }) => Promise<ClaimResult>;
+
 /**
  * State of a loaded run: newest checkpoint that fits its hash, and the events after it. `loaded` is what it was read
  * from. Throws CorruptCheckpointError where nothing fits, UnknownEventError for the log of a newer build.
  */
 export async function restore(
-  context: Context,
+  read: ReadRun,
   loaded: ClaimedRun,
 ): Promise<{ state: RunState; loaded: ClaimedRun; corrupt: CorruptCheckpoint[] }> {
   const corrupt: CorruptCheckpoint[] = [];
@@ -32,7 +34,7 @@ export async function restore(
     if (!at.checkpoint || start) return { state: foldLog(start, at), loaded: at, corrupt };
     corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
     const { tenant_id: tenant, id: run } = loaded.run;
-    const earlier = await loadRun(context.db, { tenant, run, beforeCheckpoint: at.checkpoint.seq });
+    const earlier = await read({ tenant, run, beforeCheckpoint: at.checkpoint.seq });
     if (!earlier.ok) throw new LostRunError(earlier.why);
     at = earlier;
   }
@@ -65,7 +67,7 @@ export async function openSession(
 ): Promise<DriveSession> {
   const { run } = claimed;
   const [{ state, loaded, corrupt }, pinned] = await Promise.all([
-    restore(context, claimed),
+    restore((run) => loadRun(context.db, run), claimed),
     loadDefinitions(context.db, {
       tenant: run.tenant_id,
       agentId: run.agent_id,
@@ -112,7 +114,7 @@ export async function reload(session: DriveSession): Promise<void> {
   const fresh = await loadRun(session.context.db, { tenant: session.tenant, run: session.run.id });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  const { state, loaded } = await restore(session.context, fresh);
+  const { state, loaded } = await restore((run) => loadRun(session.context.db, run), fresh);
   const pending = session.pending;
   session.run = loaded.run;
   session.base = state;

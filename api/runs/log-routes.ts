@@ -12,6 +12,7 @@ import { integerParam, listParam, pageFields, pageOf, pageQuery } from '../kit/p
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
+import { checkpointHead, presentHead } from './checkpoint-head.ts';
 import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
 import { eventStream, SSE_CONTENT } from './sse.ts';
 import { untilGone } from './turn-routes.ts';
@@ -88,16 +89,6 @@ function presentEvent(row: LoggedEvent, run_id: string) {
   return { seq, type, schema_version, run_id, turn_id, step, actor, payload, occurred_at };
 }
 
-const checkpointHead = z.object({
-  id: z.uuid(),
-  checkpoint_id: z.uuid(),
-  sequence_num: z.int(),
-  node: z.string(),
-  trigger: z.string(),
-  parent_id: z.uuid().nullable(),
-  created_at: z.iso.datetime(),
-});
-
 const checkpoints = defineRunRoutes({
   method: 'get',
   path: '/checkpoints',
@@ -147,7 +138,7 @@ const getCheckpoint = defineRunRoutes({
           messages,
           current_node: row.node,
           iteration: row.state.steps,
-          custom: {},
+          custom: row.state.custom,
           pending_sends: row.pending_sends,
         },
         channel_versions: row.channel_versions,
@@ -157,20 +148,6 @@ const getCheckpoint = defineRunRoutes({
     return { status: 200, body };
   },
 });
-
-type HeadRow = Awaited<ReturnType<typeof listCheckpoints>>[number];
-
-function presentHead(row: HeadRow): z.input<typeof checkpointHead> {
-  return {
-    id: row.id,
-    checkpoint_id: row.id,
-    sequence_num: row.seq,
-    node: row.node,
-    trigger: row.trigger,
-    parent_id: row.parent_id,
-    created_at: row.created_at.toISOString(),
-  };
-}
 
 const callOutput = defineRoute({
   method: 'get',

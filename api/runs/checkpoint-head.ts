@@ -1,0 +1,25 @@
+/** A checkpoint without its state, as lists show it. */
+import { z } from 'zod';
+import type { CheckpointView } from '../../db/checkpoints.ts';
+
+export const checkpointHead = z.object({
+  id: z.uuid(),
+  checkpoint_id: z.uuid(),
+  sequence_num: z.int(),
+  node: z.string(),
+  trigger: z.string(),
+  parent_id: z.uuid().nullable(),
+  created_at: z.iso.datetime(),
+});
+
+export function presentHead(row: CheckpointView): z.input<typeof checkpointHead> {
+  return {
+    id: row.id,
+    checkpoint_id: row.id,
+    sequence_num: row.seq,
+    node: row.node,
+    trigger: row.trigger,
+    parent_id: row.parent_id,
+    created_at: row.created_at.toISOString(),
+  };
+}

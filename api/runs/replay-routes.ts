@@ -1,0 +1,111 @@
+/** Time travel: try a failed run again, replay one from a checkpoint, lay two beside each other, save a checkpoint. */
+import { z } from 'zod';
+import { forbidden, impossible } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
+import { findCheckpoint } from '../../db/checkpoints.ts';
+import { compareRuns } from '../../services/compare-runs.ts';
+import { replayRun } from '../../services/replay-run.ts';
+import { retryRun } from '../../services/retry-run.ts';
+import { saveCheckpoint } from '../../services/save-checkpoint.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { checkpointHead, presentHead } from './checkpoint-head.ts';
+import { comparison, presentComparison, replayBody, replayedRun, retriedRun } from './replay-schemas.ts';
+import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+
+const retry = defineRunRoutes({
+  method: 'post',
+  path: '/retry',
+  access: 'runs:write',
+  summary: 'Try a failed or cancelled run again, from its last checkpoint, as a new run on its thread',
+  idempotent: true,
+  params: runParams,
+  body: z.strictObject({}),
+  responses: { 202: retriedRun },
+  async handle({ caller, params, context, ctx, idempotency }) {
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const answer = await retryRun(context, {
+      tenantId: caller.tenantId,
+      runId: params.run,
+      traceparent: ctx.state.traceparent,
+      // The same run under both of its paths.
+      idempotency: { ...idempotency, route: `POST /v1/runs/${params.run}/retry` },
+    });
+    return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };
+  },
+});
+
+const replay = defineRunRoutes({
+  method: 'post',
+  path: '/replay',
+  access: 'runs:write',
+  summary: 'Start a run from a checkpoint of this one; effects after it are answered from the record',
+  idempotent: true,
+  params: runParams,
+  body: replayBody,
+  responses: { 202: replayedRun },
+  async handle({ caller, params, body, context, ctx, idempotency }) {
+    const { budget, model_override, ...config } = body.config ?? {};
+    if (budget) {
+      const message = 'is not supported by this version';
+      throw impossible(`body.config.budget ${message}.`, [{ path: 'body.config.budget', message }]);
+    }
+    const mayApprove = hasScope(caller.scopes, 'approvals:write');
+    if (body.rerun_effects && !mayApprove) throw forbidden('rerun_effects needs the scope approvals:write.');
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const answer = await replayRun(context, {
+      tenantId: caller.tenantId,
+      runId: params.run,
+      checkpointId: body.checkpoint_id,
+      mode: body.mode ?? 'live',
+      rerunEffects: body.rerun_effects ?? false,
+      modified: body.modified_state ?? {},
+      config: { ...config, model_override: model_override ?? undefined },
+      mayRaiseAutonomy: mayApprove,
+      traceparent: ctx.state.traceparent,
+      idempotency: { ...idempotency, route: `POST /v1/runs/${params.run}/replay` },
+    });
+    return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };
+  },
+});
+
+const compare = defineRoute({
+  method: 'get',
+  path: '/v1/runs/:run/compare/:other',
+  access: 'runs:read',
+  summary: 'Lay two runs beside each other, step by step; `a` is the first',
+  params: z.strictObject({ run: idParam, other: idParam }),
+  responses: { 200: comparison },
+  async handle({ caller, params, context }) {
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const a = await requireRun(tx, caller, { run: params.run });
+      const b = await requireRun(tx, caller, { run: params.other });
+      return presentComparison(a, b, await compareRuns(tx, a.id, b.id));
+    });
+    return { status: 200, body };
+  },
+});
+
+const save = defineRunRoutes({
+  method: 'post',
+  path: '/checkpoints',
+  access: 'runs:write',
+  summary: 'Save a checkpoint now; 409 while a worker drives the run, and once it is finished',
+  idempotent: true,
+  params: runParams,
+  body: z.strictObject({}),
+  responses: { 201: checkpointHead },
+  async handle({ caller, params, context, idempotency }) {
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const route = `POST /v1/runs/${params.run}/checkpoints`;
+    const ref = { tenantId: caller.tenantId, runId: params.run };
+    const answer = await saveCheckpoint(context, { ...ref, idempotency: { ...idempotency, route } });
+    const { id } = answer.body;
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findCheckpoint(tx, params.run, id));
+    if (!row) throw new Error(`checkpoint ${id} was saved and is not there`);
+    const location = `/v1/runs/${params.run}/checkpoints/${id}`;
+    return { ...answer, body: presentHead(row), headers: { location } };
+  },
+});
+
+export const REPLAY_ROUTES: readonly Route[] = [...retry, ...replay, compare, ...save];

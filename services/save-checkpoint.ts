@@ -1,0 +1,68 @@
+/** Saves a checkpoint of a run when a client asks for one. */
+import { conflict } from '../core/errors.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import { newId } from '../core/ids.ts';
+import { fold, type RunState } from '../core/state.ts';
+import { isDriven } from '../db/checkpoints.ts';
+import type { Tx } from '../db/database.ts';
+import { loadRunIn, type RunRow } from '../db/run-store.ts';
+import { checkpointRow } from '../engine/checkpoint.ts';
+import type { Context } from '../engine/context.ts';
+import { restore } from '../engine/load.ts';
+import { announceAppended, appendIn, type Announcement, type AppendedChange } from './append-to-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from './idempotency.ts';
+
+export interface SaveCheckpoint {
+  tenantId: string;
+  runId: string;
+  idempotency: IdempotentRequest;
+}
+
+/**
+ * Saves where an unfinished run stands; answers the checkpoint's id. Throws 409 for a finished run, and for one that a
+ * worker is driving at this moment: what it has in hand is not committed yet.
+ */
+export async function saveCheckpoint(
+  context: Context,
+  { tenantId: tenant, runId: run, idempotency }: SaveCheckpoint,
+): Promise<IdempotentAnswer<{ id: string }>> {
+  let written: Announcement | undefined;
+  const answer = await idempotently<{ id: string }>(context, idempotency, async (tx) => {
+    const id = newId();
+    const appended = await appendIn(tx, { tenant, run }, (row) => checkpointOf(tx, row, id));
+    if (appended) written = { ...appended, runId: run, outbox: [] };
+    return { status: 201, body: { id } };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}
+
+async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedChange> {
+  if (isTerminal(row.status as RunStatus)) {
+    throw conflict(`The run is ${row.status}; its last state is kept already.`, { status_of_run: row.status });
+  }
+  if (await isDriven(tx, row.id)) {
+    throw conflict('The run is being driven at this moment; try again once it waits.', { status_of_run: row.status });
+  }
+  const ref = { tenant: row.tenant_id, run: row.id };
+  const read = await loadRunIn(tx, ref);
+  if (!read.ok) throw new Error(`run ${row.id} could not be read: ${read.why}`);
+  const { state, loaded } = await restore((request) => loadRunIn(tx, request), read);
+  const saved: NewEvent = {
+    type: 'checkpoint.saved',
+    actor: 'user',
+    turn_id: row.open_turn_id ?? undefined,
+    payload: { checkpoint_id: id, trigger: 'manual' },
+  };
+  const parentId = loaded.checkpoint?.id ?? null;
+  const chain = loaded.messages.at(-1)?.chain ?? '';
+  const after = afterEvent(state, saved);
+  return {
+    events: [saved],
+    checkpoint: checkpointRow({ ...ref, parentId, trigger: 'manual', state: after, chain, id }),
+  };
+}
+
+function afterEvent(state: RunState, event: NewEvent): RunState {
+  return fold(state, { ...event, seq: state.seq + 1, occurred_at: '' });
+}

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { ROUTES } from '../../api/routes.ts';
 import type { Route } from '../../api/kit/route.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import type { Workers } from '../../workers/start-workers.ts';
 
@@ -81,16 +83,32 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   // A stream of a finished run ends, so that the owner can be asked for all of it.
   await make(`/v1/runs/${runs}/complete`, {});
   const call = turn.output.tool_calls[0].id;
+  const careful = await make('/v1/agents', { name: 'careful-of-a', tools: ['calculator'], autonomy_level: 0 });
+  const asking = await make(`/v1/agents/${careful.id}/runs`, { input });
+  const approvals = await openApproval(api, key, asking.run_id);
   const ids = {
+    approvals,
     agents,
     tools,
     'api-keys': keys,
     runs,
+    compare: runs,
     turns: turn.turn_id,
     checkpoints: turn.checkpoint_id,
     'tool-calls': call,
   };
   return { owned: { ...ids, key, versions: '1.0.0' }, secrets: [...Object.values(ids), thread_id, 'of-a', 'of_a'] };
+}
+
+/** The id of the approval that a run waits for. */
+async function openApproval(api: TestApi, key: string, run: string): Promise<string> {
+  let id: string | undefined;
+  await waitUntil('an approval is asked for', async () => {
+    const { json } = await api.call('GET', `/v1/approvals?run_id=${run}`, { key });
+    id = json.approvals[0]?.id;
+    return id !== undefined;
+  });
+  return id ?? '';
 }
 
 function pathOf(route: Route, owned: Owned): string {
@@ -101,9 +119,19 @@ function pathOf(route: Route, owned: Owned): string {
   });
 }
 
+const BODIES = [
+  {},
+  { input: {} },
+  { name: 'x' },
+  { input: { message: 'x' } },
+  { decision: 'deny' },
+  { type: 'user', payload: { message: 'x' } },
+  { checkpoint_id: randomUUID() },
+];
+
 /** A body that the route takes, so that nothing but the tenant stands in the way. */
 function bodyFor(route: Route): unknown {
-  for (const candidate of [{}, { input: {} }, { name: 'x' }, { input: { message: 'x' } }]) {
+  for (const candidate of BODIES) {
     if (route.body === undefined || route.body.safeParse(candidate).success) return candidate;
   }
   throw new Error(`add a body that ${route.path} takes`);

@@ -1,6 +1,6 @@
 -- Made by `npx tsx scripts/dump-schema.ts` from db/migrations. A listing to read, not to run.
 
-domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::text, 'queued'::text])))
+domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::text, 'queued'::text, 'person'::text])))
 domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'::text, 'awaiting_approval'::text, 'pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
 domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
 domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
@@ -61,6 +61,35 @@ table api_keys row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+table approvals row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  run_id uuid not null
+  turn_id uuid not null
+  kind text not null
+  tool_call_id uuid
+  plan_id uuid
+  tool text not null
+  arguments jsonb not null
+  digest text not null
+  status text not null
+  decision text
+  reason text
+  expires_at timestamp with time zone not null
+  created_at timestamp with time zone not null
+  decided_at timestamp with time zone
+  constraint approvals_kind_check CHECK ((kind = ANY (ARRAY['approval'::text, 'unknown'::text, 'conflict'::text])))
+  constraint approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'denied'::text, 'expired'::text, 'settled'::text])))
+  constraint approvals_pkey PRIMARY KEY (id)
+  CREATE INDEX approvals_by_run ON public.approvals USING btree (run_id) WHERE (status = 'pending'::text)
+  CREATE INDEX approvals_due ON public.approvals USING btree (expires_at) WHERE (status = 'pending'::text)
+  CREATE INDEX approvals_open ON public.approvals USING btree (tenant_id, id DESC) WHERE (status = 'pending'::text)
+  CREATE INDEX approvals_page ON public.approvals USING btree (tenant_id, id DESC)
+  policy maintenance_find_due_approvals for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
 table checkpoints partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
   run_id uuid not null
@@ -112,6 +141,7 @@ table llm_calls partition by RANGE (run_id) row level security forced
   tokens_in bigint not null
   tokens_out bigint not null
   usage jsonb not null
+  recorded boolean not null
   cost_usd numeric
   latency_ms integer not null
   created_at timestamp with time zone not null
@@ -225,6 +255,16 @@ table runs row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+table signals row level security forced
+  run_id uuid not null
+  id text not null
+  tenant_id uuid not null
+  type text not null
+  created_at timestamp with time zone not null default now()
+  constraint signals_pkey PRIMARY KEY (run_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table tenants row level security forced
   id uuid not null
   name text not null
@@ -263,6 +303,7 @@ table tool_calls row level security forced
   arguments jsonb not null
   effect tool_effect not null
   idempotency_key text not null
+  recorded_from uuid
   status call_status not null
   attempt integer not null
   lease_expires_at timestamp with time zone
@@ -278,7 +319,7 @@ table tool_calls row level security forced
   finished_at timestamp with time zone
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
-  CREATE INDEX tool_calls_open ON public.tool_calls USING btree (run_id) WHERE ((status)::text = ANY (ARRAY['pending'::text, 'running'::text]))
+  CREATE INDEX tool_calls_open ON public.tool_calls USING btree (run_id) WHERE ((status)::text = ANY (ARRAY['awaiting_approval'::text, 'pending'::text, 'running'::text]))
   policy maintenance_reconcile_calls for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -333,8 +374,10 @@ table turns row level security forced
   completed_at timestamp with time zone
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
+  policy maintenance_reconcile_turns for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
 
 table workspaces row level security forced
   id uuid not null

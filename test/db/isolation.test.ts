@@ -25,11 +25,13 @@ const APPEND_ONLY = ['run_events', 'messages', 'llm_calls', 'checkpoints', 'agen
 /** What maintenance may do over all tenants, and nothing else. */
 const MAINTENANCE_ACTS: Record<string, string[]> = {
   api_keys: ['select'],
+  approvals: ['select'],
   idempotency_keys: ['delete', 'select'],
   outbox: ['delete', 'select'],
   runs: ['select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
+  turns: ['select'],
   workspaces: ['select'],
 };
 

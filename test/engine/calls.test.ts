@@ -21,7 +21,7 @@ describe('A call that another worker makes', () => {
 
   /** A run that waits for one call of a tool. */
   async function awaiting(tool: Parameters<Engine['agent']>[1]): Promise<{ run: string; call: string }> {
-    const agent = await engine.agent({}, tool);
+    const agent = await engine.agent({ execution_config: { on_unknown: 'tell_model' } }, tool);
     const name = tool?.[0]?.name ?? 'tool';
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, name) }) : text('I see')));
     const { run } = await engine.start(agent, 'hello');

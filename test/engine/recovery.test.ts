@@ -34,7 +34,7 @@ describe('A run whose driver dies', () => {
   before(async () => {
     engine = await openEngine();
     const idempotent = { annotations: { idempotentHint: true } };
-    agent = await engine.agent({ tools: ['calculator'] }, [
+    agent = await engine.agent({ tools: ['calculator'], execution_config: { on_unknown: 'tell_model' } }, [
       { name: 'charge', execution: { inline: true } },
       { name: 'record', execution: { inline: true }, ...idempotent },
       { name: 'note', ...idempotent },

@@ -19,7 +19,7 @@ export interface LogEvent {
 
 /** Registers an agent with the tools of the world: `lookup` reads, `record` is idempotent, `charge` says nothing of itself. */
 export async function createAgent(
-  { call, world }: Installation,
+  { call, world }: Pick<Installation, 'call' | 'world'>,
   fields: Record<string, unknown> = {},
 ): Promise<string> {
   const suffix = Math.random().toString(36).slice(2, 8);
@@ -58,7 +58,7 @@ export function toolOf(agent: string, name: 'lookup' | 'record' | 'charge'): str
 
 /** Starts a run with a message; answers its id. */
 export async function startRun(
-  { call }: Installation,
+  { call }: Pick<Installation, 'call'>,
   agent: string,
   message: string,
 ): Promise<{ run: string; turn: string; thread: string }> {
@@ -71,7 +71,7 @@ const TERMINAL = ['completed', 'failed', 'cancelled'];
 
 /** The run, once it is in one of these states. */
 export async function untilRun(
-  { call }: Installation,
+  { call }: Pick<Installation, 'call'>,
   run: string,
   { states = TERMINAL, timeoutMs = 30_000 }: { states?: string[]; timeoutMs?: number } = {},
 ): Promise<{ status: string; output?: { message: string } } & Record<string, unknown>> {

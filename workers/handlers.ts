@@ -56,7 +56,7 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
   const { run, turn, tenant, traceparent } = job.data as Partial<
     Record<'run' | 'turn' | 'tenant' | 'traceparent', string>
   >;
-  const about = { queue: job.queueName, job: job.id, run, turn, tenant, trace: traceparent?.split('-')[1] };
+  const about = { queue: job.queueName, job: job.id, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
   const end = (outcome: 'ok' | 'failed' | 'delayed') => {
     const seconds = (performance.now() - startedMs) / 1000;
     context.metrics.jobSeconds.observe({ queue: job.queueName, outcome }, seconds);

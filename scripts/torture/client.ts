@@ -1,0 +1,48 @@
+/** The way of a patient client to the API: any of its processes, again and again, with one Idempotency-Key. */
+import { setTimeout as delay } from 'node:timers/promises';
+
+export interface PatientClient {
+  /** Answers the JSON of a 2xx; any other 4xx throws. 5xx, 429 and broken connections are tried again until the signal fires. */
+  get: <T>(path: string) => Promise<T>;
+  post: <T>(path: string, body: unknown, idempotencyKey?: string) => Promise<T>;
+  /** Requests that had to be sent again. */
+  repeats: () => number;
+}
+
+const REQUEST_MS = 10_000;
+const AGAIN_MS = 150;
+
+export function createPatientClient(urls: readonly string[], key: string, signal: AbortSignal): PatientClient {
+  let turn = 0;
+  let repeats = 0;
+  const send = async <T>(method: string, path: string, more: { body?: unknown; key?: string | undefined }) => {
+    for (;;) {
+      signal.throwIfAborted();
+      const url = `${urls[turn++ % urls.length]}${path}`;
+      const answer = await fetch(url, {
+        method,
+        headers: {
+          authorization: `Bearer ${key}`,
+          'content-type': 'application/json',
+          ...(more.key !== undefined && { 'idempotency-key': more.key }),
+        },
+        body: more.body === undefined ? null : JSON.stringify(more.body),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]),
+      })
+        .then(async (response) => ({ status: response.status, text: await response.text() }))
+        .catch(() => undefined);
+      if (answer && answer.status < 300) return JSON.parse(answer.text) as T;
+      if (answer && answer.status < 500 && answer.status !== 429) {
+        throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text.slice(0, 500)}`);
+      }
+      repeats++;
+      await delay(AGAIN_MS, undefined, { signal });
+    }
+  };
+  return {
+    get: <T>(path: string) => send<T>('GET', path, {}),
+    post: <T>(path: string, body: unknown, idempotencyKey?: string) =>
+      send<T>('POST', path, { body, key: idempotencyKey }),
+    repeats: () => repeats,
+  };
+}

@@ -1,0 +1,84 @@
+/** Drives the runs of the plan over HTTP, and waits for their ends. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PatientClient } from './client.ts';
+import { HTTP_TOOLS, type HttpTool, type PlannedRun, type Script } from './plan.ts';
+
+export interface StartedRun {
+  id: string;
+  plan: PlannedRun;
+  /** Undefined as long as it has not ended. */
+  status?: string;
+  answer?: string | undefined;
+  error?: unknown;
+}
+
+const MODEL = 'anthropic/claude-haiku-4-5';
+const TOOL_TIMEOUT_MS = 20_000;
+const POLL_MS = 500;
+
+/** Registers the tools and an agent that is told of unknown outcomes; answers the agent's id. */
+export async function createAgent(client: PatientClient, toolsUrl: string): Promise<string> {
+  for (const name of HTTP_TOOLS) await client.post('/v1/tools', toolOf(name, toolsUrl), `tool-${name}`);
+  const agent = {
+    name: 'torture',
+    tools: ['calculator', ...HTTP_TOOLS],
+    llm_config: { default_model: MODEL },
+    execution_config: { on_unknown: 'tell_model', timeout_seconds: 3600 },
+    memory_config: { short_term: { max_tokens: 1_000_000 } },
+  };
+  return (await client.post<{ agent_id: string }>('/v1/agents', agent, 'agent')).agent_id;
+}
+
+function toolOf(name: HttpTool, url: string): Record<string, unknown> {
+  return {
+    name,
+    description: `Counts as ${name}.`,
+    transport: { type: 'http', endpoint: `${url}/${name}`, headers: { 'x-torture-tool': name } },
+    execution: {
+      timeout_ms: TOOL_TIMEOUT_MS,
+      retry_config: { max_retries: 6, backoff_ms: 100 },
+      inline: name.endsWith('_inline'),
+    },
+    ...(name === 'lookup' && { risk_level: 'READ_ONLY' }),
+    ...(name.startsWith('record') && { annotations: { idempotentHint: true } }),
+  };
+}
+
+/** Starts each run when its time has come; `started` grows meanwhile. */
+export async function startRuns(
+  client: PatientClient,
+  work: { agent: string; plan: readonly PlannedRun[]; started: StartedRun[]; signal: AbortSignal },
+): Promise<void> {
+  const sinceMs = performance.now();
+  const startOne = async (plan: PlannedRun) => {
+    await delay(Math.max(0, plan.startAtMs - (performance.now() - sinceMs)), undefined, { signal: work.signal });
+    const script: Script = { label: plan.label, steps: plan.steps };
+    const body = { input: { message: JSON.stringify(script) } };
+    const path = `/v1/agents/${work.agent}/runs`;
+    const { run_id: id } = await client.post<{ run_id: string }>(path, body, `start-${plan.label}`);
+    work.started.push({ id, plan });
+  };
+  await Promise.all(work.plan.map(startOne));
+}
+
+interface RunView {
+  status: string;
+  output?: { message?: string };
+  error?: unknown;
+}
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+/** Asks for each run until it has ended or the time is up; what has ended then has its status. */
+export async function awaitEnds(client: PatientClient, runs: readonly StartedRun[], withinMs: number): Promise<void> {
+  const endsAtMs = performance.now() + withinMs;
+  for (;;) {
+    for (const run of runs.filter(({ status }) => status === undefined)) {
+      const view = await client.get<RunView>(`/v1/runs/${run.id}`);
+      if (!ENDED.includes(view.status)) continue;
+      Object.assign(run, { status: view.status, answer: view.output?.message, error: view.error });
+    }
+    if (runs.every(({ status }) => status !== undefined) || performance.now() > endsAtMs) return;
+    await delay(POLL_MS);
+  }
+}

@@ -1,0 +1,144 @@
+/** The examination after a torture: runs, effects, unknowns, jobs, and how long recovery took. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { TOOL_CALLS } from '../../jobs/tool-call.ts';
+import { TURNS } from '../../jobs/turn.ts';
+import type { PatientClient } from './client.ts';
+import type { StartedRun } from './drive.ts';
+import type { Delivery, EffectServer } from './effect-server.ts';
+import { examineRun, type ExaminedRun } from './examine-run.ts';
+import type { Injected } from './faults.ts';
+import type { Inside } from './inside.ts';
+import type { BrokenRequest, LocalServer } from './local-server.ts';
+
+export interface Findings {
+  completed: number;
+  unlike: string[];
+  lost: string[];
+  deliveries: number;
+  effects: number;
+  repeated: string[];
+  unknowns: number;
+  unknownViolations: string[];
+  gaps: string[];
+  differences: string[];
+  stuck: string[];
+  /** From the kill of a worker to the next event of each run that it held, in ms. */
+  recoveriesMs: number[];
+}
+
+export interface Evidence {
+  client: PatientClient;
+  inside: Inside;
+  runs: readonly StartedRun[];
+  tools: EffectServer;
+  model: LocalServer;
+  injected: readonly Injected[];
+  leaseMs: number;
+}
+
+/** Examines everything once the runs have ended, or the wait for them has. */
+export async function examine(evidence: Evidence): Promise<Findings> {
+  const { client, inside, runs, tools, leaseMs } = evidence;
+  const stuck = await findStuck(inside, 5000 + 5 * leaseMs);
+  const examined = new Map<StartedRun, ExaminedRun>();
+  for (const run of runs) examined.set(run, await examineRun(client, inside, run));
+  const all = [...examined.values()];
+  const unknowns = new Map(all.flatMap((each) => [...each.unknowns]));
+  const lost = runs.filter(({ status }) => status === undefined);
+  return {
+    completed: runs.filter(({ status }) => status === 'completed').length,
+    unlike: all.flatMap(({ unlike }) => unlike),
+    lost: lost.map((run) => `${run.plan.label} (${run.id}): ${tailOf(examined.get(run)?.log ?? [])}`),
+    deliveries: tools.deliveries.length,
+    effects: tools.deliveries.filter(({ outcome }) => outcome === 'effect').length,
+    repeated: findRepeated(tools.deliveries),
+    unknowns: unknowns.size,
+    unknownViolations: findUnknownViolations(tools.deliveries, unknowns),
+    gaps: all.flatMap(({ gaps }) => gaps),
+    differences: all.flatMap(({ differences }) => differences),
+    stuck,
+    recoveriesMs: recoveries(evidence, examined),
+  };
+}
+
+function tailOf(log: ExaminedRun['log']): string {
+  return log
+    .slice(-4)
+    .map(({ seq, type, occurred_at }) => `${seq} ${type} ${occurred_at}`)
+    .join(', ');
+}
+
+/** Intents that took effect more than once, whatever keys they came with. */
+export function findRepeated(deliveries: readonly Delivery[]): string[] {
+  const effects = groupBy(
+    deliveries.filter(({ outcome }) => outcome === 'effect'),
+    ({ intent }) => intent,
+  );
+  return [...effects.values()].flatMap((group) => {
+    const [first] = group;
+    if (!first || group.length === 1) return [];
+    const keys = new Set(group.map(({ key }) => key)).size;
+    return [`${first.tool} ${first.intent} took effect ${group.length} times, with ${keys} keys`];
+  });
+}
+
+/** Calls of unknown outcome that went out more than once. */
+export function findUnknownViolations(
+  deliveries: readonly Delivery[],
+  unknowns: ReadonlyMap<string, number>,
+): string[] {
+  const effects = groupBy(
+    deliveries.filter(({ outcome, call }) => outcome === 'effect' && unknowns.has(call)),
+    ({ call }) => call,
+  );
+  return [...effects].flatMap(([call, group]) =>
+    group.length > 1 ? [`${group[0]?.tool} ${group[0]?.intent} (${call}) was sent ${group.length} times`] : [],
+  );
+}
+
+const DEAD_END = ['waiting', 'active', 'delayed', 'prioritized', 'waiting-children'] as const;
+
+/** Jobs and outbox rows that are still there although no run is left that they could be for. */
+async function findStuck(inside: Inside, withinMs: number): Promise<string[]> {
+  const endsAtMs = performance.now() + withinMs;
+  for (;;) {
+    const found = [...(await openJobs(inside, TURNS)), ...(await openJobs(inside, TOOL_CALLS))];
+    const [outbox] = await inside.read((tx) =>
+      tx.query<{ count: number }>('select count(*)::int as count from outbox'),
+    );
+    if (outbox && outbox.count > 0) found.push(`${outbox.count} rows in the outbox`);
+    if (found.length === 0 || performance.now() > endsAtMs) return found;
+    await delay(250);
+  }
+}
+
+async function openJobs(inside: Inside, queue: string): Promise<string[]> {
+  const counts = await inside.queues.queue(queue).getJobCounts(...DEAD_END);
+  return Object.entries(counts).flatMap(([state, count]) => (count > 0 ? [`${count} ${state} in ${queue}`] : []));
+}
+
+const SAME_MOMENT_MS = 400;
+
+/** The runs that a killed worker held are those whose requests to the model or a tool broke with it. */
+function recoveries(evidence: Evidence, examined: ReadonlyMap<StartedRun, ExaminedRun>): number[] {
+  const broken: BrokenRequest[] = [...evidence.model.broken, ...evidence.tools.broken];
+  const logs = new Map([...examined].map(([run, { log }]) => [run.plan.label, log]));
+  return evidence.injected.flatMap(({ fault, atMs }) => {
+    if (fault.kind !== 'kill worker') return [];
+    const held = broken.filter((request) => request.atMs >= atMs && request.atMs < atMs + SAME_MOMENT_MS);
+    return [...new Set(held.map(({ label }) => label))].flatMap((label) => {
+      const next = logs.get(label)?.find(({ occurred_at }) => Date.parse(occurred_at) > atMs);
+      return next ? [Date.parse(next.occurred_at) - atMs] : [];
+    });
+  });
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return groups;
+}

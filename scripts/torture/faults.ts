@@ -1,0 +1,150 @@
+/** Injects the faults of the schedule, each when its time has come, whatever the others do. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { sendDuplicates, type Inside } from './inside.ts';
+import type { Fleet, Slot } from './fleet.ts';
+import type { OwnServices } from './place.ts';
+import type { TortureProxy } from './proxy.ts';
+import type { Fault } from './schedule.ts';
+
+export interface Stage {
+  fleet: Fleet;
+  inside: Inside;
+  own: OwnServices | undefined;
+  databaseProxy: TortureProxy;
+  redisProxy: TortureProxy | undefined;
+  signal: AbortSignal;
+  /** One line for whoever watches. */
+  say: (line: string) => void;
+}
+
+export interface Injected {
+  fault: Fault;
+  /** The wall clock at the moment of the fault. */
+  atMs: number;
+  /** Nothing was there that it could have hit. */
+  skipped: boolean;
+}
+
+const SLOW_MS = 60;
+const RESTART_MS = 120_000;
+// A service is restarted by one fault at a time.
+const SERVICE_FAULTS = /^(restart|flush|cut|slow)/;
+
+/** Answers when every fault is over and every process is up again. Throws where one of them cannot be started. */
+export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Promise<Injected[]> {
+  const sinceMs = performance.now();
+  const injected: Injected[] = [];
+  let services: Promise<unknown> = Promise.resolve();
+  const inject = async (fault: Fault) => {
+    await delay(Math.max(0, fault.atMs - (performance.now() - sinceMs)), undefined, { signal: stage.signal });
+    const work = async () => {
+      const entry = { fault, atMs: Date.now(), skipped: false };
+      injected.push(entry);
+      const hit = await carryOut(stage, fault);
+      entry.skipped = hit === undefined;
+      const second = (ms: number) => `${(ms / 1000).toFixed(1).padStart(6)} s`;
+      const over = second(performance.now() - sinceMs);
+      stage.say(`${second(fault.atMs)}  ${fault.kind}${hit ? `: ${hit}, over at ${over.trim()}` : ' (hit nothing)'}`);
+    };
+    if (!SERVICE_FAULTS.test(fault.kind)) return work();
+    const next = services.then(work);
+    services = next.catch(() => undefined);
+    return next;
+  };
+  await Promise.all(schedule.map(inject));
+  return injected;
+}
+
+/** What was hit; undefined where there was nothing. */
+async function carryOut(stage: Stage, fault: Fault): Promise<string | undefined> {
+  switch (fault.kind) {
+    case 'kill worker':
+      return onSlot(stage, pickSlot(stage, 'worker', fault.choice), killAndStart);
+    case 'kill api':
+      return onSlot(stage, pickSlot(stage, 'api', fault.choice), killAndStart);
+    case 'freeze worker':
+      return onSlot(stage, pickSlot(stage, 'worker', fault.choice), (_stage, slot) => freeze(slot, fault.forMs));
+    case 'duplicate jobs':
+      return `${await sendDuplicates(stage.inside, fault.choice)} jobs`;
+    case 'cut database':
+      return cut(stage.databaseProxy, fault.forMs);
+    case 'cut redis':
+      return cut(stage.redisProxy, fault.forMs);
+    case 'slow database':
+      return slow(stage.databaseProxy, fault.forMs);
+    case 'restart postgres':
+      return timed(stage.own?.restartPostgres);
+    case 'restart redis':
+      return timed(stage.own?.restartRedis);
+    case 'flush redis':
+      return timed(stage.own?.flushRedis);
+  }
+}
+
+function pickSlot({ fleet }: Stage, kind: Slot['kind'], choice: number): Slot | undefined {
+  const free = fleet.slots.filter((slot) => slot.kind === kind && !slot.busy);
+  return free[choice % Math.max(1, free.length)];
+}
+
+async function onSlot(
+  stage: Stage,
+  slot: Slot | undefined,
+  work: (stage: Stage, slot: Slot) => Promise<void>,
+): Promise<string | undefined> {
+  if (!slot) return undefined;
+  slot.busy = true;
+  await work(stage, slot);
+  slot.busy = false;
+  return slot.name;
+}
+
+/** As a supervisor would: a process that cannot start while a service is away is started again. */
+async function killAndStart({ signal, say }: Stage, slot: Slot): Promise<void> {
+  await slot.kill();
+  const endsAtMs = performance.now() + RESTART_MS;
+  for (;;) {
+    try {
+      await slot.start();
+      return;
+    } catch (error) {
+      if (signal.aborted || performance.now() > endsAtMs) throw error;
+      say(`          ${slot.name} could not start and is started again`);
+      await slot.kill();
+      await delay(500, undefined, { signal });
+    }
+  }
+}
+
+/** A shell of its own thaws it, so that no frozen process is left behind whatever becomes of this one. */
+async function freeze(slot: Slot, forMs: number): Promise<void> {
+  const script = 'kill -STOP "$0" && sleep "$1"; kill -CONT "$0"';
+  const shell = spawn('/bin/sh', ['-c', script, String(slot.pid()), String(forMs / 1000)], {
+    stdio: 'ignore',
+    detached: true,
+  });
+  await once(shell, 'exit');
+}
+
+async function cut(proxy: TortureProxy | undefined, forMs: number): Promise<string | undefined> {
+  if (!proxy) return undefined;
+  await proxy.cut();
+  await delay(forMs);
+  await proxy.restore();
+  return `for ${forMs} ms`;
+}
+
+async function slow(proxy: TortureProxy, forMs: number): Promise<string> {
+  proxy.setLatency(SLOW_MS);
+  await delay(forMs);
+  proxy.setLatency(0);
+  return `by ${SLOW_MS} ms, for ${forMs} ms`;
+}
+
+async function timed(work: (() => Promise<void>) | undefined): Promise<string | undefined> {
+  if (!work) return undefined;
+  const sinceMs = performance.now();
+  await work();
+  return `took ${Math.round(performance.now() - sinceMs)} ms`;
+}

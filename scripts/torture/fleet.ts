@@ -1,0 +1,176 @@
+/** The processes under torture: APIs and workers, each in a slot that it is started in again after its death. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export interface FleetOptions {
+  apis: number;
+  workers: number;
+  /** The whole environment of each process. */
+  env: Record<string, string>;
+  /** Where each process writes its log. */
+  dir: string;
+}
+
+export interface Slot {
+  name: string;
+  kind: 'api' | 'worker';
+  /** Killed, starting or frozen: no target for the next fault. */
+  busy: boolean;
+  pid: () => number;
+  /** SIGKILL, and the wait for its end. */
+  kill: () => Promise<void>;
+  /** Starts it and waits until it is ready; throws with the end of its log. */
+  start: () => Promise<void>;
+}
+
+export interface Fleet {
+  slots: readonly Slot[];
+  /** Of the APIs, whether they run or not. */
+  urls: readonly string[];
+  /** How often a process that was ready ended, and nobody had killed it. */
+  crashes: () => number;
+  /** Kills every process and waits for their ends. Nothing starts any more. */
+  close: () => Promise<void>;
+}
+
+const READY_MS = 60_000;
+// The torture runs from source or compiled, and so does its fleet.
+const EXTENSION = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
+const TYPESCRIPT = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
+const program = (path: string) => fileURLToPath(new URL(`../../${path}${EXTENSION}`, import.meta.url));
+
+/** Starts everything and answers when all are ready. */
+export async function startFleet(options: FleetOptions): Promise<Fleet> {
+  const children = new Set<ChildProcess>();
+  const ready = new WeakSet<ChildProcess>();
+  const state = { closed: false, crashes: 0 };
+  const killAll = () => {
+    for (const child of children) child.kill('SIGKILL');
+  };
+  process.once('exit', killAll);
+  const launch = (name: string, path: string, env: Record<string, string>): ChildProcess => {
+    if (state.closed) throw new Error('the fleet is closed');
+    const log = openSync(join(options.dir, `${name}.log`), 'a');
+    const leash = ['--import', new URL(`./leash${EXTENSION}`, import.meta.url).href];
+    const child = spawn(process.execPath, [...TYPESCRIPT, ...leash, program(path)], {
+      env: { ...options.env, ...env },
+      stdio: ['ignore', log, log, 'ipc'],
+    });
+    closeSync(log);
+    children.add(child);
+    child.once('exit', () => {
+      children.delete(child);
+      if (!child.killed && !state.closed && ready.has(child)) state.crashes++;
+    });
+    return child;
+  };
+  const urls: string[] = [];
+  const slots: Slot[] = [];
+  for (let index = 0; index < options.apis; index++) {
+    const port = await freePort();
+    urls.push(`http://127.0.0.1:${port}`);
+    const url = urls[index] ?? '';
+    const start = (name: string) => launch(name, 'api/main', { PORT: String(port) });
+    slots.push(makeSlot(`api-${index + 1}`, 'api', { dir: options.dir, start, answers: () => isReady(url), ready }));
+  }
+  for (let index = 0; index < options.workers; index++) {
+    const start = (name: string) => launch(name, 'workers/main', { ANTHROPIC_API_KEY: name });
+    slots.push(makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready }));
+  }
+  const fleet: Fleet = {
+    slots,
+    urls,
+    crashes: () => state.crashes,
+    async close() {
+      state.closed = true;
+      const ends = [...children].map((child) => once(child, 'exit'));
+      killAll();
+      await Promise.all(ends);
+      process.off('exit', killAll);
+    },
+  };
+  try {
+    await runToEnd(launch('migrate', 'scripts/migrate', {}), join(options.dir, 'migrate.log'));
+    await Promise.all(slots.map((slot) => slot.start()));
+    return fleet;
+  } catch (error) {
+    await fleet.close();
+    throw error;
+  }
+}
+
+interface SlotParts {
+  dir: string;
+  start: (name: string) => ChildProcess;
+  /** Absent: the log says when it is ready. */
+  answers?: () => Promise<boolean>;
+  ready: WeakSet<ChildProcess>;
+}
+
+function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
+  const log = join(parts.dir, `${name}.log`);
+  let child: ChildProcess | undefined;
+  const slot: Slot = {
+    name,
+    kind,
+    busy: false,
+    pid: () => child?.pid ?? 0,
+    async kill() {
+      if (!child || hasEnded(child)) return;
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    },
+    async start() {
+      const started = parts.start(name);
+      child = started;
+      const answers = parts.answers ?? (async () => isStarted(log, started.pid ?? 0));
+      const endsAt = Date.now() + READY_MS;
+      while (!(await answers())) {
+        if (hasEnded(started)) throw new Error(`${name} did not start:\n${tail(log)}`);
+        if (Date.now() > endsAt) throw new Error(`${name} was not ready within ${READY_MS / 1000} s:\n${tail(log)}`);
+        await delay(50);
+      }
+      parts.ready.add(started);
+    },
+  };
+  return slot;
+}
+
+async function runToEnd(child: ChildProcess, log: string): Promise<void> {
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`the migration failed:\n${tail(log)}`);
+}
+
+function isStarted(log: string, pid: number): boolean {
+  const lines = readFileSync(log, 'utf8').split('\n');
+  return lines.some((line) => line.includes(`"pid":${pid},`) && line.includes('workers started'));
+}
+
+async function isReady(url: string): Promise<boolean> {
+  const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+  await answer?.body?.cancel();
+  return answer?.ok === true;
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+function tail(file: string): string {
+  return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-15).join('\n');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,97 @@
+/** A look behind the API, past the faults in the network: the database and the queues themselves. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { loadConfig } from '../../config.ts';
+import { openDatabase, type Database, type Tx } from '../../db/database.ts';
+import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
+import { TOOL_CALLS, toolCallJobId } from '../../jobs/tool-call.ts';
+import { TURNS, turnJobId } from '../../jobs/turn.ts';
+import { DEFAULT_TENANT_ID } from '../../services/bootstrap.ts';
+import { createRandom } from './random.ts';
+
+export interface Inside {
+  database: Database;
+  queues: QueueBackend;
+  /** Reads as the tenant; tried again while the database is away. */
+  read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
+  close: () => Promise<void>;
+}
+
+const READ_TRIES = 100;
+const AGAIN_MS = 200;
+
+export async function openInside(settings: Record<string, string>): Promise<Inside> {
+  const config = loadConfig(settings);
+  const database = await openDatabase(config, { onError: () => undefined });
+  const queues = await openQueueBackend(config, database);
+  return {
+    database,
+    queues,
+    async read(work) {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await database.withTenant(DEFAULT_TENANT_ID, work);
+        } catch (error) {
+          if (tries === READ_TRIES) throw error;
+          await delay(AGAIN_MS);
+        }
+      }
+    },
+    async close() {
+      await queues.close();
+      await database.close();
+    },
+  };
+}
+
+interface Position {
+  id: string;
+  last_seq: number;
+  fence: number;
+}
+
+interface Call {
+  id: string;
+  run_id: string;
+  attempt: number;
+}
+
+const MOST_RUNS = 8;
+
+/**
+ * Sends jobs again: for the position that a run is at, under its own id and a new one, for one it has passed, and for one
+ * that it has not reached; and for tool calls whatever their state. Answers how many; 0 where the queue is away.
+ */
+export async function sendDuplicates(inside: Inside, choice: number): Promise<number> {
+  const random = createRandom(choice, 'duplicates');
+  const tenant = DEFAULT_TENANT_ID;
+  const runs = await inside.read((tx) =>
+    tx.query<Position>('select id, last_seq, fence from runs order by updated_at'),
+  );
+  const calls = await inside.read((tx) =>
+    tx.query<Call>(`select id, run_id, attempt from tool_calls where mode = 'queued' order by created_at`),
+  );
+  const jobs = [
+    ...random
+      .shuffle(runs.slice(-2 * MOST_RUNS))
+      .slice(0, MOST_RUNS)
+      .flatMap(({ id: run, last_seq: seq, fence }) => [
+        { queue: TURNS, id: turnJobId(run, seq, fence), data: { tenant, run, seq } },
+        { queue: TURNS, id: `again-${choice}-${run}`, data: { tenant, run, seq } },
+        { queue: TURNS, id: `stale-${choice}-${run}`, data: { tenant, run, seq: 1 } },
+        { queue: TURNS, id: `beyond-${choice}-${run}`, data: { tenant, run, seq: seq + 1000 } },
+      ]),
+    ...random
+      .shuffle(calls.slice(-2 * MOST_RUNS))
+      .slice(0, MOST_RUNS)
+      .flatMap(({ id: call, run_id: run, attempt }) => [
+        { queue: TOOL_CALLS, id: toolCallJobId(call, attempt), data: { tenant, run, call } },
+        { queue: TOOL_CALLS, id: `again-${choice}-${call}`, data: { tenant, run, call } },
+      ]),
+  ];
+  const added = await Promise.allSettled(
+    jobs.map(({ queue, id, data }) =>
+      inside.queues.queue(queue).add(queue, data, { jobId: id, attempts: 5, removeOnComplete: true }),
+    ),
+  );
+  return added.filter(({ status }) => status === 'fulfilled').length;
+}

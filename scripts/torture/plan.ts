@@ -1,0 +1,86 @@
+/** The work of a torture: what each run's model asks for and how the tools behave, all from the seed. */
+import { createRandom, type Random } from './random.ts';
+
+/** `calculator` is built in and cheap; the others are HTTP tools of the torture, `…_inline` called by the driver itself. */
+export const HTTP_TOOLS = ['lookup', 'record', 'charge', 'record_inline', 'charge_inline'] as const;
+export type HttpTool = (typeof HTTP_TOOLS)[number];
+export type ToolName = HttpTool | 'calculator';
+
+/**
+ * What the tool does at the first delivery: `break` has its effect and then drops the connection, `refuse` answers 503
+ * with Retry-After and has none.
+ */
+export type Misbehaviour = 'none' | 'break' | 'refuse';
+
+/** Arguments of an HTTP tool. An intent is one call that the model asks for once, whatever happens to it. */
+export interface ToolInput {
+  intent: string;
+  ms: number;
+  fault: Misbehaviour;
+}
+
+export interface PlannedCall {
+  tool: ToolName;
+  input: ToolInput | { expression: string };
+}
+
+export interface PlannedStep {
+  calls: PlannedCall[];
+  /** Time before the model begins its answer. */
+  thinkMs: number;
+  /** The first answer breaks off in the middle. */
+  breaks: boolean;
+}
+
+/** What a run's message holds, as JSON; the stand-in model reads it back. */
+export interface Script {
+  label: string;
+  steps: PlannedStep[];
+}
+
+export interface PlannedRun extends Script {
+  startAtMs: number;
+}
+
+/** Plans `runs` runs that begin within `withinMs`. Some tools take longer than a lease. */
+export function planRuns(seed: number, work: { runs: number; withinMs: number; leaseMs: number }): PlannedRun[] {
+  const random = createRandom(seed, 'runs');
+  return Array.from({ length: work.runs }, (_, index) => {
+    const label = `run-${index + 1}`;
+    const steps = Array.from({ length: random.whole(2, 5) }, (_step, step) =>
+      planStep(random, `${label}-${step + 1}`, work.leaseMs),
+    );
+    return { label, startAtMs: Math.floor((index * work.withinMs) / work.runs), steps };
+  });
+}
+
+/** How the run's last answer reads. */
+export function answerOf(label: string): string {
+  return `done: ${label}`;
+}
+
+function planStep(random: Random, name: string, leaseMs: number): PlannedStep {
+  const calls = Array.from({ length: random.whole(1, 3) }, (_, place): PlannedCall => {
+    const tool = random.pick<ToolName>(['calculator', ...HTTP_TOOLS, 'charge']);
+    if (tool === 'calculator')
+      return { tool, input: { expression: `${random.whole(1, 99)} + ${random.whole(1, 99)}` } };
+    return {
+      tool,
+      input: { intent: `${name}-${place + 1}`, ms: toolMs(random, leaseMs), fault: misbehaviour(random) },
+    };
+  });
+  return { calls, thinkMs: random.whole(0, 150), breaks: random.chance(0.03) };
+}
+
+function toolMs(random: Random, leaseMs: number): number {
+  const kind = random.next();
+  if (kind < 0.7) return random.whole(2, 60);
+  if (kind < 0.9) return random.whole(100, 800);
+  return random.whole(Math.floor(leaseMs * 1.1), Math.floor(leaseMs * 1.6));
+}
+
+function misbehaviour(random: Random): Misbehaviour {
+  const kind = random.next();
+  if (kind < 0.1) return 'break';
+  return kind < 0.2 ? 'refuse' : 'none';
+}

@@ -1,0 +1,94 @@
+/** Stands between the fleet and a service, so that the network between them can be cut or slow. */
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+export interface TortureProxy {
+  /** The service's URL with the proxy's address. */
+  url: string;
+  /** Breaks all connections and refuses new ones until `restore`. */
+  cut: () => Promise<void>;
+  restore: () => Promise<void>;
+  /** Holds back everything by so long, in both directions; 0 for no more. */
+  setLatency: (ms: number) => void;
+  close: () => Promise<void>;
+}
+
+/** Opens a proxy on a free port of the loopback interface. */
+export async function openTortureProxy(target: string): Promise<TortureProxy> {
+  const to = new URL(target);
+  const targetPort = Number(to.port || (to.protocol.startsWith('redis') ? 6379 : 5432));
+  const sockets = new Set<Socket>();
+  let latencyMs = 0;
+  let port = 0;
+  let server: Server | undefined;
+  const accept = (client: Socket) => {
+    const upstream = connect(targetPort, to.hostname);
+    forward(client, upstream, () => latencyMs);
+    forward(upstream, client, () => latencyMs);
+    for (const socket of [client, upstream]) {
+      socket.setNoDelay(true);
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        client.destroy();
+        upstream.destroy();
+      });
+    }
+  };
+  const restore = async () => {
+    if (server) return;
+    const next = createServer(accept);
+    server = next;
+    next.listen(port, '127.0.0.1');
+    await once(next, 'listening');
+    port = (next.address() as AddressInfo).port;
+  };
+  const cut = async () => {
+    if (!server) return;
+    const closed = once(server, 'close');
+    server.close();
+    server = undefined;
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  };
+  await restore();
+  const url = new URL(target);
+  url.hostname = '127.0.0.1';
+  url.port = String(port);
+  return {
+    url: url.href,
+    cut,
+    restore,
+    setLatency: (ms) => {
+      latencyMs = ms;
+    },
+    close: cut,
+  };
+}
+
+/** In order, whatever the latency was when each piece came. */
+function forward(from: Socket, to: Socket, latencyMs: () => number): void {
+  const queue: { dueMs: number; chunk: Buffer }[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const drain = () => {
+    timer = undefined;
+    const now = performance.now();
+    for (let head = queue[0]; head && head.dueMs <= now; head = queue[0]) {
+      queue.shift();
+      to.write(head.chunk);
+    }
+    const [next] = queue;
+    if (next) timer = setTimeout(drain, Math.max(1, next.dueMs - now));
+  };
+  from.on('data', (chunk: Buffer) => {
+    const ms = latencyMs();
+    if (ms === 0 && queue.length === 0) {
+      to.write(chunk);
+      return;
+    }
+    queue.push({ dueMs: performance.now() + ms, chunk });
+    timer ??= setTimeout(drain, ms);
+  });
+  from.on('close', () => clearTimeout(timer));
+}

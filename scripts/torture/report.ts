@@ -1,0 +1,95 @@
+/** The table at the end of a torture. */
+import type { Findings } from './examine.ts';
+import type { Injected } from './faults.ts';
+import { FAULT_KINDS } from './schedule.ts';
+
+export interface Outcome {
+  /** Runs that were to be started. */
+  planned: number;
+  findings: Findings;
+  injected: readonly Injected[];
+  /** Requests to the API that had to be sent again. */
+  apiRepeats: number;
+  crashes: number;
+  elapsedMs: number;
+}
+
+/** What must be nothing, each with its sentences. Crashed processes are among them: faults must not end a process. */
+export function violationsOf({ findings, planned, crashes }: Outcome): Map<string, string[]> {
+  const found = findings.completed + findings.lost.length + findings.unlike.length;
+  const missing = Math.max(0, planned - found);
+  return new Map([
+    ['lost', [...findings.lost, ...(missing > 0 ? [`${missing} runs were never started`] : [])]],
+    ['ended otherwise', findings.unlike],
+    ['effects repeated', findings.repeated],
+    ['unknowns sent again', findings.unknownViolations],
+    ['gaps in sequences', findings.gaps],
+    ['projections that differ', findings.differences],
+    ['stuck jobs', findings.stuck],
+    ['processes that crashed', crashes > 0 ? [`${crashes} processes ended by themselves`] : []],
+  ]);
+}
+
+/** Lines of text, what was violated below the table. */
+export function describeOutcome(outcome: Outcome): string {
+  const { findings } = outcome;
+  const violations = violationsOf(outcome);
+  const count = (name: string): Row => [name, String(violations.get(name)?.length ?? 0), 'must be 0'];
+  const rows: Row[] = [
+    ['runs', String(outcome.planned)],
+    ['completed', String(findings.completed)],
+    count('lost'),
+    count('ended otherwise'),
+    ['tool requests', String(findings.deliveries)],
+    ['effects', String(findings.effects)],
+    count('effects repeated'),
+    ['unknowns', String(findings.unknowns)],
+    count('unknowns sent again'),
+    count('gaps in sequences'),
+    count('projections that differ'),
+    count('stuck jobs'),
+    count('processes that crashed'),
+    ['requests sent again', String(outcome.apiRepeats)],
+    ...recoveryRows(findings.recoveriesMs),
+    ...faultRows(outcome.injected),
+    ['elapsed', `${(outcome.elapsedMs / 1000).toFixed(1)} s`],
+  ];
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const lines = rows.map(([name, value, note = '']) =>
+    `  ${name.padEnd(widths[0] ?? 0)}  ${value.padStart(widths[1] ?? 0)}  ${note}`.trimEnd(),
+  );
+  return `${[...lines, ...describeViolations(violations)].join('\n')}\n`;
+}
+
+type Row = [name: string, value: string, note?: string];
+
+const MOST_SENTENCES = 10;
+
+function describeViolations(violations: ReadonlyMap<string, readonly string[]>): string[] {
+  return [...violations].flatMap(([name, sentences]) => {
+    const more = sentences.length - MOST_SENTENCES;
+    const shown = sentences.slice(0, MOST_SENTENCES).map((sentence) => `    ${sentence}`);
+    if (more > 0) shown.push(`    and ${more} more`);
+    return sentences.length === 0 ? [] : ['', `  ${name}:`, ...shown];
+  });
+}
+
+function recoveryRows(recoveriesMs: readonly number[]): Row[] {
+  if (recoveriesMs.length === 0) return [['time to recovery', '-', 'no killed worker held a run']];
+  const sorted = recoveriesMs.toSorted((left, right) => left - right);
+  const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
+  return [
+    ['time to recovery, median', seconds(median), `over ${sorted.length} runs of killed workers`],
+    ['time to recovery, longest', seconds(sorted.at(-1) ?? 0)],
+  ];
+}
+
+function faultRows(injected: readonly Injected[]): Row[] {
+  return FAULT_KINDS.flatMap((kind): Row[] => {
+    const all = injected.filter(({ fault }) => fault.kind === kind);
+    const skipped = all.filter((each) => each.skipped).length;
+    if (all.length === 0) return [];
+    return [[`fault: ${kind}`, String(all.length - skipped), skipped > 0 ? `${skipped} more hit nothing` : '']];
+  });
+}

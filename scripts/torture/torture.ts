@@ -1,0 +1,174 @@
+/** A torture from beginning to end. */
+import { randomBytes } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
+import { createPatientClient } from './client.ts';
+import { awaitEnds, createAgent, startRuns, type StartedRun } from './drive.ts';
+import { startEffectServer, type EffectServer } from './effect-server.ts';
+import { examine } from './examine.ts';
+import { injectFaults, type Injected } from './faults.ts';
+import { startFleet, type Fleet } from './fleet.ts';
+import { openInside, type Inside } from './inside.ts';
+import type { LocalServer } from './local-server.ts';
+import { openPlace, type Place } from './place.ts';
+import { planRuns } from './plan.ts';
+import { openTortureProxy, type TortureProxy } from './proxy.ts';
+import { describeOutcome, violationsOf } from './report.ts';
+import { makeSchedule, type Fault } from './schedule.ts';
+import { startScriptedModel } from './scripted-model.ts';
+
+export interface TortureOptions {
+  mode: 'full' | 'postgres';
+  databaseUrl: string | undefined;
+  redisUrl: string | undefined;
+  runs: number;
+  seed: number;
+  seconds: number;
+  settleSeconds: number;
+  workers: number;
+  apis: number;
+  leaseMs: number;
+  planOnly: boolean;
+  keepLogs: boolean;
+}
+
+interface Watcher {
+  signal: AbortSignal;
+  say: (line: string) => void;
+}
+
+/** Tortures a fleet and says what came of it; answers whether every promise held. Nothing of it stays, logs aside. */
+export async function torture(options: TortureOptions, { signal, say }: Watcher): Promise<boolean> {
+  const schedule = scheduleOf(options);
+  say(`torture: seed ${options.seed}, ${options.runs} runs, ${schedule.length} faults in ${options.seconds} s`);
+  if (options.planOnly) {
+    for (const fault of schedule) say(`${String(fault.atMs).padStart(8)} ms  ${fault.kind}  ${fault.choice}`);
+    return true;
+  }
+  // Every request, fault and run listens for the end.
+  setMaxListeners(0, signal);
+  const closers: (() => Promise<unknown>)[] = [];
+  let clean = false;
+  const closing = async () => {
+    for (const close of closers.splice(0).toReversed()) await close();
+  };
+  try {
+    const scene = await openScene(options, { closers, isClean: () => clean, say, signal });
+    clean = await play(options, { ...scene, schedule, say, signal });
+    return clean;
+  } finally {
+    await closing();
+  }
+}
+
+function scheduleOf(options: TortureOptions): Fault[] {
+  return makeSchedule(options.seed, {
+    forMs: options.seconds * 1000,
+    leaseMs: options.leaseMs,
+    redis: options.mode === 'full',
+    ownServices: options.databaseUrl === undefined,
+  });
+}
+
+interface Scene {
+  place: Place;
+  tools: EffectServer;
+  model: LocalServer;
+  databaseProxy: TortureProxy;
+  redisProxy: TortureProxy | undefined;
+  fleet: Fleet;
+  inside: Inside;
+  key: string;
+}
+
+interface Opening extends Watcher {
+  closers: (() => Promise<unknown>)[];
+  isClean: () => boolean;
+}
+
+async function openScene(options: TortureOptions, opening: Opening): Promise<Scene> {
+  const { closers, signal } = opening;
+  const place = await openPlace(options);
+  closers.push(async () => {
+    const keepLogs = options.keepLogs || !opening.isClean();
+    if (keepLogs) opening.say(`  logs: ${place.dir}`);
+    await place.close({ keepLogs });
+  });
+  signal.throwIfAborted();
+  const tools = await startEffectServer();
+  closers.push(tools.close);
+  const model = await startScriptedModel();
+  closers.push(model.close);
+  const databaseProxy = await openTortureProxy(place.databaseUrl);
+  closers.push(databaseProxy.close);
+  const redisProxy = place.redisUrl === undefined ? undefined : await openTortureProxy(place.redisUrl);
+  if (redisProxy) closers.push(redisProxy.close);
+  const key = `torture-${randomBytes(16).toString('hex')}`;
+  const env = {
+    DROVER_API_KEY: key,
+    DROVER_SECRET_KEY: key,
+    DROVER_QUEUE_PREFIX: `torture-${process.pid}`,
+    DROVER_LEASE_MS: String(options.leaseMs),
+    DROVER_EGRESS_ALLOW: '127.0.0.1',
+    ANTHROPIC_BASE_URL: model.url,
+    ANTHROPIC_API_KEY: 'unused',
+  };
+  const { apis, workers } = options;
+  const throughProxies = { DATABASE_URL: databaseProxy.url, ...(redisProxy && { REDIS_URL: redisProxy.url }) };
+  const fleet = await startFleet({ apis, workers, env: { ...env, ...throughProxies }, dir: place.dir });
+  closers.push(fleet.close);
+  const direct = {
+    DATABASE_URL: place.databaseUrl,
+    ...(place.redisUrl !== undefined && { REDIS_URL: place.redisUrl }),
+  };
+  const inside = await openInside({ ...env, ...direct });
+  closers.push(inside.close);
+  return { place, tools, model, databaseProxy, redisProxy, fleet, inside, key };
+}
+
+interface Play extends Scene, Watcher {
+  schedule: readonly Fault[];
+}
+
+// The last runs begin while there are still faults to come.
+const STARTING_SHARE = 0.8;
+
+async function play(options: TortureOptions, scene: Play): Promise<boolean> {
+  const sinceMs = performance.now();
+  const { fleet, tools, inside, signal } = scene;
+  const client = createPatientClient(fleet.urls, scene.key, signal);
+  const agent = await createAgent(client, tools.url);
+  const withinMs = options.seconds * 1000 * STARTING_SHARE;
+  const plan = planRuns(options.seed, { runs: options.runs, withinMs, leaseMs: options.leaseMs });
+  const started: StartedRun[] = [];
+  const [injected] = await Promise.all([
+    injectFaults({ ...scene, own: scene.place.own }, scene.schedule),
+    startRuns(client, { agent, plan, started, signal }),
+  ]);
+  scene.say('  the faults are over; waiting for the runs to end');
+  await awaitEnds(client, started, options.settleSeconds * 1000);
+  const evidence = { client, inside, runs: started, tools, model: scene.model, injected, leaseMs: options.leaseMs };
+  const findings = await examine(evidence);
+  return conclude(options, scene, {
+    findings,
+    injected,
+    apiRepeats: client.repeats(),
+    elapsedMs: performance.now() - sinceMs,
+  });
+}
+
+function conclude(
+  options: TortureOptions,
+  { fleet, say }: Play,
+  rest: {
+    findings: Awaited<ReturnType<typeof examine>>;
+    injected: readonly Injected[];
+    apiRepeats: number;
+    elapsedMs: number;
+  },
+): boolean {
+  const outcome = { ...rest, planned: options.runs, crashes: fleet.crashes() };
+  const clean = [...violationsOf(outcome).values()].every((sentences) => sentences.length === 0);
+  say(describeOutcome(outcome));
+  say(`torture: seed ${options.seed}: ${clean ? 'every promise held' : 'PROMISES WERE BROKEN'}`);
+  return clean;
+}

@@ -24,17 +24,36 @@ export async function startWorkers(context: Context): Promise<Workers> {
     worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));
     return worker;
   });
-  if (served.includes(MAINTENANCE)) await schedule(context);
+  const schedules = served.includes(MAINTENANCE) ? await keepSchedules(context) : undefined;
   await reconcile(context, 0).catch((error: unknown) => log.warn({ err: error }, 'reconciliation at start failed'));
   log.info({ queues: served, concurrency: config.concurrency }, 'workers started');
   return {
     stop: async (graceMs) => {
       draining = true;
+      clearInterval(schedules);
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
       await Promise.all(workers.map((worker: Worker) => worker.close()));
       clearTimeout(deadline);
     },
   };
+}
+
+/**
+ * Makes the schedules of maintenance, and again where they are gone: a Redis that was flushed has lost them, and with
+ * them what would find the runs that it has lost.
+ */
+async function keepSchedules(context: Context): Promise<NodeJS.Timeout> {
+  const { queues, config, log } = context;
+  const queue = queues.queue(MAINTENANCE);
+  const keep = async () => {
+    try {
+      if ((await queue.getJobSchedulersCount()) < MAINTENANCE_ACTS.length) await schedule(context);
+    } catch (error) {
+      log.warn({ err: error }, 'the schedules of maintenance could not be looked at');
+    }
+  };
+  await schedule(context).catch((error: unknown) => log.warn({ err: error }, 'maintenance is not scheduled yet'));
+  return setInterval(() => void keep(), scheduleOf('reconcile', config.leaseMs));
 }
 
 async function schedule({ queues, config }: Context): Promise<void> {

@@ -42,22 +42,29 @@ export async function openTestDatabase(
 }
 
 /** An empty database on the Postgres of the tests. */
-export async function createTestDatabase(): Promise<{ url: string; drop: () => Promise<undefined> }> {
+export const createTestDatabase = () => createTestDatabaseAt(TEST_DATABASE_URL ?? '');
+
+/** An empty database on another server; `serverUrl` has the right to create it. */
+export async function createTestDatabaseAt(
+  serverUrl: string,
+): Promise<{ url: string; drop: () => Promise<undefined> }> {
   const name = `drover_test_${randomUUID().replaceAll('-', '')}`;
-  await admin(`create database ${name}`);
-  const url = new URL(TEST_DATABASE_URL ?? '');
+  await query(serverUrl, `create database ${name}`);
+  const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   return {
     url: url.href,
     async drop() {
-      await admin(`drop database if exists ${name} with (force)`);
+      await query(serverUrl, `drop database if exists ${name} with (force)`);
       return undefined;
     },
   };
 }
 
-async function admin(text: string): Promise<pg.QueryResult> {
-  const client = new pg.Client({ connectionString: TEST_DATABASE_URL, connectionTimeoutMillis: 5000 });
+const admin = (text: string) => query(TEST_DATABASE_URL ?? '', text);
+
+async function query(connectionString: string, text: string): Promise<pg.QueryResult> {
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5000 });
   await client.connect();
   try {
     return await client.query(text);

@@ -23,16 +23,14 @@ export interface Installation {
   /** Of the API that was started last. */
   url: () => string;
   call: (method: string, path: string, call?: Call) => Promise<Answer>;
-  /** Of those that were started and not ended. The embedded process is both. */
-  api: () => TestProcess;
-  worker: (name: string) => TestProcess;
-  startApi: (env?: Record<string, string>) => Promise<TestProcess>;
-  /** Its name is its key at the model, which so tells who asks. */
-  startWorker: (name: string, env?: Record<string, string>) => Promise<TestProcess>;
-  /** The API and the workers that it began with. */
+  /** Names of its processes: `api`, and its workers; in embedded mode `api` is all of them. */
+  names: string[];
+  process: (name: string) => TestProcess;
+  /** A worker's name is its key at the model, which so tells who asks. */
+  start: (name: string, env?: Record<string, string>) => Promise<TestProcess>;
+  /** Answers exit code and signal. */
+  end: (name: string, signal: 'SIGTERM' | 'SIGKILL') => Promise<[number | null, string | null]>;
   startAll: () => Promise<void>;
-  /** Ends one process and forgets it. */
-  end: (process: TestProcess, signal: 'SIGTERM' | 'SIGKILL') => Promise<[number | null, string | null]>;
   endAll: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void>;
   close: () => Promise<void>;
 }
@@ -58,29 +56,15 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
     PORT: '0',
     ...options.env,
   };
+  const names = ['api', ...(mode === 'embedded' ? [] : (options.workers ?? ['one', 'two']))];
   const processes = new Map<string, TestProcess>();
   const starting = new Set<Promise<unknown>>();
-  const start = async (name: string, file: string, more: Record<string, string>) => {
-    const ready = file === 'workers/main.ts' ? /"workers started"/ : /(API +|"url":")http:\/\/[\d.:]+/;
-    const begun = startProcess(name, { file, env: { ...env, ANTHROPIC_API_KEY: name, ...more }, ready });
-    starting.add(begun);
-    const started = await begun.finally(() => starting.delete(begun));
-    processes.set(name, started);
-    return started;
-  };
   const find = (name: string) => {
     const found = processes.get(mode === 'embedded' ? 'api' : name);
     assert.ok(found, `${name} does not run`);
     return found;
   };
-  const url = () => /(?:API +|"url":")(http:\/\/[\d.:]+)/.exec(find('api').output())?.[1] ?? '';
-  const end = async (process: TestProcess, signal: 'SIGTERM' | 'SIGKILL') => {
-    processes.delete(process.name);
-    return process.end(signal);
-  };
-  const endAll = async (signal: 'SIGTERM' | 'SIGKILL') => {
-    await Promise.all([...processes.values()].map((each) => end(each, signal)));
-  };
+  const url = () => API_URL.exec(find('api').output())?.[1] ?? '';
   const installation: Installation = {
     mode,
     key,
@@ -92,19 +76,30 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
       assertAsDescribed(ROUTES, `${method} ${path}`, answer);
       return answer;
     },
-    api: () => find('api'),
-    worker: find,
-    startApi: (more = {}) => start('api', mode === 'embedded' ? 'scripts/start.ts' : 'api/main.ts', more),
-    startWorker: (name, more = {}) => start(name, 'workers/main.ts', more),
-    async startAll() {
-      const names = mode === 'embedded' ? [] : (options.workers ?? ['one', 'two']);
-      await Promise.all([installation.startApi(), ...names.map((name) => installation.startWorker(name))]);
+    names,
+    process: find,
+    async start(name, more = {}) {
+      const program = { ...programOf(mode, name), env: { ...env, ANTHROPIC_API_KEY: name, ...more } };
+      const begun = startProcess(name, program);
+      starting.add(begun);
+      const started = await begun.finally(() => starting.delete(begun));
+      processes.set(mode === 'embedded' ? 'api' : name, started);
+      return started;
     },
-    end,
-    endAll,
+    async end(name, signal) {
+      const found = find(name);
+      processes.delete(mode === 'embedded' ? 'api' : name);
+      return found.end(signal);
+    },
+    async startAll() {
+      await Promise.all(names.map((name) => installation.start(name)));
+    },
+    async endAll(signal) {
+      await Promise.all([...processes.keys()].map((name) => installation.end(name, signal)));
+    },
     async close() {
       await Promise.allSettled(starting);
-      await endAll('SIGKILL');
+      await installation.endAll('SIGKILL');
       await Promise.all([model.close(), world.close()]);
       await place.drop();
     },
@@ -117,6 +112,14 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
     await installation.close();
     throw error;
   }
+}
+
+const API_URL = /(?:API +|"url":")(http:\/\/[\d.:]+)/;
+
+function programOf(mode: Mode, name: string): { file: string; ready: RegExp } {
+  if (mode === 'embedded') return { file: 'scripts/start.ts', ready: API_URL };
+  if (name === 'api') return { file: 'api/main.ts', ready: API_URL };
+  return { file: 'workers/main.ts', ready: /"workers started"/ };
 }
 
 async function makePlace(

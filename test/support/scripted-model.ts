@@ -6,7 +6,7 @@ export interface Asked {
   /** The user's message, and which of its steps it was. */
   message: string;
   step: number;
-  /** The name of the process that asked. */
+  /** The API key, which is the name of the process that asked. */
   by: string;
   /** Tool results in the request, as the model reads them. */
   results: string[];
@@ -31,7 +31,8 @@ export interface ScriptedModel {
 export async function startScriptedModel(): Promise<ScriptedModel> {
   const asked: Asked[] = [];
   const server: FakeServer = await startFakeAnthropic((request, n) => {
-    const about = readRequest(request, String(server.requests[n]?.headers['x-api-key'] ?? ''));
+    const key = server.requests[n]?.headers.authorization?.replace('Bearer ', '') ?? '';
+    const about = readRequest(request, key);
     const before = asked.filter(({ message, step }) => message === about.message && step === about.step).length;
     asked.push(about);
     const steps = about.message.split(' | ');

@@ -4,18 +4,19 @@ import { project, type ProjectionContext, type RowChanges } from './project.ts';
 
 type Columns = Record<string, unknown>;
 
-/** Rows of `runs`, `turns` and `llm_calls`, by column. Money is a decimal string without trailing zeros, or null. */
+/** Rows of each projection, by column. Money is a decimal string without trailing zeros, or null. */
 export interface ProjectedRows {
   run: Columns;
   turns: Columns[];
   llm_calls: Columns[];
+  approvals: Columns[];
 }
 
 export type RunOwner = Pick<ProjectionContext, 'tenantId' | 'workspaceId' | 'runId'>;
 
 /** Projects a log from its first event on; each event's time is its `occurred_at`. */
 export function projectLog(owner: RunOwner, events: readonly RunEvent[]): ProjectedRows {
-  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [] };
+  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [] };
   for (const event of events) {
     const context = { ...owner, lineage: lineageOf(rows), firstSeq: event.seq, at: () => event.occurred_at };
     applyChanges(rows, project(context, [event]));
@@ -38,6 +39,11 @@ export function applyChanges(rows: ProjectedRows, changes: RowChanges): void {
     if (turn) change(turn, rest);
   }
   rows.llm_calls.push(...changes.llm_calls.map((call) => ({ ...call })));
+  for (const { expires_in_seconds: _, ...approval } of changes.approvals) {
+    const known = rows.approvals.find((row) => row['id'] === approval['id']);
+    if (!known) rows.approvals.push(approval);
+    else if (known['status'] === 'pending') change(known, { set: approval });
+  }
 }
 
 function change(row: Columns, { set = {}, add = {} }: { set?: Columns; add?: Columns }): void {

@@ -41,3 +41,9 @@ export async function hasWorkspace(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from workspaces where id = $1', [id]);
   return rows.length > 0;
 }
+
+/** Ids of all tenants; an act of maintenance. */
+export async function listTenantIds(tx: Tx): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>('select id from tenants order by id');
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,116 @@
+/** The stored projections of one run beside its log, for those who rebuild them. */
+import type { Database, Tx } from './database.ts';
+import type { EventRow } from './run-store.ts';
+
+type Columns = Record<string, unknown>;
+
+/** Rows as JSON: times as RFC 3339 strings, money as a decimal string without trailing zeros. */
+export interface StoredRows {
+  run: Columns | null;
+  turns: Columns[];
+  llm_calls: Columns[];
+  approvals: Columns[];
+}
+
+/** A page of the runs that have a log, of the tenant of the transaction. */
+export async function listLoggedRuns(
+  tx: Tx,
+  page: { after: string; limit: number },
+): Promise<{ run_id: string; workspace_id: string }[]> {
+  return tx.query(
+    'select run_id, workspace_id from run_events where seq = 1 and run_id > $1 order by run_id limit $2',
+    [page.after, page.limit],
+  );
+}
+
+export async function readLog(tx: Tx, runId: string): Promise<EventRow[]> {
+  const rows = await tx.query<{ event: EventRow }>(
+    `select to_jsonb(e) - '{tenant_id,workspace_id,run_id}'::text[] as event from run_events e where run_id = $1 order by seq`,
+    [runId],
+  );
+  return rows.map(({ event }) => event);
+}
+
+/** Holds the run's row, so that nobody commits to it until the transaction ends. */
+export async function readStoredRows(tx: Tx, runId: string): Promise<StoredRows> {
+  const rows = async (text: string) => (await tx.query<{ row: Columns }>(text, [runId])).map(({ row }) => row);
+  const asJson = (alias: string) =>
+    `to_jsonb(${alias}) || jsonb_build_object('cost_usd', trim_scale(${alias}.cost_usd)::text) as row`;
+  const [run = null] = await rows(`select ${asJson('r')} from runs r where id = $1 for update`);
+  return {
+    run,
+    turns: await rows(`select ${asJson('t')} from turns t where run_id = $1 order by number`),
+    llm_calls: await rows(`select ${asJson('c')} from llm_calls c where run_id = $1 order by seq`),
+    approvals: await rows('select to_jsonb(a) as row from approvals a where run_id = $1 order by id'),
+  };
+}
+
+/** Writes the projected columns of a run; `operational` are those of a row that has to be made anew. */
+export async function writeRun(tx: Tx, run: Columns, operational: Columns): Promise<void> {
+  const columns = await columnsOf(tx, 'runs', run);
+  const assignments = columns.map((column) => `${column} = n.${column}`);
+  const updated = await tx.query(
+    `update runs r set ${assignments.join(', ')} from jsonb_populate_record(null::runs, $1::jsonb) n
+       where r.id = n.id returning r.id`,
+    [JSON.stringify(run)],
+  );
+  if (updated.length > 0) return;
+  await tx.query('insert into runs select * from jsonb_populate_record(null::runs, $1::jsonb)', [
+    JSON.stringify({ ...run, ...operational }),
+  ]);
+}
+
+export async function replaceTurns(tx: Tx, runId: string, turns: readonly Columns[]): Promise<void> {
+  await tx.query('delete from turns where run_id = $1', [runId]);
+  await tx.query('insert into turns select * from jsonb_populate_recordset(null::turns, $1::jsonb)', [
+    JSON.stringify(turns),
+  ]);
+}
+
+/** Writes an approval; one that has to be made anew takes its arguments from the ledger and has expired. */
+export async function writeApproval(tx: Tx, approval: Columns): Promise<void> {
+  const values = [JSON.stringify(approval)];
+  const columns = (await columnsOf(tx, 'approvals', approval)).map((column) => `${column} = n.${column}`);
+  const updated = await tx.query(
+    `update approvals a set ${columns.join(', ')} from jsonb_populate_record(null::approvals, $1::jsonb) n
+       where a.id = n.id returning a.id`,
+    values,
+  );
+  if (updated.length > 0) return;
+  await tx.query(
+    `insert into approvals select (jsonb_populate_record(null::approvals,
+       $1::jsonb || jsonb_build_object('arguments', k.arguments, 'expires_at', now()))).*
+     from tool_calls k where k.id = ($1::jsonb->>'tool_call_id')::uuid`,
+    values,
+  );
+}
+
+/**
+ * Replaces the model calls of a run. The service itself may only append them, so this is the owner's act, who must lift
+ * the isolation of the table from himself for the length of the transaction.
+ */
+export async function replaceModelCalls(db: Database, runId: string, calls: readonly Columns[]): Promise<void> {
+  await db.asOwner(async (client) => {
+    await client.query('begin');
+    try {
+      await client.query('alter table llm_calls no force row level security');
+      await client.query('delete from llm_calls where run_id = $1', [runId]);
+      await client.query('insert into llm_calls select * from jsonb_populate_recordset(null::llm_calls, $1::jsonb)', [
+        JSON.stringify(calls),
+      ]);
+      await client.query('alter table llm_calls force row level security');
+      await client.query('commit');
+    } catch (error) {
+      await client.query('rollback');
+      throw error;
+    }
+  });
+}
+
+async function columnsOf(tx: Tx, table: string, row: Columns): Promise<string[]> {
+  const rows = await tx.query<{ name: string }>(
+    'select attname as name from pg_attribute where attrelid = $1::regclass and attnum > 0 and not attisdropped',
+    [table],
+  );
+  return rows.map(({ name }) => name).filter((name) => name in row);
+}

@@ -1,0 +1,24 @@
+/** `npm run projections:rebuild [-- --check]`: makes the projections what the logs say, or only tells what differs. */
+import { loadConfig } from '../config.ts';
+import { openDatabase } from '../db/database.ts';
+import { rebuildProjections } from '../services/rebuild-projections.ts';
+import { runOnce } from '../services/run-process.ts';
+
+const MOST_SHOWN = 50;
+
+await runOnce(async () => {
+  const check = process.argv.includes('--check');
+  const database = await openDatabase(loadConfig());
+  try {
+    const { runs, differences } = await rebuildProjections(database, { check });
+    for (const { run, table, row, column, stored, expected } of differences.slice(0, MOST_SHOWN)) {
+      const values = `${JSON.stringify(stored)} instead of ${JSON.stringify(expected)}`;
+      process.stdout.write(`run ${run}: ${table} ${row}: ${column} is ${values}\n`);
+    }
+    const done = check ? 'found' : 'mended';
+    process.stdout.write(`${runs} runs, ${differences.length} differences ${done}.\n`);
+    if (check && differences.length > 0) process.exitCode = 1;
+  } finally {
+    await database.close();
+  }
+});

@@ -67,7 +67,7 @@ export async function openSession(
 ): Promise<DriveSession> {
   const { run } = claimed;
   const [{ state, loaded, corrupt }, pinned] = await Promise.all([
-    restore((run) => loadRun(context.db, run), claimed),
+    restore((ref) => loadRun(context.db, ref), claimed),
     loadDefinitions(context.db, {
       tenant: run.tenant_id,
       agentId: run.agent_id,
@@ -114,7 +114,7 @@ export async function reload(session: DriveSession): Promise<void> {
   const fresh = await loadRun(session.context.db, { tenant: session.tenant, run: session.run.id });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  const { state, loaded } = await restore((run) => loadRun(session.context.db, run), fresh);
+  const { state, loaded } = await restore((ref) => loadRun(session.context.db, ref), fresh);
   const pending = session.pending;
   session.run = loaded.run;
   session.base = state;

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { TOOL_CALLS } from '../../jobs/tool-call.ts';
 import { TURNS } from '../../jobs/turn.ts';
+import { rebuildProjections } from '../../services/rebuild-projections.ts';
 import type { PatientClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
@@ -43,6 +44,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, inside, run));
   const all = [...examined.values()];
+  const { differences } = await rebuildProjections(inside.database, { check: true });
   const unknowns = new Map(all.flatMap((each) => [...each.unknowns]));
   const lost = runs.filter(({ status }) => status === undefined);
   return {
@@ -55,7 +57,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     unknowns: unknowns.size,
     unknownViolations: findUnknownViolations(tools.deliveries, unknowns),
     gaps: all.flatMap(({ gaps }) => gaps),
-    differences: all.flatMap(({ differences }) => differences),
+    differences: [...differences.map((each) => JSON.stringify(each)), ...all.flatMap((each) => each.differences)],
     stuck,
     recoveriesMs: recoveries(evidence, examined),
   };
@@ -117,7 +119,7 @@ async function openJobs(inside: Inside, queue: string): Promise<string[]> {
   return Object.entries(counts).flatMap(([state, count]) => (count > 0 ? [`${count} ${state} in ${queue}`] : []));
 }
 
-const SAME_MOMENT_MS = 400;
+const SAME_MOMENT_MS = 1000;
 
 /** The runs that a killed worker held are those whose requests to the model or a tool broke with it. */
 function recoveries(evidence: Evidence, examined: ReadonlyMap<StartedRun, ExaminedRun>): number[] {

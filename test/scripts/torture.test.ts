@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import type { Delivery } from '../../scripts/torture/effect-server.ts';
+import { findRepeated, findUnknownViolations, type Findings } from '../../scripts/torture/examine.ts';
+import { planRuns } from '../../scripts/torture/plan.ts';
+import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
+import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
+import { MODES, TEST_DATABASE_URL, TEST_REDIS_URL } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const OWN = { forMs: 60_000, leaseMs: 2000, redis: true, ownServices: true };
+
+describe('The schedule of a torture', () => {
+  it('is the same for the same seed, and another one for another', () => {
+    fc.assert(
+      fc.property(fc.nat(), fc.nat(), (seed, other) => {
+        assert.deepEqual(makeSchedule(seed, OWN), makeSchedule(seed, OWN));
+        const work = { runs: 5, withinMs: 1000, leaseMs: 2000 };
+        assert.deepEqual(planRuns(seed, work), planRuns(seed, work));
+        if (seed !== other) assert.notDeepEqual(makeSchedule(seed, OWN), makeSchedule(other, OWN));
+      }),
+    );
+  });
+
+  it('has every kind of fault within a minute, in order', () => {
+    const faults = makeSchedule(1, OWN);
+    assert.deepEqual(new Set(faults.map(({ kind }) => kind)), new Set(FAULT_KINDS));
+    const times = faults.map(({ atMs }) => atMs);
+    assert.deepEqual(
+      times,
+      times.toSorted((a, b) => a - b),
+    );
+  });
+
+  it('freezes for longer than a lease', () => {
+    for (const { kind, forMs } of makeSchedule(1, OWN)) if (kind === 'freeze worker') assert.ok(forMs > OWN.leaseMs);
+  });
+
+  it('leaves services alone that were given, and Redis where there is none', () => {
+    const given = makeSchedule(1, { ...OWN, ownServices: false, forMs: 600_000 }).map(({ kind }) => kind);
+    assert.ok(given.includes('cut redis'));
+    assert.deepEqual(
+      given.filter((kind) => /^(restart|flush)/.test(kind)),
+      [],
+    );
+    const without = makeSchedule(1, { ...OWN, redis: false, forMs: 600_000 }).map(({ kind }) => kind);
+    assert.ok(without.includes('restart postgres'));
+    assert.deepEqual(
+      without.filter((kind) => kind.endsWith('redis')),
+      [],
+    );
+  });
+});
+
+describe('The examination after a torture', () => {
+  const delivery: Delivery = { tool: 'charge', intent: 'run-1-1-1', key: 'k', call: 'c', atMs: 0, outcome: 'effect' };
+
+  it('finds an intent that took effect twice, under one key or two', () => {
+    assert.deepEqual(findRepeated([delivery, { ...delivery, intent: 'run-1-1-2' }]), []);
+    for (const key of ['k', 'another']) assert.equal(findRepeated([delivery, { ...delivery, key }]).length, 1);
+  });
+
+  it('takes refusals and honoured keys for no effects', () => {
+    const others = (['refused', 'repeated', 'read'] as const).map((outcome) => ({ ...delivery, outcome }));
+    assert.deepEqual(findRepeated([delivery, ...others]), []);
+  });
+
+  it('finds a call of unknown outcome that was sent again', () => {
+    const again = [delivery, delivery];
+    assert.equal(findUnknownViolations(again, new Map([['c', 0]])).length, 1);
+    assert.deepEqual(findUnknownViolations([delivery], new Map([['c', 0]])), []);
+  });
+
+  it('names every broken promise', () => {
+    const broken: Findings = {
+      completed: 1,
+      unlike: ['a'],
+      lost: ['b'],
+      deliveries: 0,
+      effects: 0,
+      repeated: ['c'],
+      unknowns: 0,
+      unknownViolations: ['d'],
+      gaps: ['e'],
+      differences: ['f'],
+      stuck: ['g'],
+      recoveriesMs: [10, 20, 90],
+    };
+    const outcome: Outcome = { planned: 4, findings: broken, injected: [], apiRepeats: 0, crashes: 1, elapsedMs: 0 };
+    const violations = violationsOf(outcome);
+    for (const [name, sentences] of violations) assert.ok(sentences.length > 0, name);
+    assert.equal(violations.get('lost')?.length, 2, 'a run that was never started is lost, too');
+    const text = describeOutcome(outcome);
+    for (const name of violations.keys()) assert.match(text, new RegExp(`^  ${name}:$`, 'm'));
+  });
+});
+
+const place = placeOf();
+const suite = place ? describe : describe.skip;
+
+suite(`A torture (${place?.name ?? 'left out: it needs Postgres and Redis, see above'})`, function () {
+  this.timeout(300_000);
+  let running: ChildProcess | undefined;
+  afterEach(() => running?.kill('SIGKILL'));
+
+  const start = (...args: string[]) => {
+    const torture = ['--import', 'tsx', 'scripts/torture.ts', '--apis', '1', '--workers', '2', ...(place?.args ?? [])];
+    const child = spawn(process.execPath, [...torture, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    running = child;
+    let text = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (text += String(chunk)));
+    return { child, output: () => text };
+  };
+
+  it('loses nothing, repeats nothing, and leaves no process behind', async () => {
+    const { child, output } = start('--seed', '1', '--runs', '15', '--seconds', '12', '--settle', '90');
+    const [code] = await once(child, 'close');
+    assert.equal(code, 0, output());
+    assert.match(output(), /^ {2}completed +15$/m);
+    assert.deepEqual(processesOf(child), []);
+  });
+
+  it('takes its fleet along when it is killed', async function () {
+    if (process.platform !== 'linux') this.skip();
+    const { child, output } = start('--seed', '2', '--runs', '5', '--seconds', '60');
+    await waitUntil('a fault', () => / s {2}\w+/.test(output()) || child.exitCode !== null, 120_000);
+    assert.ok(processesOf(child).length >= 2, output());
+    child.kill('SIGKILL');
+    await waitUntil('the fleet has ended', () => processesOf(child).length === 0, 20_000);
+  });
+});
+
+/** Private services where the servers are installed, else those of the tests. */
+function placeOf(): { name: string; args: string[] } | undefined {
+  const probe = 'command -v redis-server && { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }';
+  try {
+    if (process.platform === 'linux') execFileSync('/bin/sh', ['-c', probe], { stdio: 'ignore' });
+    if (process.platform === 'linux') return { name: 'with services of its own', args: [] };
+  } catch {
+    // Not installed.
+  }
+  if (!MODES.includes('full')) return undefined;
+  const urls = ['--database-url', TEST_DATABASE_URL ?? '', '--redis-url', TEST_REDIS_URL ?? ''];
+  return { name: 'on the services of the tests', args: urls };
+}
+
+/** The fleet's processes are known by their queue prefix. */
+function processesOf({ pid }: ChildProcess): string[] {
+  if (process.platform !== 'linux') return [];
+  return readdirSync('/proc').filter((entry) => {
+    try {
+      return /^\d+$/.test(entry) && readFileSync(`/proc/${entry}/environ`, 'utf8').includes(`=torture-${pid}\0`);
+    } catch {
+      return false;
+    }
+  });
+}

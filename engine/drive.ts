@@ -197,6 +197,7 @@ function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'com
 function failTurn(session: DriveSession, error: { code: string; message: string }): void {
   const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
   closeQuestions(session);
+  dropUncounted(session);
   if (session.state.keepOpen) {
     become(session, 'awaiting_human');
   } else {
@@ -204,6 +205,14 @@ function failTurn(session: DriveSession, error: { code: string; message: string 
     record(session, { ...by, type: 'run.failed', payload: { error } });
   }
   record(session, { ...by, type: 'turn.failed', payload: { error } });
+}
+
+/** A message that no event has counted, as where no model could be asked, would be in the way of the next turn's. */
+function dropUncounted(session: DriveSession): void {
+  const { length } = session.state;
+  const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
+  session.messages = session.messages.filter(isCounted);
+  session.pending.messages = session.pending.messages.filter(isCounted);
 }
 
 /** Each status on the way is an event; a transition that is not in the table cannot be expressed. */

@@ -217,6 +217,16 @@ describe('Driving a run', () => {
     ]);
   });
 
+  it('takes the next turn of a run that is kept open after one for which no model could be asked', async () => {
+    const agent = await engine.agent({ llm_config: { default_model: 'gpt-5' } });
+    const { run } = await engine.start(agent, 'one', { config: { keep_open: true } });
+    assert.equal(await engine.drive(run), 'rest');
+    await engine.post(agent, run, 'two');
+    assert.equal(await engine.drive(run), 'rest');
+    const turns = await engine.rows('select status from turns where run_id = $1 order by number', run);
+    assert.deepEqual(turns, [{ status: 'failed' }, { status: 'failed' }]);
+  });
+
   it('asks an overloaded model again, and says so in the log', async () => {
     const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5' } });
     engine.say([{ error: { status: 529, type: 'overloaded_error' } }, text('at last')]);

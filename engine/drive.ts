@@ -67,7 +67,8 @@ async function giveBack(context: Context, held: Held, again: boolean): Promise<v
 
 async function loop(session: DriveSession, options: DriveOptions): Promise<DriveEnd> {
   for (;;) {
-    session.signal.throwIfAborted();
+    // What was paid for is committed first, even by a process that is about to stop.
+    if (session.pending.events.length === 0) session.signal.throwIfAborted();
     const decision = decide(session.state, session.limits);
     if (mayYield(session, decision) && mustYield(session, options)) {
       if (await commit(session, 'again')) return 'handed_over';

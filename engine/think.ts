@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AssistantBlock, ToolUseBlock } from '../core/content.ts';
 import { cleanJson } from '../core/content.ts';
-import { nextModelCall, type Decision } from '../core/decide.ts';
+import { decide, nextModelCall, type Decision } from '../core/decide.ts';
 import { DroverError } from '../core/errors.ts';
 import { canonicalJson, newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -56,7 +56,7 @@ export function announce(session: DriveSession, call: CallModel, length: number)
   });
 }
 
-/** Calls the model and commits what it answered, unless the answer ends the turn: that goes along with the turn's end. */
+/** Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. */
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
   const startedMs = performance.now();
   const known = recordedAnswer(session, call.step, () => firstRequest(session, call));
@@ -91,7 +91,8 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   if (session.state.turn?.answer) return;
   saveCheckpointIfDue(session);
   announceAfterCheapCalls(session);
-  await commit(session);
+  // Where only other workers have something to do, the hand-over to them is the commit.
+  if (decide(session.state, session.limits).kind !== 'await_calls') await commit(session);
 }
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {

@@ -45,14 +45,14 @@ describe('Driving a run', () => {
     assert.match(JSON.stringify(await engine.conversation(run)), /"content":"\{\\"result\\":16\}"/);
   });
 
-  it('costs one statement more for a step whose calls other workers make', async () => {
+  it('hands a step's calls to other workers in the commit of the answer that asked for them', async () => {
     const agent = await engine.agent({}, [{ name: 'note' }]);
     engine.say((request, n) => (n % 2 === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
     await engine.finish((await engine.start(agent, 'to know the agent')).run);
     const statements: string[] = [];
     const { run } = await engine.start(agent, 'note this');
     assert.equal(await engine.drive(run, countStatements(engine.context, statements)), 'handed_over');
-    assert.deepEqual(statements, ['claim_run', 'commit_run', 'commit_run', 'commit_run']);
+    assert.deepEqual(statements, ['claim_run', 'commit_run', 'commit_run']);
     await engine.makeCalls(run);
     await engine.finish(run);
     assert.equal((await ofRun<{ status: string }>(run, 'status')).status, 'completed');

@@ -61,11 +61,11 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
 async function carryOut(stage: Stage, fault: Fault): Promise<string | undefined> {
   switch (fault.kind) {
     case 'kill worker':
-      return onSlot(stage, pickSlot(stage, 'worker', fault.choice), killAndStart);
+      return kill(stage, 'worker', fault.choice);
     case 'kill api':
-      return onSlot(stage, pickSlot(stage, 'api', fault.choice), killAndStart);
+      return kill(stage, 'api', fault.choice);
     case 'freeze worker':
-      return onSlot(stage, pickSlot(stage, 'worker', fault.choice), (_stage, slot) => freeze(slot, fault.forMs));
+      return freeze(pickSlot(stage, 'worker', fault), fault.forMs);
     case 'duplicate jobs':
       return `${await sendDuplicates(stage.inside, fault.choice)} jobs`;
     case 'cut database':
@@ -83,20 +83,22 @@ async function carryOut(stage: Stage, fault: Fault): Promise<string | undefined>
   }
 }
 
-function pickSlot({ fleet }: Stage, kind: Slot['kind'], choice: number): Slot | undefined {
+function pickSlot({ fleet }: Stage, kind: Slot['kind'], { choice }: Pick<Fault, 'choice'>): Slot | undefined {
   const free = fleet.slots.filter((slot) => slot.kind === kind && !slot.busy);
   return free[choice % Math.max(1, free.length)];
 }
 
-async function onSlot(
-  stage: Stage,
-  slot: Slot | undefined,
-  work: (stage: Stage, slot: Slot) => Promise<void>,
-): Promise<string | undefined> {
-  if (!slot) return undefined;
-  slot.busy = true;
-  await work(stage, slot);
-  slot.busy = false;
+/** Where all are being started again, one of them is killed in its start. */
+async function kill(stage: Stage, kind: Slot['kind'], choice: number): Promise<string | undefined> {
+  const slot = pickSlot(stage, kind, { choice });
+  if (!slot) {
+    const starting = stage.fleet.slots.find((each) => each.kind === kind && each.busy === 'starting');
+    await starting?.kill();
+    return starting && `${starting.name}, while it started`;
+  }
+  slot.busy = 'starting';
+  await killAndStart(stage, slot);
+  slot.busy = undefined;
   return slot.name;
 }
 
@@ -118,13 +120,17 @@ async function killAndStart({ signal, say }: Stage, slot: Slot): Promise<void> {
 }
 
 /** A shell of its own thaws it, so that no frozen process is left behind whatever becomes of this one. */
-async function freeze(slot: Slot, forMs: number): Promise<void> {
+async function freeze(slot: Slot | undefined, forMs: number): Promise<string | undefined> {
+  if (!slot) return undefined;
+  slot.busy = 'frozen';
   const script = 'kill -STOP "$0" && sleep "$1"; kill -CONT "$0"';
   const shell = spawn('/bin/sh', ['-c', script, String(slot.pid()), String(forMs / 1000)], {
     stdio: 'ignore',
     detached: true,
   });
   await once(shell, 'exit');
+  slot.busy = undefined;
+  return `${slot.name} for ${forMs} ms`;
 }
 
 async function cut(proxy: TortureProxy | undefined, forMs: number): Promise<string | undefined> {

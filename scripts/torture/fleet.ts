@@ -19,8 +19,8 @@ export interface FleetOptions {
 export interface Slot {
   name: string;
   kind: 'api' | 'worker';
-  /** Killed, starting or frozen: no target for the next fault. */
-  busy: boolean;
+  /** A fault has it in hand: killed and being started again, or frozen. */
+  busy: 'starting' | 'frozen' | undefined;
   pid: () => number;
   /** SIGKILL, and the wait for its end. */
   kill: () => Promise<void>;
@@ -118,7 +118,7 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
   const slot: Slot = {
     name,
     kind,
-    busy: false,
+    busy: undefined,
     pid: () => child?.pid ?? 0,
     async kill() {
       if (!child || hasEnded(child)) return;

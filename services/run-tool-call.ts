@@ -1,10 +1,11 @@
 /** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
+import { newId } from '../core/ids.ts';
 import { INTERRUPTED, settle, settleForGood, type Settlement } from '../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import type { Tx } from '../db/database.ts';
-import { lockToolCall, type ToolCallRow } from '../db/turns.ts';
+import { listOpenCalls, lockToolCall, type ToolCallRow } from '../db/turns.ts';
 import { renewCallLease, type CallChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
 import { loadDefinitionsIn } from '../engine/definitions.ts';
@@ -14,6 +15,9 @@ import { appendToRun, type AppendedChange } from './append-to-run.ts';
 
 /** How the job ends: done, or to be looked at again after a while (another attempt holds the call, or a retry is due). */
 export type ToolCallEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
+
+/** `outsideFlow`: no parent in the queue waits for the job, so that it wakes the run itself when it settles the last call. */
+export type ToolCallWork = ToolCallJob & { outsideFlow?: boolean };
 
 interface Claimed {
   call: ToolCallRow;
@@ -26,7 +30,7 @@ interface Claimed {
  * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
  * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
  */
-export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<ToolCallEnd> {
+export async function runToolCall(context: Context, job: ToolCallWork, stop: AbortSignal): Promise<ToolCallEnd> {
   const claim = await claimCall(context, job);
   if (!('tool' in claim)) return claim;
   const hold = holdCall(context, job, claim.attempt);
@@ -40,7 +44,7 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
   return settleCall(context, job, { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) });
 }
 
-async function claimCall(context: Context, job: ToolCallJob): Promise<Claimed | ToolCallEnd> {
+async function claimCall(context: Context, job: ToolCallWork): Promise<Claimed | ToolCallEnd> {
   let result: Claimed | ToolCallEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.call);
@@ -54,7 +58,7 @@ async function claimCall(context: Context, job: ToolCallJob): Promise<Claimed | 
     // Only with the tool at hand: a claim that could not be used would look like an attempt that was lost.
     const claim = { call, attempt: call.attempt + 1, ...(await definitionsOf(tx, run, call.name)) };
     const lost = call.status === 'running' ? interrupted(claim) : undefined;
-    if (lost) return lost;
+    if (lost) return { ...lost, ...(await wake(tx, job)) };
     result = claim;
     return claimChange(call, context.config.leaseMs);
   });
@@ -123,7 +127,7 @@ interface Made {
   latencyMs: number;
 }
 
-async function settleCall(context: Context, job: ToolCallJob, made: Made): Promise<ToolCallEnd> {
+async function settleCall(context: Context, job: ToolCallWork, made: Made): Promise<ToolCallEnd> {
   const { call, attempt, tool, acceptsDuplicates } = made.claim;
   const { effect } = call;
   const retry = tool.execution.retry_config;
@@ -141,10 +145,20 @@ async function settleCall(context: Context, job: ToolCallJob, made: Made): Promi
       return { events: [], calls: [pause(made.claim, settlement)] };
     }
     const settled = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
-    const events = finished ? [] : [eventOf(call, settlementEvent(settled))];
-    return { events, calls: [settlementChange(settled)] };
+    const calls = [settlementChange(settled)];
+    if (finished) return { events: [], calls };
+    return { events: [eventOf(call, settlementEvent(settled))], calls, ...(await wake(tx, job)) };
   });
   return end;
+}
+
+/** The job that drives the run on, where this call was the last that it waited for and no flow will send one. */
+async function wake(tx: Tx, job: ToolCallWork): Promise<Pick<AppendedChange, 'outbox'>> {
+  if (!job.outsideFlow) return {};
+  const open = await listOpenCalls(tx, job.run);
+  if (open.some(({ id }) => id !== job.call)) return {};
+  const { tenant, run, turn, traceparent } = job;
+  return { outbox: [{ id: newId(), queue: 'turns', payload: { tenant, run, turn, traceparent } }] };
 }
 
 function pause(claim: Claimed, settlement: Extract<Settlement, { status: 'retry' }>): CallChange {

@@ -44,7 +44,8 @@ export const HANDLERS: Record<string, Handler> = {
     }
   },
   [TOOL_CALLS]: async (context, job, duty) => {
-    const end = await runToolCall(context, toolCallJob.parse(job.data), duty.stop);
+    const work = { ...toolCallJob.parse(job.data), outsideFlow: job.parent === undefined };
+    const end = await runToolCall(context, work, duty.stop);
     return end.kind === 'later' ? putBack(job, duty.token, end.waitMs) : end.kind;
   },
   [MAINTENANCE]: (context, job) => maintain(context, maintenanceJob.parse(job.data).act),

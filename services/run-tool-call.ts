@@ -1,10 +1,11 @@
 /** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import { newId } from '../core/ids.ts';
 import { INTERRUPTED, settle, settleForGood, type Settlement } from '../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
-import type { Tx } from '../db/database.ts';
+import { isDatabaseAway, type Tx } from '../db/database.ts';
 import { listOpenCalls, lockToolCall, type ToolCallRow } from '../db/turns.ts';
 import { renewCallLease, type CallChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
@@ -41,7 +42,24 @@ export async function runToolCall(context: Context, job: ToolCallWork, stop: Abo
   } finally {
     hold.close();
   }
-  return settleCall(context, job, { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) });
+  const made = { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) };
+  return patiently(() => settleCall(context, job, made), stop);
+}
+
+const PATIENCE_MS = 60_000;
+const PAUSE_MS = 250;
+
+/** What the tool did is known here and nowhere else: a database that is away for a moment must not make it unknown. */
+async function patiently<T>(settleOnce: () => Promise<T>, stop: AbortSignal): Promise<T> {
+  const endsAtMs = Date.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await settleOnce();
+    } catch (error) {
+      if (!isDatabaseAway(error) || stop.aborted || Date.now() > endsAtMs) throw error;
+      await sleep(PAUSE_MS, undefined, { signal: stop }).catch(() => undefined);
+    }
+  }
 }
 
 async function claimCall(context: Context, job: ToolCallWork): Promise<Claimed | ToolCallEnd> {

@@ -147,9 +147,10 @@ async function runToEnd(child: ChildProcess, log: string): Promise<void> {
   if (code !== 0) throw new Error(`the migration failed:\n${tail(log)}`);
 }
 
+/** A worker takes jobs while its first reconciliation is still under way, which a backlog can make long. */
 function isStarted(log: string, pid: number): boolean {
   const lines = readFileSync(log, 'utf8').split('\n');
-  return lines.some((line) => line.includes(`"pid":${pid},`) && line.includes('workers started'));
+  return lines.some((line) => line.includes(`"pid":${pid},`) && /"msg":"(workers started|job)"/.test(line));
 }
 
 async function isReady(url: string): Promise<boolean> {

@@ -108,6 +108,8 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     DROVER_SECRET_KEY: key,
     DROVER_QUEUE_PREFIX: `torture-${process.pid}`,
     DROVER_LEASE_MS: String(options.leaseMs),
+    // A short lease on a busy machine bears no more: drivers that starve lose their leases to each other.
+    DROVER_CONCURRENCY: '15',
     DROVER_EGRESS_ALLOW: '127.0.0.1',
     ANTHROPIC_BASE_URL: model.url,
     ANTHROPIC_API_KEY: 'unused',

@@ -39,7 +39,9 @@ export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   if (newest?.state.turn?.id === turn.id) return newest;
   const end = turn.completed_seq ?? turn.seq - 1;
   if (newest?.seq === end) return newest;
-  return foldUpTo(tx, run, { seq: end, messages });
+  const point = (await foldUpTo(tx, run, { seq: end, messages })) ?? newest;
+  if (!point) throw impossible('The log of the run cannot be read, and no checkpoint of it fits its hash.');
+  return point;
 }
 
 async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Promise<StartPoint | undefined> {
@@ -55,13 +57,25 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
   return undefined;
 }
 
-async function foldUpTo(tx: Tx, run: RunRow, end: { seq: number; messages: MessageRow[] }): Promise<StartPoint> {
-  const events = await listEvents(tx, { run: run.id, after: 0, limit: end.seq });
-  const state = foldAll(null, events.map(readEvent));
-  if (!state) throw new Error(`the log of run ${run.id} does not start with its creation`);
-  const messages = end.messages.slice(0, state.length);
-  if (firstBrokenMessage(messages) !== null) throw impossible("The run's messages do not fit their hashes.");
+/** Undefined where the log or its messages are not what they were. */
+async function foldUpTo(
+  tx: Tx,
+  run: RunRow,
+  end: { seq: number; messages: MessageRow[] },
+): Promise<StartPoint | undefined> {
+  const rows = await listEvents(tx, { run: run.id, after: 0, limit: end.seq });
+  const state = folded(rows);
+  const messages = end.messages.slice(0, state?.length ?? 0);
+  if (state?.seq !== end.seq || firstBrokenMessage(messages) !== null) return undefined;
   return { checkpointId: null, seq: state.seq, state, messages };
+}
+
+function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
+  try {
+    return foldAll(null, rows.map(readEvent));
+  } catch {
+    return null;
+  }
 }
 
 /** The run before its first turn; one that was forked in the middle of a turn has started in it. */

@@ -45,7 +45,7 @@ describe('Driving a run', () => {
     assert.match(JSON.stringify(await engine.conversation(run)), /"content":"\{\\"result\\":16\}"/);
   });
 
-  it('hands a step's calls to other workers in the commit of the answer that asked for them', async () => {
+  it('hands the calls of a step to other workers in the commit of the answer that asked for them', async () => {
     const agent = await engine.agent({}, [{ name: 'note' }]);
     engine.say((request, n) => (n % 2 === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
     await engine.finish((await engine.start(agent, 'to know the agent')).run);

@@ -65,22 +65,22 @@ function requestsOf(call: CallApi, parts: { agent: string }) {
     done: (run: string) => untilRun({ call }, run),
     settled: (run: string) => untilRun({ call }, run, { states: ['awaiting_human', 'completed', 'failed'] }),
     /** Starts a replay that must be accepted; answers what it said. */
-    async replay(run: string, body: Record<string, unknown>) {
+    replay: async (run: string, body: Record<string, unknown>) => {
       const answer = await post(`/v1/runs/${run}/replay`, body);
       assert.equal(answer.status, 202, answer.text);
       return answer.json;
     },
-    async callsOf(run: string) {
+    callsOf: async (run: string) => {
       const { turns } = await get(`/v1/runs/${run}/turns`);
       const details = await Promise.all(turns.map((turn: { id: string }) => get(`/v1/runs/${run}/turns/${turn.id}`)));
       return details.flatMap((detail) => detail.tool_calls);
     },
-    async openRun(of = parts.agent): Promise<string> {
+    openRun: async (of = parts.agent): Promise<string> => {
       const { status, json } = await post(`/v1/agents/${of}/runs`, {});
       assert.equal(status, 201);
       return json.run_id;
     },
-    async take(run: string, message: string) {
+    take: async (run: string, message: string) => {
       const { status, json, text } = await post(`/v1/runs/${run}/turns`, { input: { message } });
       assert.equal(status, 200, text);
       return json;
@@ -93,7 +93,7 @@ function checksOf(call: CallApi) {
     responses: async (run: string) =>
       (await readLog({ call }, run)).filter(({ type }) => type === 'model.responded').map(({ payload }) => payload),
     /** The log, once the run asks a person about a call of unknown outcome. */
-    async untilAsked(run: string): Promise<LogEvent[]> {
+    untilAsked: async (run: string): Promise<LogEvent[]> => {
       let log: LogEvent[] = [];
       await waitUntil('the run asks about the call', async () => {
         log = await readLog({ call }, run);
@@ -102,7 +102,7 @@ function checksOf(call: CallApi) {
       return log;
     },
     /** A log without gaps, statuses that follow each other, steps that count on, and checkpoints that fit. */
-    async assertSoundFork(run: string, firstStep: number): Promise<void> {
+    assertSoundFork: async (run: string, firstStep: number): Promise<void> => {
       const log = await readLog({ call }, run);
       assert.deepEqual(
         log.map(({ seq }) => seq),

@@ -52,7 +52,7 @@ async function* follow(context: Context, request: StreamRequest, news: RunNews):
     if (page.isOver || page.endsTurn || request.signal.aborted) return;
     at.seq = page.lastSeq;
     if (page.events.length > 0) at.quietSinceMs = Date.now();
-    if (!page.isFull) yield* live(news, at);
+    if (!page.hasMore) yield* live(news, at);
   }
 }
 
@@ -75,7 +75,8 @@ interface Page {
   events: LoggedEvent[];
   /** Where to go on: events that are not shown are passed, too. */
   lastSeq: number;
-  isFull: boolean;
+  /** There is more to read at once. */
+  hasMore: boolean;
   isOver: boolean;
   endsTurn: boolean;
 }
@@ -88,9 +89,12 @@ async function readPage(context: Context, request: Omit<StreamRequest, 'signal'>
     const events = await listEvents(tx, { run, after, limit: PAGE, types: [...SHOWN], turn });
     const isFull = events.length === PAGE;
     const lastShown = events.at(-1)?.seq ?? after;
+    // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
+    // told of it already and will not do so again.
+    const isAhead = row !== undefined && lastShown > row.last_seq;
     return {
       events,
-      isFull,
+      hasMore: isFull || isAhead,
       lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
       isOver: !isFull && (!row || isTerminal(row.status as RunStatus)),
       endsTurn: turn !== undefined && events.some((event) => ENDS_TURN.includes(event.type)),

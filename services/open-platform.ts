@@ -1,11 +1,12 @@
 /** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pino, { type Logger } from 'pino';
 import { openBus } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
 import { newSecret } from '../core/ids.ts';
-import { migrate, openDatabase, pendingMigrations } from '../db/database.ts';
+import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../db/database.ts';
 import { voidLeases } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
 import { createGroupCommit } from '../engine/group-commit.ts';
@@ -20,6 +21,9 @@ import { ensureDefaultTenant } from './bootstrap.ts';
 /** Commits in flight at a time; more would only make smaller groups. */
 const COMMIT_LANES = 2;
 
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 10_000;
+
 export interface Platform {
   context: Context;
   /** Embedded mode: the admin key, made at the first start and kept in the data directory. */
@@ -27,9 +31,24 @@ export interface Platform {
   close: () => Promise<void>;
 }
 
-/** Opens everything. Embedded mode migrates by itself; elsewhere `migrate` is a step of the deployment. */
+/**
+ * Opens everything. Embedded mode migrates by itself; elsewhere `migrate` is a step of the deployment. Where the database
+ * cannot be reached it waits, with backoff: a process that ended instead would only be started again and again.
+ */
 export async function openPlatform(config: Config, options: { log?: Logger } = {}): Promise<Platform> {
   const log = options.log ?? createLog(config);
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    try {
+      return await openOnce(config, log);
+    } catch (error) {
+      if (!isDatabaseAway(error)) throw error;
+      log.warn({ err: error, wait_ms: waitMs }, 'the database cannot be reached; waiting for it');
+      await sleep(waitMs * (0.75 + Math.random() / 2));
+    }
+  }
+}
+
+async function openOnce(config: Config, log: Logger): Promise<Platform> {
   const embedded = config.mode === 'embedded';
   const db = await openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
   try {

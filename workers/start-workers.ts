@@ -25,14 +25,16 @@ export async function startWorkers(context: Context): Promise<Workers> {
     return worker;
   });
   const schedules = served.includes(MAINTENANCE) ? await keepSchedules(context) : undefined;
-  await reconcile(context, 0).catch((error: unknown) => log.warn({ err: error }, 'reconciliation at start failed'));
+  const reconciled = reconcile(context, 0).catch((error: unknown) =>
+    log.warn({ err: error }, 'reconciliation at start failed'),
+  );
   log.info({ queues: served, concurrency: config.concurrency }, 'workers started');
   return {
     stop: async (graceMs) => {
       draining = true;
       clearInterval(schedules);
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
-      await Promise.all(workers.map((worker: Worker) => worker.close()));
+      await Promise.all([reconciled, ...workers.map((worker: Worker) => worker.close())]);
       clearTimeout(deadline);
     },
   };

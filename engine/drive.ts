@@ -7,6 +7,7 @@ import { decide, type Decision } from '../core/decide.ts';
 import type { NewEvent, RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
+import { linkSignals } from '../core/link-signals.ts';
 import type { CallState } from '../core/state.ts';
 import { mayBecome } from '../core/transitions.ts';
 import { claimRun, commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
@@ -37,8 +38,8 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   if (!claimed.ok) return claimed.why;
   const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
   const hold = holdRun(context, held);
+  const { signal, release } = linkSignals(hold.lost, options.stop);
   try {
-    const signal = AbortSignal.any([hold.lost, options.stop]);
     const session = await openSession(context, claimed, { signal, traceparent: job.traceparent });
     return await loop(session, options);
   } catch (error) {
@@ -48,6 +49,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
     if (again) return 'handed_over';
     throw error;
   } finally {
+    release();
     hold.close();
   }
 }

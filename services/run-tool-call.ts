@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import { newId } from '../core/ids.ts';
+import { linkSignals } from '../core/link-signals.ts';
 import { INTERRUPTED, settle, settleForGood, type Settlement } from '../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { isDatabaseAway, type Tx } from '../db/database.ts';
@@ -35,11 +36,13 @@ export async function runToolCall(context: Context, job: ToolCallWork, stop: Abo
   const claim = await claimCall(context, job);
   if (!('tool' in claim)) return claim;
   const hold = holdCall(context, job, claim.attempt);
+  const { signal, release } = linkSignals(stop, hold.lost);
   const startedMs = performance.now();
   let outcome: ToolOutcome;
   try {
-    outcome = await execute(context, job, { claim, signal: AbortSignal.any([stop, hold.lost]) });
+    outcome = await execute(context, job, { claim, signal });
   } finally {
+    release();
     hold.close();
   }
   const made = { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) };

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { conflict, notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { linkSignals } from '../../core/link-signals.ts';
 import { findTurn, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
 import type { Context } from '../../engine/context.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
@@ -115,8 +116,12 @@ function prefers(ctx: ApiContext, preference: string): boolean {
 /** Fires when the client has left or the server stops: neither cancels the work. */
 export function untilGone(ctx: ApiContext, closing: AbortSignal): AbortSignal {
   const gone = new AbortController();
-  ctx.res.once('close', () => gone.abort());
-  return AbortSignal.any([gone.signal, closing]);
+  const { signal, release } = linkSignals(gone.signal, closing);
+  ctx.res.once('close', () => {
+    gone.abort();
+    release();
+  });
+  return signal;
 }
 
 const list = defineRunRoutes({

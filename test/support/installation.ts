@@ -72,7 +72,12 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
     world,
     url,
     async call(method, path, call = {}) {
-      const answer = await request(`${url()}${path}`, method, { key, ...call });
+      const api = find('api');
+      const answer = await request(`${url()}${path}`, method, { key, ...call }).catch((cause: unknown) => {
+        throw new Error(`${method} ${path} had no answer; the end of the API's output: ${api.output().slice(-2000)}`, {
+          cause,
+        });
+      });
       assertAsDescribed(ROUTES, `${method} ${path}`, answer);
       return answer;
     },

@@ -5,6 +5,7 @@ import { listApiKeys, revokeApiKey } from '../db/api-keys.ts';
 import type { ApiKeyRow } from '../db/api-keys.ts';
 import { createApiKey } from '../services/create-api-key.ts';
 import { idempotently } from '../services/idempotency.ts';
+import { recordAudit } from '../services/record-audit.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
@@ -79,10 +80,11 @@ const revoke = defineRoute({
   params: z.strictObject({ id: idParam }),
   responses: { 204: 'empty' },
   async handle({ caller, params, context, app }) {
-    const found = await context.db.withTenant(caller.tenantId, (tx) =>
-      revokeApiKey(tx, params.id, caller.boundWorkspaceId),
-    );
-    if (!found) throw notFound('This key');
+    await context.db.withTenant(caller.tenantId, async (tx) => {
+      const found = await revokeApiKey(tx, params.id, caller.boundWorkspaceId);
+      if (!found) throw notFound('This key');
+      if (found.isNew) await recordAudit(tx, caller, { action: 'api_key.revoked', target: ['api_key', params.id] });
+    });
     app.authenticator.forget(params.id);
     return { status: 204 };
   },

@@ -96,7 +96,7 @@ const decide = defineRoute({
   body: decisionBody,
   responses: { 200: approval },
   async handle({ caller, params, body, context }) {
-    const ref = { tenant: caller.tenantId, id: params.id, workspaceId: caller.workspaceId };
+    const ref = { tenant: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
     return { status: 200, body: present(await decideApproval(context, ref, toDecision(body, 'body'))) };
   },
 });
@@ -140,7 +140,7 @@ const signal = defineRunRoutes({
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
       const { approval_id, ...decided } = parse(approvalPayload, body.payload);
-      const ref = { tenant: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId };
+      const ref = { tenant: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
       const row = await context.db.withTenant(caller.tenantId, (tx) =>
         findApproval(tx, approval_id, caller.workspaceId),
       );

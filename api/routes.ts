@@ -2,6 +2,7 @@
 import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
+import { AUDIT_ROUTES } from './audit.ts';
 import type { Route } from './kit/route.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
@@ -22,4 +23,5 @@ export const ROUTES: readonly Route[] = [
   ...TOOL_ROUTES,
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,
+  ...AUDIT_ROUTES,
 ];

@@ -23,9 +23,9 @@ const create = defineRoute({
       key: z.string().optional().describe('Missing where the answer is a repeated one.'),
     }),
   },
-  async handle({ body, context, idempotency }) {
+  async handle({ caller, body, context, idempotency }) {
     return idempotently(context, idempotency, async (tx) => {
-      const { id, name, workspaceId, key } = await createTenant(tx, body);
+      const { id, name, workspaceId, key } = await createTenant(tx, caller, body);
       const shown = { id, tenant_id: id, name, workspace_id: workspaceId };
       return { status: 201, body: { ...shown, key }, store: shown };
     });

@@ -45,6 +45,8 @@ export const LIMITS = {
   syncWaitSeconds: 60,
   /** Outbox rows that one sweep sends. */
   sweepRows: 1000,
+  /** Rows of the audit log that one request verifies. */
+  auditVerifyRows: 5000,
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */
   streamPingSeconds: 15,
   streamPollSeconds: 3,

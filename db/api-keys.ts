@@ -65,13 +65,16 @@ export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow> {
   return row;
 }
 
-/** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. */
-export async function putApiKey(tx: Tx, key: NewApiKey): Promise<void> {
-  await tx.query(
-    `insert into api_keys (id, tenant_id, name, key_hash, scopes) values ($1, $2, $3, $4, $5)
-     on conflict (id) do update set key_hash = excluded.key_hash, scopes = excluded.scopes, revoked_at = null`,
+/** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. False where it was so before. */
+export async function putApiKey(tx: Tx, key: NewApiKey): Promise<boolean> {
+  const rows = await tx.query(
+    `insert into api_keys as k (id, tenant_id, name, key_hash, scopes) values ($1, $2, $3, $4, $5)
+     on conflict (id) do update set key_hash = excluded.key_hash, scopes = excluded.scopes, revoked_at = null
+       where (k.key_hash, k.scopes) is distinct from (excluded.key_hash, excluded.scopes) or k.revoked_at is not null
+     returning 1 as changed`,
     [key.id, key.tenantId, key.name, key.hash, [...key.scopes]],
   );
+  return rows.length > 0;
 }
 
 /** A page of keys, newest first; those of one workspace where one is given. */
@@ -87,12 +90,12 @@ export async function listApiKeys(
   );
 }
 
-/** Revokes a key; again is no different. False where there is none, in this workspace where one is given. */
-export async function revokeApiKey(tx: Tx, id: string, workspaceId?: string): Promise<boolean> {
-  const rows = await tx.query(
-    `update api_keys set revoked_at = coalesce(revoked_at, now())
-     where id = $1 and ($2::uuid is null or workspace_id = $2) returning id`,
+/** Revokes a key; again is no different, and not new. Undefined where there is none, in this workspace where one is given. */
+export async function revokeApiKey(tx: Tx, id: string, workspaceId?: string): Promise<{ isNew: boolean } | undefined> {
+  const [row] = await tx.query<{ isNew: boolean }>(
+    `update api_keys k set revoked_at = coalesce(k.revoked_at, now()) from (select id, revoked_at from api_keys where id = $1 for update) old
+     where k.id = old.id and ($2::uuid is null or k.workspace_id = $2) returning old.revoked_at is null as "isNew"`,
     [id, workspaceId ?? null],
   );
-  return rows.length > 0;
+  return row;
 }

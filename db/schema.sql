@@ -90,6 +90,48 @@ table approvals row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+table audit_heads row level security forced
+  tenant_id uuid not null
+  seq bigint not null
+  hash text not null
+  constraint audit_heads_pkey PRIMARY KEY (tenant_id)
+  policy maintenance_audit_head_making for insert to drover_maintenance with check true
+  policy maintenance_audit_head_moving for update to drover_maintenance using true
+  policy maintenance_audit_head_reading for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant insert, select, update to drover_maintenance
+
+table audit_log row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid
+  action text not null
+  actor_type text not null
+  actor_id uuid
+  target_type text not null
+  target_id text
+  digest text
+  details jsonb not null default '{}'::jsonb
+  ip text
+  forwarded_for text
+  request_id text
+  created_at timestamp with time zone not null default now()
+  seq bigint
+  hash text
+  constraint audit_log_actor_type_check CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'operator'::text, 'system'::text])))
+  constraint audit_log_pkey PRIMARY KEY (id)
+  CREATE INDEX audit_log_action ON public.audit_log USING btree (tenant_id, action, id)
+  CREATE INDEX audit_log_actor ON public.audit_log USING btree (tenant_id, actor_id, id)
+  CREATE UNIQUE INDEX audit_log_chain ON public.audit_log USING btree (tenant_id, seq) WHERE (seq IS NOT NULL)
+  CREATE INDEX audit_log_page ON public.audit_log USING btree (tenant_id, id)
+  CREATE INDEX audit_log_unsealed ON public.audit_log USING btree (tenant_id, id) WHERE (seq IS NULL)
+  policy maintenance_audit_reading for select to drover_maintenance using true
+  policy maintenance_audit_sealing for update to drover_maintenance using (seq IS NULL) with check ((seq IS NOT NULL) AND (hash IS NOT NULL))
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant select to drover_app
+  grant select to drover_maintenance
+
 table checkpoints partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
   run_id uuid not null

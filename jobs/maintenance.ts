@@ -10,6 +10,7 @@ export const MAINTENANCE_ACTS = [
   'expire-idle',
   'expire-keys',
   'make-partitions',
+  'seal-audit',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
@@ -20,6 +21,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'sweep-outbox':
     case 'expire-approvals':
+    case 'seal-audit':
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));

@@ -17,6 +17,16 @@ export interface Caller {
   scopes: readonly Scope[];
   /** Holds an admin key of the default tenant, unbound: runs this installation. */
   isOperator: boolean;
+  /** The request that the key came with. */
+  origin?: Origin;
+}
+
+/** Where a request came from, as the audit log keeps it. */
+export interface Origin {
+  ip?: string | undefined;
+  /** What proxies say of the way before them; anybody can claim it. */
+  forwardedFor?: string | undefined;
+  requestId: string;
 }
 
 export interface Authenticator {

@@ -2,6 +2,7 @@ import { fixedId, sha256 } from '../core/ids.ts';
 import { putApiKey } from '../db/api-keys.ts';
 import type { Database } from '../db/database.ts';
 import { insertTenant, insertWorkspace } from '../db/tenants.ts';
+import { recordAudit } from './record-audit.ts';
 
 /** The tenant of whoever runs this installation; its id is the same everywhere. */
 export const DEFAULT_TENANT_ID = fixedId('tenant:default');
@@ -23,7 +24,10 @@ export async function ensureDefaultTenant(
     await insertWorkspace(tx, { id: DEFAULT_WORKSPACE_ID, tenantId, name: 'default' });
     if (options.apiKey === undefined) return;
     const hash = sha256(options.apiKey);
-    await putApiKey(tx, { id: CONFIGURED_KEY_ID, tenantId, name: 'DROVER_API_KEY', hash, scopes: ['admin'] });
+    const key = { id: CONFIGURED_KEY_ID, tenantId, name: 'DROVER_API_KEY', hash, scopes: ['admin' as const] };
+    if (!(await putApiKey(tx, key))) return;
+    const details = { name: key.name, scopes: key.scopes };
+    await recordAudit(tx, { tenantId }, { action: 'api_key.created', target: ['api_key', key.id], details });
   });
   return { tenantId, workspaceId: DEFAULT_WORKSPACE_ID };
 }

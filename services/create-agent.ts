@@ -5,6 +5,7 @@ import type { AgentRow } from '../db/agents.ts';
 import type { Tx } from '../db/database.ts';
 import type { Caller } from './authenticate-key.ts';
 import { checkAgent } from './check-agent.ts';
+import { recordAudit } from './record-audit.ts';
 
 /** Registers an agent with its first version, 1.0.0 where the definition does not say. */
 export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
@@ -20,6 +21,12 @@ export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefin
     version,
     definition: { ...definition, version },
     contentHash,
+  });
+  await recordAudit(tx, caller, {
+    action: 'agent.created',
+    target: ['agent', agentId],
+    digest: contentHash,
+    details: { name: definition.name, version },
   });
   const agent = await findAgent(tx, agentId);
   if (!agent) throw new Error('An inserted agent did not come back.');

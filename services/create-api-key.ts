@@ -6,6 +6,7 @@ import type { ApiKeyRow } from '../db/api-keys.ts';
 import type { Tx } from '../db/database.ts';
 import { hasWorkspace } from '../db/tenants.ts';
 import type { Caller } from './authenticate-key.ts';
+import { recordAudit } from './record-audit.ts';
 
 /** 256 random bits behind a prefix that tells people and secret scanners what it is. */
 export function newApiKey(): string {
@@ -48,5 +49,7 @@ export async function createApiKey(
     workspaceId,
     expiresAt: request.expires_at,
   });
+  const { name, scopes } = request;
+  await recordAudit(tx, caller, { action: 'api_key.created', target: ['api_key', row.id], details: { name, scopes } });
   return { row, key };
 }

@@ -12,6 +12,7 @@ import { loadDefinitions } from '../engine/definitions.ts';
 import { gate } from '../policy/gate.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
+import { recordAudit, type AuditedBy } from './record-audit.ts';
 
 export type ApprovalDecision =
   | { decision: 'approve' | 'deny'; reason?: string | undefined }
@@ -23,6 +24,8 @@ interface ApprovalRef {
   tenant: string;
   id: string;
   workspaceId?: string | undefined;
+  /** Whoever decides, for the audit log. */
+  by?: AuditedBy;
 }
 
 /**
@@ -43,9 +46,20 @@ export async function decideApproval(
     if (!now) throw notFound('The approval');
     if (now.status !== 'pending') return alreadyDecided(now, decided);
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status} already.`);
-    return changeFor(tx, { run, approval: now, decided, digest: edited ?? now.digest });
+    const digest = edited ?? now.digest;
+    await auditDecision(tx, ref, { approval: now, decided, digest });
+    return changeFor(tx, { run, approval: now, decided, digest });
   });
   return readApproval(context, ref);
+}
+
+async function auditDecision(tx: Tx, ref: ApprovalRef, made: Omit<Deciding, 'run'>): Promise<void> {
+  const { run_id, tool, kind, digest: asked } = made.approval;
+  const { decision, reason } = made.decided;
+  const { digest } = made;
+  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...(reason && { reason }) };
+  const by = ref.by ?? { tenantId: ref.tenant };
+  await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }
 
 /** Nobody has decided in time: the model is told. False where somebody has, meanwhile. */

@@ -10,10 +10,13 @@ import type { CallChange, RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
 import { settlementChange } from '../engine/settlement.ts';
 import { appendToRun } from './append-to-run.ts';
+import { recordAudit, type AuditedBy } from './record-audit.ts';
 
 interface RunRef {
   tenant: string;
   run: string;
+  /** Whoever ends it, for the audit log. */
+  by?: AuditedBy;
 }
 
 /**
@@ -24,6 +27,9 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
   const appended = await appendToRun(context, ref, async (run, tx) => {
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
+    const details = { status: run.status, ...(reason !== undefined && { reason }) };
+    const by = ref.by ?? { tenantId: ref.tenant };
+    await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
     return {
       events: [...(await closeApprovals(tx, run)), ...cancelEvents(run, reason)],
       calls: await closeCalls(tx, run.id, 'cancelled'),

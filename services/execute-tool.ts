@@ -1,11 +1,12 @@
 import { forbidden, impossible, notFound } from '../core/errors.ts';
-import { newId } from '../core/ids.ts';
+import { digestOf, newId } from '../core/ids.ts';
 import { hasScope } from '../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import type { Database } from '../db/database.ts';
 import type { Context } from '../engine/context.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
+import { recordAudit } from './record-audit.ts';
 import { resolveTools } from './resolve-tools.ts';
 
 export interface DirectExecution {
@@ -26,11 +27,11 @@ export interface DirectResult {
 }
 
 /**
- * Calls a tool once, outside any run, and logs who did. A tool that fails is a result. Throws: 404, 403 for a
+ * Calls a tool once, outside any run, and records who did. A tool that fails is a result. Throws: 404, 403 for a
  * WRITE_HIGH_RISK tool without `admin`, 422 for input that does not fit the tool's schema.
  */
 export async function executeTool(
-  context: Pick<Context, 'db' | 'tools' | 'log'>,
+  context: Pick<Context, 'db' | 'tools'>,
   caller: Caller,
   request: DirectExecution,
 ): Promise<DirectResult> {
@@ -41,6 +42,14 @@ export async function executeTool(
   checkInput(tool, request.input);
   const startedMs = performance.now();
   const toolCallId = newId();
+  const digest = digestOf({ tool: tool.id, version: tool.version, input: request.input });
+  const record = (action: 'tool.execution_started' | 'tool.executed', more: Record<string, unknown> = {}) =>
+    context.db.withTenant(caller.tenantId, (tx) => {
+      const details = { name: tool.name, version: tool.version, call: toolCallId, ...more };
+      return recordAudit(tx, caller, { action, target: ['tool', tool.id], digest, details });
+    });
+  // Before anything is sent: an execution that nobody lived to tell of is there too.
+  await record('tool.execution_started');
   const outcome = await context.tools.execute(tool, {
     tenantId: caller.tenantId,
     runId: '',
@@ -53,11 +62,7 @@ export async function executeTool(
     signal: request.signal,
   });
   const result = resultOf(outcome, Math.round(performance.now() - startedMs));
-  const { tenantId: tenant, keyId: key } = caller;
-  context.log.info(
-    { audit: 'tool.executed', tenant, key, tool: tool.id, status: result.status },
-    'tool executed directly',
-  );
+  await record('tool.executed', { status: result.status, latency_ms: result.latency_ms });
   return result;
 }
 

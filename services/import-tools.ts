@@ -6,7 +6,7 @@ import { lockTool, publishToolVersion } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
 import type { ImportedTool } from '../tools/import-server.ts';
 import type { Caller } from './authenticate-key.ts';
-import { defineTool, hashTool, insertNewTool } from './register-tool.ts';
+import { auditTool, defineTool, hashTool, insertNewTool } from './register-tool.ts';
 
 /**
  * Registers all tools of a server or none. A tool that was imported from the same server before gets a new version
@@ -34,5 +34,6 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   if (contentHash === existing.content_hash) return existing;
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
+  await auditTool(tx, caller, { action: 'tool.updated', definition, contentHash });
   return updated;
 }

@@ -6,6 +6,7 @@ import type { MaintenanceAct } from '../jobs/maintenance.ts';
 import { expireApproval } from './decide-approval.ts';
 import { expireRun } from './end-run.ts';
 import { reconcile } from './reconcile.ts';
+import { sealAudit } from './seal-audit.ts';
 
 const PARTITION_DAYS_AHEAD = 7;
 const SWEEP_AFTER_MS = 5000;
@@ -19,6 +20,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
     case 'expire-approvals':
       return { expired: await expireApprovals(context) };
+    case 'seal-audit':
+      return { sealed: await sealAudit(context) };
     case 'expire-idle':
       return { expired: await expireIdle(context) };
     case 'expire-keys':

@@ -11,6 +11,7 @@ import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
 import { checkSchema } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
+import { recordAudit } from './record-audit.ts';
 import { UNSUPPORTED, UNSUPPORTED_TRANSPORTS } from './unsupported.ts';
 
 /** A tool as a client describes it; what is absent has a default. */
@@ -51,8 +52,24 @@ export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefi
   const builtin = BUILTIN_TOOLS.some(({ name }) => name === definition.name);
   const contentHash = hashTool(definition);
   const row = builtin ? undefined : await insertTool(tx, { tenantId: caller.tenantId, definition, contentHash });
+  if (row) await auditTool(tx, caller, { action: 'tool.registered', definition, contentHash });
   if (!row) throw conflict(`There is already a${builtin ? ' built-in' : ''} tool named "${definition.name}".`);
   return row;
+}
+
+/** Records that a version of a tool was published. */
+export async function auditTool(
+  tx: Tx,
+  caller: Caller,
+  {
+    action,
+    definition,
+    contentHash: digest,
+  }: { action: 'tool.registered' | 'tool.updated'; definition: ToolDefinition; contentHash: string },
+): Promise<void> {
+  const { id, name, version, risk_level, transport } = definition;
+  const details = { name, version, risk_level, transport: transport.type };
+  await recordAudit(tx, caller, { action, target: ['tool', id], digest, details });
 }
 
 /** Fills in the defaults. Throws 422 for what this version does not have. */

@@ -9,6 +9,7 @@ import { announceAppended, type Announcement } from './append-to-run.ts';
 import type { RunConfig } from './create-run.ts';
 import { forkRun, type ModifiedState, type RecordedEffect } from './fork-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from './idempotency.ts';
+import { recordAudit, type AuditedBy } from './record-audit.ts';
 import { firstStartPoint, startPointAt, type StartPoint } from './start-point.ts';
 
 export interface ReplayRun {
@@ -24,6 +25,8 @@ export interface ReplayRun {
   mayRaiseAutonomy: boolean;
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
+  /** Whoever asks for it, for the audit log. */
+  by?: AuditedBy;
 }
 
 export interface ReplayedRun {
@@ -54,6 +57,11 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, traceparent };
     const forked = await forkRun(tx, { original, from, isRetry: false, ...options });
     written = forked.written;
+    if (rerunEffects) {
+      const details = { new_run_id: forked.runId, checkpoint_id: id, effects: forked.effects.length };
+      const by = request.by ?? { tenantId: request.tenantId };
+      await recordAudit(tx, by, { action: 'run.effects_rerun', target: ['run', original.id], details });
+    }
     const { runId, threadId, turnId, status, effects } = forked;
     const ids = {
       id: runId,

@@ -7,6 +7,7 @@ import type { Tx } from '../db/database.ts';
 import type { Caller } from './authenticate-key.ts';
 import { checkAgent } from './check-agent.ts';
 import { hashAgent } from './create-agent.ts';
+import { recordAudit } from './record-audit.ts';
 
 /** Fields as they shall be; null takes a field away, what is absent stays. */
 export type AgentPatch = { [Field in keyof AgentDefinition]?: AgentDefinition[Field] | null | undefined };
@@ -40,6 +41,8 @@ export async function updateAgent(
     definition: { ...definition, version },
     contentHash,
   });
+  const details = { version, previous_version: current.current_version };
+  await recordAudit(tx, caller, { action: 'agent.updated', target: ['agent', id], digest: contentHash, details });
   const updated = await findAgent(tx, id);
   if (!updated) throw new Error('An updated agent did not come back.');
   return updated;
@@ -49,7 +52,9 @@ export async function updateAgent(
 export async function retireAgent(tx: Tx, caller: Caller, id: string): Promise<void> {
   const agent = await lockAgent(tx, id, caller.workspaceId);
   if (!agent) throw notFound('This agent');
-  if (agent.status !== 'deprecated') await deprecateAgent(tx, id);
+  if (agent.status === 'deprecated') return;
+  await deprecateAgent(tx, id);
+  await recordAudit(tx, caller, { action: 'agent.deprecated', target: ['agent', id] });
 }
 
 function applyPatch(current: AgentDefinition, patch: AgentPatch): AgentDefinition {

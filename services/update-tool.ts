@@ -6,7 +6,8 @@ import type { ToolRow } from '../db/tools.ts';
 import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
 import type { Caller } from './authenticate-key.ts';
-import { checkTool, defineTool, hashTool } from './register-tool.ts';
+import { recordAudit } from './record-audit.ts';
+import { auditTool, checkTool, defineTool, hashTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
 
 /** Fields as they shall be; null gives a field its default back, what is absent stays. */
@@ -35,13 +36,15 @@ export async function updateTool(
   }
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
+  await auditTool(tx, caller, { action: 'tool.updated', definition, contentHash });
   return updated;
 }
 
 /** Takes a tool out of the registry; runs that have pinned it still know what it was. Throws 404, 409 for a built-in. */
-export async function removeTool(tx: Tx, id: string): Promise<void> {
+export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<void> {
   refuseBuiltin(id);
   if (!(await deleteTool(tx, id))) throw notFound('This tool');
+  await recordAudit(tx, caller, { action: 'tool.deleted', target: ['tool', id] });
 }
 
 function refuseBuiltin(id: string): void {

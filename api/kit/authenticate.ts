@@ -2,7 +2,7 @@ import { DroverError, forbidden, notFound, unauthorized } from '../../core/error
 import { hasScope } from '../../core/scopes.ts';
 import type { Database } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
-import type { Authenticator, Caller } from '../../services/authenticate-key.ts';
+import type { Authenticator, Caller, Origin } from '../../services/authenticate-key.ts';
 import type { Access } from './route.ts';
 import type { ApiContext } from './state.ts';
 import { idParam } from './validate.ts';
@@ -31,12 +31,18 @@ async function callerOf(ctx: ApiContext, authenticator: Authenticator): Promise<
   const header = ctx.get('authorization');
   const key = /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
   const caller = key === undefined ? undefined : await authenticator.byKey(key);
-  if (caller) return caller;
+  if (caller) return { ...caller, origin: originOf(ctx) };
   ctx.set('WWW-Authenticate', header === '' ? 'Bearer realm="drover"' : 'Bearer realm="drover", error="invalid_token"');
   if (header === '') throw unauthorized('A key is needed: Authorization: Bearer <key>.');
   throw unauthorized(
     key === undefined ? 'Authorization must be: Bearer <key>.' : 'The key is unknown, expired or revoked.',
   );
+}
+
+function originOf(ctx: ApiContext): Origin {
+  const forwardedFor = ctx.get('x-forwarded-for').slice(0, 200);
+  const { remoteAddress: ip } = ctx.req.socket;
+  return { ip, requestId: ctx.state.requestId, ...(forwardedFor !== '' && { forwardedFor }) };
 }
 
 function checkAccess(caller: Caller, access: Exclude<Access, 'open'>): void {

@@ -59,6 +59,7 @@ const replay = defineRunRoutes({
       checkpointId: body.checkpoint_id,
       mode: body.mode ?? 'live',
       rerunEffects: body.rerun_effects ?? false,
+      by: caller,
       modified: body.modified_state ?? {},
       config: { ...config, model_override: model_override ?? undefined },
       mayRaiseAutonomy: mayApprove,

@@ -125,7 +125,7 @@ const cancel = defineRunRoutes({
   body: z.strictObject({ reason: z.string().max(1000).optional() }),
   responses: { 200: run, 202: run },
   async handle({ caller, params, body, context }) {
-    const ref = { tenant: caller.tenantId, run: params.run };
+    const ref = { tenant: caller.tenantId, run: params.run, by: caller };
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const isNew = await cancelRun(context, ref, body.reason);
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));

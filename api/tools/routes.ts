@@ -110,7 +110,7 @@ const remove = defineRoute({
   params: idOnly,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
-    await context.db.withTenant(caller.tenantId, (tx) => removeTool(tx, params.id));
+    await context.db.withTenant(caller.tenantId, (tx) => removeTool(tx, caller, params.id));
     return { status: 204 };
   },
 });

@@ -5,10 +5,11 @@ import { runs } from './0002-runs.ts';
 import { partitions } from './0003-partitions.ts';
 import { runFunctions } from './0004-run-functions.ts';
 import { isolation } from './0005-isolation.ts';
+import { audit } from './0010-audit.ts';
 
 export interface Migration {
   name: string;
   up(knex: Knex): Promise<void>;
 }
 
-export const MIGRATIONS: readonly Migration[] = [owners, runs, partitions, runFunctions, isolation];
+export const MIGRATIONS: readonly Migration[] = [owners, runs, partitions, runFunctions, isolation, audit];

@@ -20,12 +20,22 @@ interface Table {
   columns: Column[];
 }
 
-const APPEND_ONLY = ['run_events', 'messages', 'llm_calls', 'checkpoints', 'agent_versions', 'tool_versions'];
+const APPEND_ONLY = [
+  'run_events',
+  'messages',
+  'llm_calls',
+  'checkpoints',
+  'agent_versions',
+  'tool_versions',
+  'audit_log',
+];
 
 /** What maintenance may do over all tenants, and nothing else. */
 const MAINTENANCE_ACTS: Record<string, string[]> = {
   api_keys: ['select'],
   approvals: ['select'],
+  audit_heads: ['insert', 'select', 'update'],
+  audit_log: ['select'],
   idempotency_keys: ['delete', 'select'],
   outbox: ['delete', 'select'],
   runs: ['select'],

@@ -1,0 +1,78 @@
+/** What the audit log knows: which acts are recorded, and how a row is bound to those before it. */
+import { canonicalJson, sha256 } from './ids.ts';
+
+/** Every act that is recorded: `family.what_happened`, in the past tense. */
+export const AUDIT_ACTIONS = [
+  'agent.created',
+  'agent.updated',
+  'agent.deprecated',
+  'tool.registered',
+  'tool.updated',
+  'tool.deleted',
+  'tool.execution_started',
+  'tool.executed',
+  'approval.decided',
+  'run.cancelled',
+  'run.effects_rerun',
+  'api_key.created',
+  'api_key.revoked',
+  'tenant.created',
+] as const;
+export type AuditAction = (typeof AUDIT_ACTIONS)[number];
+
+/** `operator` is the default tenant's admin key; `system` is Drover itself, at a start or on the command line. */
+export const AUDIT_ACTORS = ['api_key', 'operator', 'system'] as const;
+export type AuditActor = (typeof AUDIT_ACTORS)[number];
+
+/** A row as it is hashed: all of its columns but the hash. */
+export interface SealedContent {
+  id: string;
+  tenant_id: string;
+  seq: number;
+  workspace_id: string | null;
+  action: string;
+  actor_type: string;
+  actor_id: string | null;
+  target_type: string;
+  target_id: string | null;
+  digest: string | null;
+  details: Record<string, unknown>;
+  ip: string | null;
+  forwarded_for: string | null;
+  request_id: string | null;
+  /** RFC 3339 in UTC with microseconds, as the database has it. */
+  created_at: string;
+}
+
+/** SHA-256 in hex over the previous row's hash, a line feed, and the row's canonical JSON (RFC 8785). */
+export function auditHash(previous: string, row: SealedContent): string {
+  return sha256(`${previous}\n${canonicalJson(row)}`).toString('hex');
+}
+
+export interface BrokenLink {
+  seq: number;
+  /** Of the row that was found there; null where there is none. */
+  id: string | null;
+  reason: 'missing' | 'altered' | 'not the head';
+}
+
+/** Where a walk along the chain stands: the last place that was found whole, and its hash. */
+export interface ChainPlace {
+  seq: number;
+  hash: string;
+}
+
+/** Walks rows in the order of their places from `from` on; answers how far the chain holds, and the first broken link. */
+export function walkChain(
+  from: ChainPlace,
+  rows: readonly (SealedContent & { hash: string })[],
+): { place: ChainPlace; broken: BrokenLink | null } {
+  let place = from;
+  for (const { hash, ...row } of rows) {
+    const seq = place.seq + 1;
+    if (row.seq !== seq) return { place, broken: { seq, id: null, reason: 'missing' } };
+    if (auditHash(place.hash, row) !== hash) return { place, broken: { seq, id: row.id, reason: 'altered' } };
+    place = { seq, hash };
+  }
+  return { place, broken: null };
+}

@@ -1,0 +1,179 @@
+/** The audit log: rows are added, read and sealed, never changed. */
+import { auditHash, type AuditAction, type AuditActor, type ChainPlace, type SealedContent } from '../core/audit.ts';
+import type { Database, Tx } from './database.ts';
+
+export interface NewAuditRow {
+  id: string;
+  tenantId: string;
+  workspaceId?: string | undefined;
+  action: AuditAction;
+  actorType: AuditActor;
+  actorId?: string | undefined;
+  targetType: string;
+  targetId?: string | undefined;
+  digest?: string | undefined;
+  details?: Record<string, unknown> | undefined;
+  ip?: string | undefined;
+  forwardedFor?: string | undefined;
+  requestId?: string | undefined;
+}
+
+/** Adds a row in the transaction of what it tells. */
+export async function insertAuditRow(tx: Tx, row: NewAuditRow): Promise<void> {
+  await tx.query(
+    `insert into audit_log (id, tenant_id, workspace_id, action, actor_type, actor_id, target_type, target_id, digest,
+       details, ip, forwarded_for, request_id)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11, $12, $13)`,
+    [
+      row.id,
+      row.tenantId,
+      row.workspaceId ?? null,
+      row.action,
+      row.actorType,
+      row.actorId ?? null,
+      row.targetType,
+      row.targetId ?? null,
+      row.digest ?? null,
+      JSON.stringify(row.details ?? {}),
+      row.ip ?? null,
+      row.forwardedFor ?? null,
+      row.requestId ?? null,
+    ],
+  );
+}
+
+/** A row as it is read; `seq` and `hash` are null until it has been sealed. */
+export interface AuditRow extends Omit<SealedContent, 'seq'> {
+  seq: number | null;
+  hash: string | null;
+}
+
+const COLUMNS = `id, tenant_id, seq, workspace_id, action, actor_type, actor_id, target_type, target_id, digest, details, ip,
+  forwarded_for, request_id, to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at, hash`;
+
+export interface AuditFilter {
+  /** What a key that is bound to a workspace may see. */
+  workspaceId?: string | undefined;
+  action?: string | undefined;
+  actorId?: string | undefined;
+  actorType?: string | undefined;
+  targetId?: string | undefined;
+  createdAfter?: string | undefined;
+  createdBefore?: string | undefined;
+  before?: string | undefined;
+  limit: number;
+}
+
+/** A page of rows, newest first. */
+export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditRow[]> {
+  return tx.query<AuditRow>(
+    `select ${COLUMNS} from audit_log
+     where ($1::uuid is null or workspace_id = $1) and ($2::text is null or action = $2)
+       and ($3::uuid is null or actor_id = $3) and ($4::text is null or actor_type = $4)
+       and ($5::text is null or target_id = $5)
+       and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at < $7)
+       and ($8::uuid is null or id < $8)
+     order by id desc limit $9`,
+    [
+      filter.workspaceId ?? null,
+      filter.action ?? null,
+      filter.actorId ?? null,
+      filter.actorType ?? null,
+      filter.targetId ?? null,
+      filter.createdAfter ?? null,
+      filter.createdBefore ?? null,
+      filter.before ?? null,
+      filter.limit,
+    ],
+  );
+}
+
+export type SealedAuditRow = SealedContent & { hash: string };
+
+/** The sealed rows after a place of the tenant's chain, in their order. */
+export async function listSealedRows(tx: Tx, page: { after: number; limit: number }): Promise<SealedAuditRow[]> {
+  return tx.query<SealedAuditRow>(`select ${COLUMNS} from audit_log where seq > $1 order by seq limit $2`, [
+    page.after,
+    page.limit,
+  ]);
+}
+
+/** The stored hash of a place in the tenant's chain. */
+export async function findSealedHash(tx: Tx, seq: number): Promise<string | undefined> {
+  const [row] = await tx.query<{ hash: string }>('select hash from audit_log where seq = $1', [seq]);
+  return row?.hash;
+}
+
+/** Where the tenant's chain ended when it was last added to. */
+export async function findAuditHead(tx: Tx): Promise<ChainPlace | undefined> {
+  const [row] = await tx.query<ChainPlace>('select seq, hash from audit_heads');
+  return row;
+}
+
+/** Rows of the tenant that have no place yet, and since when. */
+export async function countUnsealedRows(tx: Tx): Promise<{ count: number; oldest: Date | null }> {
+  const [row] = await tx.query<{ count: number; oldest: Date | null }>(
+    'select count(*)::int as count, min(created_at) as oldest from audit_log where seq is null',
+  );
+  return row ?? { count: 0, oldest: null };
+}
+
+/** Tenants with rows that have no place yet. */
+export async function listUnsealedTenants(db: Database, limit: number): Promise<string[]> {
+  const rows = await db.asMaintenance((tx) =>
+    tx.query<{ tenant_id: string }>(
+      'select distinct tenant_id from audit_log where seq is null order by tenant_id limit $1',
+      [limit],
+    ),
+  );
+  return rows.map((row) => row.tenant_id);
+}
+
+/** Gives places and hashes to a tenant's rows that have none; answers where the chain ends now, and how many came to it. */
+export async function sealAuditRows(
+  db: Database,
+  tenantId: string,
+  limit: number,
+): Promise<{ sealed: number; head: ChainPlace | undefined }> {
+  return db.asMaintenance(async (tx) => {
+    await tx.query(`insert into audit_heads (tenant_id, seq, hash) values ($1, 0, '') on conflict do nothing`, [
+      tenantId,
+    ]);
+    // The head's row is the lock: of two sealers one goes away, and the next round finds what is left.
+    const [head] = await tx.query<ChainPlace>(
+      'select seq, hash from audit_heads where tenant_id = $1 for update skip locked',
+      [tenantId],
+    );
+    if (!head) return { sealed: 0, head: undefined };
+    const rows = await tx.query<SealedContent>(
+      `select ${COLUMNS} from audit_log where tenant_id = $1 and seq is null order by id limit $2`,
+      [tenantId, limit],
+    );
+    if (rows.length === 0) return { sealed: 0, head };
+    const places = chainOnto(head, rows);
+    const last = places.at(-1) ?? head;
+    await tx.query(
+      `update audit_log a set seq = s.seq, hash = s.hash
+       from unnest($2::uuid[], $3::bigint[], $4::text[]) as s (id, seq, hash) where a.tenant_id = $1 and a.id = s.id`,
+      [tenantId, rows.map(({ id }) => id), places.map(({ seq }) => seq), places.map(({ hash }) => hash)],
+    );
+    await tx.query('update audit_heads set seq = $2, hash = $3 where tenant_id = $1', [tenantId, last.seq, last.hash]);
+    return { sealed: rows.length, head: last };
+  });
+}
+
+function chainOnto(head: ChainPlace, rows: readonly SealedContent[]): ChainPlace[] {
+  const places: ChainPlace[] = [];
+  let { seq, hash } = head;
+  for (const row of rows) {
+    seq += 1;
+    hash = auditHash(hash, withoutHash({ ...row, seq }));
+    places.push({ seq, hash });
+  }
+  return places;
+}
+
+function withoutHash(row: SealedContent & { hash?: unknown }): SealedContent {
+  const { hash: _hash, ...content } = row;
+  return content;
+}

@@ -39,6 +39,9 @@ export const LIMITS = {
   sliceMs: 30_000,
   /** Steps after which a checkpoint is saved within a turn. */
   checkpointSteps: 25,
+  /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
+  knownRuns: 200,
+  knownRunTokens: 50_000,
   /** Hours for which an Idempotency-Key is remembered. */
   idempotencyHours: 24,
   /** Seconds a synchronous turn is waited for. */

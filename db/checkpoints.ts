@@ -1,7 +1,7 @@
 /** Checkpoints as they are read. */
 import type { RunState } from '../core/state.ts';
 import type { Tx } from './database.ts';
-import type { MessageRow } from './run-store.ts';
+import { showOutcomes, type CallOutcome, type MessageRow } from './run-store.ts';
 
 export interface CheckpointView {
   id: string;
@@ -47,10 +47,12 @@ export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
 }
 
 /** The first messages of a run, as they are stored, with the outcomes of their calls. */
-export async function readMessages(tx: Tx, runId: string, length: number) {
-  const [row] = await tx.query<{ messages: MessageRow[] }>(
-    'select run_messages(r) as messages from runs r where id = $1',
+export async function readMessages(tx: Tx, runId: string, length: number): Promise<MessageRow[]> {
+  const [row] = await tx.query<{ found: { messages: MessageRow[]; outcomes: Record<string, CallOutcome> } }>(
+    "select run_messages(r, 0, '{}') as found from runs r where id = $1",
     [runId],
   );
-  return (row?.messages ?? []).slice(0, length);
+  return (row?.found.messages ?? [])
+    .slice(0, length)
+    .map((message) => showOutcomes(message, row?.found.outcomes ?? {}));
 }

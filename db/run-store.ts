@@ -53,7 +53,7 @@ export interface RunChange {
 }
 
 export type CommitResult =
-  | { ok: true; seq: number; fence: number; status: string }
+  | { ok: true; seq: number; fence: number; status: string; at: string }
   | { ok: false; why: 'missing' }
   | { ok: false; why: 'fence'; fence: number }
   | { ok: false; why: 'behind'; seq: number };
@@ -92,6 +92,17 @@ export interface ClaimedRun {
   checkpoint: CheckpointRow | null;
   events: EventRow[];
   messages: MessageRow[];
+  /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
+  outcomes: Record<string, CallOutcome>;
+  /** Position that `events` start at where what was known fits the log; null where all of it is here. */
+  from: number | null;
+}
+
+/** What a driver knows of a run already: the log up to `seq`, so many messages, and the calls that have not ended there. */
+export interface KnownPosition {
+  seq: number;
+  length: number;
+  calls: string[];
 }
 
 export interface RunRow {
@@ -166,16 +177,23 @@ export type ClaimResult =
  */
 export async function claimRun(
   db: Database,
-  claim: { tenant: string; run: string; seq: number; leaseMs: number },
+  claim: { tenant: string; run: string; seq: number; leaseMs: number; known?: KnownPosition | undefined },
 ): Promise<ClaimResult> {
-  return load(db, { ...claim, lease_ms: claim.leaseMs, claim: true });
+  const { leaseMs, ...request } = claim;
+  return load(db, { ...request, lease_ms: leaseMs, claim: true });
 }
 
-/** Reads the same without claiming, optionally from the checkpoint before `beforeCheckpoint`. */
-export async function loadRun(
-  db: Database,
-  run: { tenant: string; run: string; beforeCheckpoint?: number },
-): Promise<ClaimResult> {
+export interface ReadRequest {
+  tenant: string;
+  run: string;
+  /** From the checkpoint before this one. */
+  beforeCheckpoint?: number | undefined;
+  /** Only what is new. */
+  known?: KnownPosition | undefined;
+}
+
+/** Reads the same without claiming. */
+export async function loadRun(db: Database, run: ReadRequest): Promise<ClaimResult> {
   return load(db, readRequest(run));
 }
 
@@ -185,24 +203,33 @@ async function load(db: Database, request: Columns): Promise<ClaimResult> {
     text: 'select claim_run($1::jsonb) as result',
     values: [JSON.stringify(request)],
   });
-  return resultOf(rows);
+  return withOutcomes(resultOf(rows));
 }
 
 /** `loadRun` within a transaction. */
-export async function loadRunIn(
-  tx: Tx,
-  run: { tenant: string; run: string; beforeCheckpoint?: number },
-): Promise<ClaimResult> {
-  return resultOf(
-    await tx.query<{ result: ClaimResult }>('select claim_run($1::jsonb) as result', [
-      JSON.stringify(readRequest(run)),
-    ]),
+export async function loadRunIn(tx: Tx, run: ReadRequest): Promise<ClaimResult> {
+  return withOutcomes(
+    resultOf(
+      await tx.query<{ result: ClaimResult }>('select claim_run($1::jsonb) as result', [
+        JSON.stringify(readRequest(run)),
+      ]),
+    ),
   );
 }
 
-function readRequest(run: { tenant: string; run: string; beforeCheckpoint?: number }): Columns {
-  const before = run.beforeCheckpoint === undefined ? {} : { before_checkpoint: run.beforeCheckpoint };
-  return { tenant: run.tenant, run: run.run, claim: false, ...before };
+function readRequest({ tenant, run, beforeCheckpoint, known }: ReadRequest): Columns {
+  return { tenant, run, claim: false, before_checkpoint: beforeCheckpoint, known };
+}
+
+function withOutcomes(result: ClaimResult): ClaimResult {
+  return result.ok ? { ...result, messages: result.messages.map((row) => showOutcomes(row, result.outcomes)) } : result;
+}
+
+/** A stored message with the outcomes of the calls that it refers to; null where it refers to none. */
+export function showOutcomes(row: MessageRow, outcomes: Record<string, CallOutcome>): MessageRow {
+  const ids = (row.content as { tool_call_id?: string }[]).flatMap(({ tool_call_id }) => tool_call_id ?? []);
+  const known = ids.flatMap((id) => (outcomes[id] ? [[id, outcomes[id]] as const] : []));
+  return { ...row, outcomes: known.length > 0 ? Object.fromEntries(known) : null };
 }
 
 /** Renews a driver's lease; false where it has lost the run. */

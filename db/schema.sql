@@ -442,7 +442,7 @@ function ensure_partitions(days_ahead integer) returns integer security definer 
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
-function run_messages(r runs) returns jsonb executable by public
+function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance

@@ -49,12 +49,12 @@ export function checkpointRow(input: NewCheckpoint) {
   };
 }
 
-/** Checks every message against its chain hash; answers the first ordinal that does not fit, or null. */
-export function firstBrokenMessage(messages: readonly MessageRow[]): number | null {
-  let chain = '';
-  for (const [index, message] of messages.entries()) {
+/** Checks every message from `first` on against its chain hash; answers the first ordinal that does not fit, or null. */
+export function firstBrokenMessage(messages: readonly MessageRow[], first = 0): number | null {
+  let chain = messages[first - 1]?.chain ?? '';
+  for (const [index, message] of messages.slice(first).entries()) {
     chain = chainOf(chain, message);
-    if (message.ordinal !== index || message.chain !== chain) return message.ordinal;
+    if (message.ordinal !== first + index || message.chain !== chain) return message.ordinal;
   }
   return null;
 }

@@ -102,8 +102,15 @@ function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): O
   };
 }
 
-function committed(session: DriveSession, change: RunChange, result: { seq: number; fence: number }): void {
+interface Committed {
+  seq: number;
+  fence: number;
+  at: string;
+}
+
+function committed(session: DriveSession, change: RunChange, result: Committed): void {
   session.base = session.state;
+  if (change.events.length > 0) session.at = result.at;
   if (session.pending.checkpoint) {
     session.lastCheckpointId = session.pending.checkpoint.id;
     session.stepsAtCheckpoint = session.state.steps;

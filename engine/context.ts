@@ -8,6 +8,7 @@ import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
 import type { Tools } from '../tools/execute-tool.ts';
 import type { CommitChange } from './group-commit.ts';
+import type { KnownRuns } from './known-run.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface Context {
@@ -15,6 +16,7 @@ export interface Context {
   db: Database;
   /** The drivers' way to the log. */
   commit: CommitChange;
+  known: KnownRuns;
   bus: Bus;
   queues: QueueBackend;
   outbox: Outbox;

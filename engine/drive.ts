@@ -4,7 +4,7 @@
  */
 import type { ImageBlock, TextBlock } from '../core/content.ts';
 import { decide, type Decision } from '../core/decide.ts';
-import type { NewEvent, RunStatus } from '../core/events.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
@@ -17,9 +17,10 @@ import { askAbout, closeQuestions, useSignal } from './ask-people.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
 import { LostRunError } from './errors.ts';
+import { positionOf } from './known-run.ts';
 import { openSession } from './load.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
-import { record, append, type DriveSession } from './session.ts';
+import { record, append, knownOf, type DriveSession } from './session.ts';
 import { announce, think, TurnFailure } from './think.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
@@ -34,14 +35,18 @@ export interface DriveOptions {
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
   const { leaseMs } = context.config;
-  const claimed = await claimRun(context.db, { tenant: job.tenant, run: job.run, seq: job.seq, leaseMs });
+  const known = context.known.take(job.run);
+  const { tenant, run, seq } = job;
+  const claimed = await claimRun(context.db, { tenant, run, seq, leaseMs, known: known && positionOf(known) });
   if (!claimed.ok) return claimed.why;
   const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
   const hold = holdRun(context, held);
   const { signal, release } = linkSignals(hold.lost, options.stop);
   try {
-    const session = await openSession(context, claimed, { signal, traceparent: job.traceparent });
-    return await loop(session, options);
+    const session = await openSession(context, claimed, { signal, traceparent: job.traceparent, known });
+    const end = await loop(session, options);
+    if (end === 'rest' || end === 'handed_over') keepInMind(session);
+    return end;
   } catch (error) {
     if (error instanceof LostRunError || hold.lost.aborted) return 'lost';
     const again = options.stop.aborted;
@@ -52,6 +57,12 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
     release();
     hold.close();
   }
+}
+
+/** A run that has ended is not driven again, and one that answers from a record is read with its record. */
+function keepInMind(session: DriveSession): void {
+  const known = session.record || isTerminal(session.state.status) ? undefined : knownOf(session);
+  if (known) session.context.known.keep(session.run.id, known);
 }
 
 /** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */

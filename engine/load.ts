@@ -2,20 +2,21 @@
 import { readEvent, UnknownEventError } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { fold, type RunState } from '../core/state.ts';
-import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow } from '../db/run-store.ts';
+import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow, type ReadRequest } from '../db/run-store.ts';
 import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import { loadDefinitions } from './definitions.ts';
 import { CorruptCheckpointError, LostRunError } from './errors.ts';
+import { carryOn, positionOf, type KnownRun } from './known-run.ts';
 import { loadRecord } from './replay.ts';
-import { noPending, record, showOutcome, type DriveSession } from './session.ts';
+import { knownOf, noPending, record, showOutcome, type DriveSession } from './session.ts';
 
 export interface CorruptCheckpoint {
   id: string;
   seq: number;
 }
 
-type ReadRun = (run: { tenant: string; run: string; beforeCheckpoint: number }) => Promise<ClaimResult>;
+type ReadRun = (run: ReadRequest) => Promise<ClaimResult>;
 
 /**
  * State of a loaded run: newest checkpoint that fits its hash, and the events after it. `loaded` is what it was read
@@ -59,15 +60,18 @@ function foldLog(start: RunState | null, { events, messages, run }: ClaimedRun):
   return state;
 }
 
+interface OpenOptions {
+  signal: AbortSignal;
+  traceparent: string | undefined;
+  /** What this process knew of the run when it claimed it. */
+  known: KnownRun | undefined;
+}
+
 /** A session over a claimed run. */
-export async function openSession(
-  context: Context,
-  claimed: ClaimedRun,
-  options: { signal: AbortSignal; traceparent: string | undefined },
-): Promise<DriveSession> {
+export async function openSession(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<DriveSession> {
   const { run } = claimed;
-  const [{ state, loaded, corrupt }, pinned] = await Promise.all([
-    restore((ref) => loadRun(context.db, ref), claimed),
+  const [position, pinned] = await Promise.all([
+    findPosition(context, claimed, options.known),
     loadDefinitions(context.db, {
       tenant: run.tenant_id,
       agentId: run.agent_id,
@@ -93,46 +97,80 @@ export async function openSession(
     },
     autonomyLevel: config.autonomy_level ?? definition.autonomy_level ?? 2,
     traceparent: options.traceparent ?? run.traceparent ?? undefined,
-    base: state,
-    state,
-    messages: [...loaded.messages],
+    base: position.state,
+    state: position.state,
+    at: position.at,
+    messages: [...position.messages],
     pending: noPending(),
-    lastCheckpointId: loaded.checkpoint?.id ?? null,
-    stepsAtCheckpoint: (loaded.checkpoint?.state as RunState | undefined)?.steps ?? 0,
-    toolUseIds: toolUseIds(loaded.messages),
+    lastCheckpointId: position.lastCheckpointId,
+    stepsAtCheckpoint: position.stepsAtCheckpoint,
+    toolUseIds: toolUseIds(position.messages),
     mine: new Set(),
-    record: await loadRecord(context, loaded.run, state),
+    record: await loadRecord(context, run, position.state),
     signal: options.signal,
     startedAtMs: Date.now(),
   };
-  reportCorrupt(session, corrupt, loaded);
+  reportCorrupt(session, position.corrupt);
   return session;
+}
+
+/** Where a run stands, from what is known of it or else from its rows. */
+interface Position extends Omit<KnownRun, 'at'> {
+  at: string | undefined;
+  /** Checkpoints that do not fit and have not been reported. */
+  corrupt: CorruptCheckpoint[];
+}
+
+async function findPosition(context: Context, loaded: ClaimedRun, known: KnownRun | undefined): Promise<Position> {
+  if (known && loaded.from !== null) {
+    const position = carryOn(known, loaded);
+    if (position) return { ...position, corrupt: [] };
+  }
+  const { tenant_id: tenant, id: run } = loaded.run;
+  const whole = loaded.from === null ? loaded : await loadRun(context.db, { tenant, run });
+  if (!whole.ok) throw new LostRunError(whole.why);
+  const { state, loaded: used, corrupt } = await restore((ref) => loadRun(context.db, ref), whole);
+  const { checkpoint, events, messages } = used;
+  return {
+    state,
+    at: events.at(-1)?.occurred_at,
+    messages,
+    lastCheckpointId: checkpoint?.id ?? null,
+    stepsAtCheckpoint: (checkpoint?.state as RunState | undefined)?.steps ?? 0,
+    corrupt: unreported(corrupt, used),
+  };
 }
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
 export async function reload(session: DriveSession): Promise<void> {
-  const fresh = await loadRun(session.context.db, { tenant: session.tenant, run: session.run.id });
+  const known = knownOf(session);
+  const ref = { tenant: session.tenant, run: session.run.id };
+  const fresh = await loadRun(session.context.db, { ...ref, known: known && positionOf(known) });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  const { state, loaded } = await restore((ref) => loadRun(session.context.db, ref), fresh);
+  const { state, at, messages } = await findPosition(session.context, fresh, known);
   const pending = session.pending;
-  session.run = loaded.run;
+  session.run = fresh.run;
   session.base = state;
   session.state = state;
-  session.messages = [...loaded.messages, ...pending.messages];
+  session.at = at;
+  session.messages = [...messages, ...pending.messages];
   session.pending = { ...pending, events: [] };
   record(session, ...pending.events);
   for (const change of pending.calls) showOutcome(session, change);
 }
 
-function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): void {
+function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {
   const reported = new Set(
     loaded.events
       .filter((event) => event.type === 'checkpoint.corrupt')
       .map((event) => (event.payload as { checkpoint_id: string }).checkpoint_id),
   );
+  return corrupt.filter(({ id }) => !reported.has(id));
+}
+
+function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[]): void {
   for (const checkpoint of corrupt) {
-    if (reported.has(checkpoint.id)) continue;
     session.context.log.error({ run: session.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
     record(session, {
       type: 'checkpoint.corrupt',

@@ -7,6 +7,7 @@ import type { ToolDefinition } from '../core/tool.ts';
 import type { CallChange, CallOutcome, MessageRow, RunRow } from '../db/run-store.ts';
 import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
+import type { KnownRun } from './known-run.ts';
 import type { RunRecord } from './replay.ts';
 
 export interface Pending {
@@ -30,6 +31,8 @@ export interface DriveSession {
   /** The state as committed, and with what is pending on top. */
   base: RunState;
   state: RunState;
+  /** Time of the event that `base` ends with; undefined where a checkpoint stood in its place. */
+  at: string | undefined;
   /** The whole conversation, pending messages included. */
   messages: MessageRow[];
   pending: Pending;
@@ -47,6 +50,14 @@ export interface DriveSession {
 }
 
 export const noPending = (): Pending => ({ events: [], messages: [], newCalls: [], calls: [], checkpoint: null });
+
+/** What of the session is committed, for a later drive to go on from. */
+export function knownOf(session: DriveSession): KnownRun | undefined {
+  const { at, base: state, lastCheckpointId, stepsAtCheckpoint, pending } = session;
+  if (at === undefined) return undefined;
+  const messages = session.messages.slice(0, session.messages.length - pending.messages.length);
+  return { at, state, messages, lastCheckpointId, stepsAtCheckpoint };
+}
 
 /** Adds events to what the next commit writes, and folds them into the warm state. */
 export function record(session: DriveSession, ...events: NewEvent[]): void {

@@ -10,6 +10,7 @@ import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../db/
 import { voidLeases } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
 import { createGroupCommit } from '../engine/group-commit.ts';
+import { createKnownRuns } from '../engine/known-run.ts';
 import { createMetrics } from '../engine/metrics.ts';
 import { openQueueBackend } from '../jobs/backend.ts';
 import { createOutbox } from '../jobs/outbox.ts';
@@ -68,7 +69,8 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
     const tools = createTools({ egress, stdioCommands: embedded ? 'any' : [...config.stdioCommands] });
     const models = createModels(config);
     const commit = createGroupCommit(db, { lanes: COMMIT_LANES });
-    const context: Context = { config, db, commit, bus, queues, outbox, models, tools, metrics: createMetrics(), log };
+    const engine = { commit, known: createKnownRuns(), metrics: createMetrics() };
+    const context: Context = { config, db, bus, queues, outbox, models, tools, log, ...engine };
     return { context, apiKey, close: () => closeAll(context) };
   } catch (error) {
     await db.close();

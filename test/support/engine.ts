@@ -163,7 +163,10 @@ export async function openEngine(): Promise<Engine> {
       }
       throw new Error('the run has no end');
     },
-    everyoneDies: () => db.asMaintenance(async (tx) => void (await tx.query('select void_leases()'))),
+    async everyoneDies() {
+      context.known.clear();
+      await db.asMaintenance((tx) => tx.query('select void_leases()'));
+    },
     async log(run) {
       const rows = await inTenant<EventRow & { occurred_at: string }>(
         'select seq, type, schema_version, turn_id, step, actor, payload, occurred_at from run_events where run_id = $1 order by seq',
@@ -179,6 +182,7 @@ export async function openEngine(): Promise<Engine> {
       return row;
     },
     async tamper(sql, ...values) {
+      context.known.clear();
       const { rowCount } = await db.asOwner((client) => client.query(sql, values));
       assert.ok(rowCount, `nothing to tamper with: ${sql}`);
     },

@@ -94,6 +94,30 @@ export function loadConfig(env: Environment = process.env): Config {
   } satisfies Config);
 }
 
+/** What a program on somebody's desk needs to find a service that runs, or its data. */
+export interface ClientConfig {
+  /** Where the service was said to be. */
+  readonly url: string | undefined;
+  /** Where it is if nobody has said anything. */
+  readonly defaultUrl: string;
+  readonly apiKey: string | undefined;
+  /** An absolute path, or `memory:`. */
+  readonly dataDir: string;
+  readonly embedded: boolean;
+}
+
+/** Reads the part of the environment that clients use. @throws ConfigError for the first mistake. */
+export function loadClientConfig(env: Environment = process.env): ClientConfig {
+  const port = readInteger(env, 'PORT', { fallback: 3000, min: 0, max: 65_535 });
+  return {
+    url: readHttpUrl(env, 'DROVER_URL')?.replace(/\/+$/, ''),
+    defaultUrl: `http://127.0.0.1:${port}`,
+    apiKey: readApiKey(env),
+    dataDir: readDataDir(env),
+    embedded: readDatabaseUrl(env) === undefined,
+  };
+}
+
 function read(env: Environment, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === '' ? undefined : value;

@@ -89,6 +89,7 @@ const verify = defineRoute({
           reason: z.enum(['missing', 'altered', 'not the head']),
         })
         .nullable(),
+      from: z.strictObject({ seq: z.int(), hash: z.string() }).describe('The link that this piece begins after.'),
       head: z.strictObject({ seq: z.int(), hash: z.string() }).describe('The last link that holds.'),
       next: z.int().nullable().describe('Where the next piece begins; null at the end.'),
       unsealed: z.strictObject({ count: z.int(), oldest: z.iso.datetime().nullable() }),

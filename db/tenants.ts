@@ -36,6 +36,12 @@ export async function asOtherTenant<T>(tx: Tx, tenantId: string, work: () => Pro
   return value;
 }
 
+/** Whether there is a tenant of this id, for a transaction of its own. */
+export async function hasTenant(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query('select 1 as found from tenants where id = $1', [id]);
+  return rows.length > 0;
+}
+
 /** Whether the tenant has a workspace of this id. */
 export async function hasWorkspace(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from workspaces where id = $1', [id]);

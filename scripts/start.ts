@@ -53,7 +53,7 @@ function banner(config: Config, { url, apiKey, model, runId }: Running): string 
 
 function keyHint(apiKey: string | undefined): string {
   if (apiKey !== undefined) return 'the one in DROVER_API_KEY; it makes others with POST /v1/api-keys';
-  return 'one that was made with POST /v1/api-keys; to begin, start with an admin key of your own in DROVER_API_KEY';
+  return 'one that was made with POST /v1/api-keys, or the first with: drover keys create';
 }
 
 function tryIt(url: string, key: string): string[] {

@@ -6,7 +6,7 @@ import type { ApiKeyRow } from '../db/api-keys.ts';
 import type { Tx } from '../db/database.ts';
 import { hasWorkspace } from '../db/tenants.ts';
 import type { Caller } from './authenticate-key.ts';
-import { recordAudit } from './record-audit.ts';
+import { recordAudit, type AuditedBy } from './record-audit.ts';
 
 /** 256 random bits behind a prefix that tells people and secret scanners what it is. */
 export function newApiKey(): string {
@@ -21,10 +21,10 @@ export interface ApiKeyRequest {
   expires_at?: string | undefined;
 }
 
-/** Makes a key of the caller's tenant; a key that is bound to a workspace makes only such as are bound to it too. */
+/** Makes a key of the maker's tenant; a key that is bound to a workspace makes only such as are bound to it too. */
 export async function createApiKey(
   tx: Tx,
-  caller: Caller,
+  caller: AuditedBy & Partial<Pick<Caller, 'boundWorkspaceId'>>,
   request: ApiKeyRequest,
 ): Promise<{ row: ApiKeyRow; key: string }> {
   const workspaceId = request.workspace_id ?? caller.boundWorkspaceId;

@@ -6,6 +6,8 @@ export interface AuditVerdict {
   /** Links that were walked in this piece. */
   checked: number;
   broken: BrokenLink | null;
+  /** The link that this piece begins after; place 0 has no hash. */
+  from: ChainPlace;
   /** The last link that holds. */
   head: ChainPlace;
   /** Where the next piece begins; null where the chain has been walked to its end. */
@@ -27,6 +29,7 @@ export async function verifyAudit(tx: Tx, { after, limit }: { after: number; lim
   return {
     checked: place.seq - after + (broken ? 1 : 0),
     broken: broken ?? headFault({ end, place, isEnd, rows }),
+    from,
     head: place,
     next: isEnd || broken ? null : place.seq,
     unsealed: await countUnsealedRows(tx),

@@ -1,0 +1,93 @@
+/** The command line's way to a service: HTTP, as any client's. */
+import { readSse, type SseMessage } from '../demo/read-sse.ts';
+import { CommandError, EXIT } from './errors.ts';
+
+const REQUEST_MS = 60_000;
+
+export interface Client {
+  readonly url: string;
+  /** The JSON of the answer. Throws a CommandError with the problem's detail for any status from 400 on. */
+  get<T>(path: string, query?: Record<string, string | undefined>): Promise<T>;
+  post<T>(path: string, body: unknown): Promise<T>;
+  delete(path: string): Promise<void>;
+  /** Server-sent events after `lastEventId`, until the stream ends or breaks. */
+  follow(path: string, lastEventId: string | undefined): AsyncGenerator<SseMessage>;
+}
+
+/** A client of the service at `url`, with this key. */
+export function createClient({ url, key }: { url: string; key: string | undefined }): Client {
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+  const send = async (method: string, path: string, body?: unknown): Promise<Response> => {
+    const asked = `${method} ${path}`;
+    const response = await reach(url, `${url}${path}`, {
+      method,
+      headers: body === undefined ? headers : { ...headers, 'content-type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: AbortSignal.timeout(REQUEST_MS),
+    });
+    if (!response.ok) throw await problemOf(response, asked);
+    return response;
+  };
+  return {
+    url,
+    get: async <T>(path: string, query = {}) => (await (await send('GET', path + toQuery(query))).json()) as T,
+    post: async <T>(path: string, body: unknown) => (await (await send('POST', path, body)).json()) as T,
+    async delete(path) {
+      await send('DELETE', path);
+    },
+    async *follow(path, lastEventId) {
+      const resume = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
+      // A stream is open for as long as its run goes on, and pings every 15 s.
+      const response = await reach(url, `${url}${path}`, { headers: { ...headers, ...resume }, signal: null });
+      if (!response.ok) throw await problemOf(response, `GET ${path}`);
+      if (response.body && response.status === 200) yield* readSse(response.body);
+    },
+  };
+}
+
+/** Whether anything answers there, whatever it is. */
+export async function answers(url: string): Promise<boolean> {
+  try {
+    await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(5000) });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function reach(url: string, address: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(address, init);
+  } catch (error) {
+    const why =
+      error instanceof Error && error.name === 'TimeoutError' ? 'No answer in time from' : 'Nothing answers at';
+    throw new CommandError(EXIT.unreachable, `${why} ${url}. Is it running? --url or DROVER_URL says where.`, error);
+  }
+}
+
+function toQuery(query: Record<string, string | undefined>): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return given.length === 0 ? '' : `?${new URLSearchParams(given).toString()}`;
+}
+
+interface Problem {
+  detail?: string;
+  errors?: { path: string; message: string }[];
+}
+
+async function problemOf(response: Response, asked: string): Promise<CommandError> {
+  const { detail, errors = [] } = parseProblem(await response.text());
+  const faults = errors.map(({ path, message }) => `\n  ${path} ${message}`).join('');
+  const exitCode = response.status === 401 || response.status === 403 ? EXIT.denied : EXIT.refused;
+  const hint = response.status === 401 ? ' --key or DROVER_API_KEY gives one.' : '';
+  return new CommandError(exitCode, `${detail ?? `${asked} answered ${response.status}.`}${hint}${faults}`);
+}
+
+function parseProblem(text: string): Problem {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === 'object' && parsed !== null ? parsed : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,37 @@
+/** Where a command's requests go: to the service that runs, or to the data directory that nobody holds. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadClientConfig, type ClientConfig } from '../../config.ts';
+import { answers, createClient, type Client } from './client.ts';
+
+export interface Place {
+  url?: string | undefined;
+  key?: string | undefined;
+}
+
+/**
+ * Does `work` with a client. The service is the one that was named, else the one on this machine; where none answers and
+ * none was named, an embedded data directory is opened for the command alone, if nobody else has it open.
+ */
+export async function withClient<T>(place: Place, work: (client: Client) => Promise<T>): Promise<T> {
+  const config = loadClientConfig();
+  const named = place.url?.replace(/\/+$/, '') ?? config.url;
+  const url = named ?? config.defaultUrl;
+  const key = place.key ?? config.apiKey ?? keptKey(config);
+  if (named === undefined && hasData(config) && !(await answers(url))) {
+    // Only now: loading a whole service takes longer than asking one.
+    const { withDataDir } = await import('./data-dir.ts');
+    return withDataDir(place.key, work);
+  }
+  return work(createClient({ url, key }));
+}
+
+function hasData({ embedded, dataDir }: ClientConfig): boolean {
+  return embedded && dataDir !== 'memory:' && existsSync(dataDir);
+}
+
+/** The key that embedded mode has made for itself. */
+function keptKey({ embedded, dataDir }: ClientConfig): string | undefined {
+  const file = join(dataDir, 'api-key');
+  return embedded && existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
+}

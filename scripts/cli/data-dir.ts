@@ -1,0 +1,25 @@
+import pino from 'pino';
+import { ROUTES } from '../../api/routes.ts';
+import { serve } from '../../api/serve.ts';
+import { loadConfig } from '../../config.ts';
+import { openPlatform } from '../../services/open-platform.ts';
+import { createClient, type Client } from './client.ts';
+import { CommandError, EXIT } from './errors.ts';
+
+/** The same API on the same data, in this process and for this command; nothing is driven meanwhile. */
+export async function withDataDir<T>(key: string | undefined, work: (client: Client) => Promise<T>): Promise<T> {
+  const platform = await openPlatform(loadConfig(), { log: pino({ level: 'silent' }) }).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : String(error);
+    throw new CommandError(EXIT.unreachable, `${message}\nIf it serves on another port, --url says where.`, error);
+  });
+  try {
+    const api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0 });
+    try {
+      return await work(createClient({ url: api.url, key: key ?? platform.apiKey }));
+    } finally {
+      await api.close(1000);
+    }
+  } finally {
+    await platform.close();
+  }
+}

@@ -1,0 +1,23 @@
+import { loadConfig } from '../../config.ts';
+import { openDatabase } from '../../db/database.ts';
+import type { ApiKeyRequest } from '../../services/create-api-key.ts';
+import { createOperatorKey } from '../../services/create-operator-key.ts';
+import { CommandError, EXIT } from './errors.ts';
+
+/** Makes a key in the database of DATABASE_URL itself; no service and no key are needed. */
+export async function createDirectly(request: ApiKeyRequest, tenant?: string) {
+  const config = loadConfig();
+  if (config.databaseUrl === undefined) {
+    throw new CommandError(
+      EXIT.usage,
+      '--direct needs DATABASE_URL; embedded mode keeps its first key in its data directory.',
+    );
+  }
+  const db = await openDatabase(config);
+  try {
+    const { row, key } = await createOperatorKey(db, request, tenant);
+    return { id: row.id, key };
+  } finally {
+    await db.close();
+  }
+}

@@ -1,0 +1,42 @@
+/** The commands that are programs of their own: they run in this process, with what was given after their name. */
+import { InvalidArgumentError, type Command } from 'commander';
+
+/** Adds the commands. */
+export function addLocal(program: Command): void {
+  program
+    .command('start')
+    .description('start Drover here, as the environment says')
+    .argument('[part]', 'all (API and workers in one process), api, or worker', part, 'all')
+    .action(async (chosen: Part) => {
+      await PARTS[chosen]();
+    });
+  program
+    .command('migrate')
+    .description('bring the database to this version’s schema')
+    .action(async () => {
+      await import('../migrate.ts');
+    });
+  program
+    .command('torture')
+    .description('break a private fleet by a seeded schedule, and examine its runs')
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(async () => {
+      // It reads its own options, from where a program's are.
+      process.argv.splice(2, 1);
+      await import('../torture.ts');
+    });
+}
+
+const PARTS = {
+  all: () => import('../start.ts'),
+  api: () => import('../../api/main.ts'),
+  worker: () => import('../../workers/main.ts'),
+};
+type Part = keyof typeof PARTS;
+
+function part(text: string): Part {
+  if (text === 'all' || text === 'api' || text === 'worker') return text;
+  throw new InvalidArgumentError('It is all, api or worker.');
+}

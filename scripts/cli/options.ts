@@ -1,0 +1,47 @@
+/** What every command that speaks to a service takes. */
+import { InvalidArgumentError, type Command } from 'commander';
+import type { Client } from './client.ts';
+import { withClient } from './connect.ts';
+
+export interface Shared {
+  url?: string;
+  key?: string;
+  json?: boolean;
+}
+
+/** Adds where the service is, with which key, and how to show what it says. */
+export function withPlace(command: Command): Command {
+  return command
+    .option('--url <url>', 'the service (DROVER_URL, else this machine and PORT)')
+    .option('--key <key>', "the key (DROVER_API_KEY, else embedded mode's own)")
+    .option('--json', 'print JSON, as the API gives it');
+}
+
+/** Runs a command's work with a client for the place that its options name. */
+export function connected<T>(options: Shared, work: (client: Client) => Promise<T>): Promise<T> {
+  return withClient({ url: options.url, key: options.key }, work);
+}
+
+/** A whole number on the command line. */
+export function whole(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`);
+  };
+}
+
+/** An id on the command line: it goes into a path. */
+export function id(text: string): string {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError('It is not an id.');
+}
+
+/** JSON on the command line. */
+export function json(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new InvalidArgumentError('It is not JSON.');
+  }
+}

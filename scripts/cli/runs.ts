@@ -1,0 +1,152 @@
+/** `drover runs`: what runs there are, how each stands, and its stream. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { Client } from './client.ts';
+import { CommandError, EXIT } from './errors.ts';
+import { connected, id, whole, withPlace, type Shared } from './options.ts';
+import { line, plain, pretty, print, printFields, printJson, printTable } from './print.ts';
+
+interface Run {
+  id: string;
+  agent_id: string;
+  agent_version: string;
+  thread_id: string;
+  status: string;
+  waiting_for?: { type: string; name: string | null; until: string };
+  stop_reason: string | null;
+  output?: { message: string };
+  error?: { code: string; message: string };
+  usage: { tokens_in: number; tokens_out: number; cost_usd: number | null };
+  steps: number;
+  created_at: string;
+  completed_at: string | null;
+}
+
+/** Adds the commands. */
+export function addRuns(program: Command): void {
+  const runs = program.command('runs').description('runs: how they stand, what they do, and their end');
+  withPlace(runs.command('list'))
+    .description('list runs, newest first')
+    .option('--status <status,…>', 'those that are created, executing, awaiting_human, completed, failed, …')
+    .option('--agent <id>', 'of one agent', id)
+    .option('--thread <id>', 'of one thread', id)
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(list);
+  withPlace(runs.command('show')).description('show a run').argument('<id>', 'the run', id).action(show);
+  withPlace(runs.command('cancel'))
+    .description('cancel a run; again is no different')
+    .argument('<id>', 'the run', id)
+    .option('--reason <text>', 'why')
+    .action(cancel);
+  withPlace(runs.command('follow'))
+    .description('show what a run does, from its start and until its end; ends with 1 if it failed or was cancelled')
+    .argument('<id>', 'the run', id)
+    .option('--after <seq>', 'only what comes after this place in its log')
+    .action(follow);
+}
+
+type Listing = Shared & { status?: string; agent?: string; thread?: string; limit: number };
+
+async function list(options: Listing): Promise<void> {
+  const { status, agent, thread } = options;
+  const query = { status, agent, thread, limit: String(options.limit) };
+  const answer = await connected(options, (client) => client.get<{ runs: Run[] }>('/v1/runs', query));
+  if (options.json) return printJson(answer);
+  if (answer.runs.length === 0) return print('No runs.');
+  const heads = ['ID', 'STATUS', 'STEPS', 'CREATED', 'OUTCOME'];
+  printTable(
+    heads,
+    answer.runs.map((run) => [run.id, statusOf(run), String(run.steps), run.created_at, outcomeOf(run)]),
+  );
+}
+
+function statusOf({ status, waiting_for: waiting }: Run): string {
+  return waiting ? `${status} (${waiting.type})` : status;
+}
+
+function outcomeOf({ output, error }: Run): string {
+  return line(error?.message ?? output?.message ?? '', 60);
+}
+
+async function show(run: string, options: Shared): Promise<void> {
+  const found = await connected(options, (client) => client.get<Run>(`/v1/runs/${run}`));
+  if (options.json) return printJson(found);
+  const { usage, error, output } = found;
+  printFields({
+    run: found.id,
+    status: statusOf(found),
+    until: found.waiting_for?.until,
+    'stop reason': found.stop_reason,
+    agent: `${found.agent_id} ${found.agent_version}`,
+    thread: found.thread_id,
+    steps: found.steps,
+    tokens: `${usage.tokens_in} in, ${usage.tokens_out} out`,
+    cost: usage.cost_usd === null ? 'unknown' : `$${usage.cost_usd}`,
+    created: found.created_at,
+    completed: found.completed_at,
+    error: error && `${error.code}: ${error.message}`,
+  });
+  if (output) print(`\n${plain(output.message)}`);
+}
+
+async function cancel(run: string, options: Shared & { reason?: string }): Promise<void> {
+  const { reason } = options;
+  const found = await connected(options, (client) => client.post<Run>(`/v1/runs/${run}/cancel`, { reason }));
+  if (options.json) return printJson(found);
+  print(`${found.status}: ${found.id}`);
+}
+
+const ATTEMPTS = 10;
+const FIRST_WAIT_MS = 250;
+
+async function follow(run: string, options: Shared & { after?: string }): Promise<void> {
+  await connected(options, async (client) => {
+    let lastEventId = options.after;
+    // A stream may break, as when the service is started again: it goes on where it stood.
+    for (let attempt = 0; ; attempt += 1) {
+      const before = lastEventId;
+      lastEventId = await showStream(client, run, { lastEventId, json: options.json === true });
+      const { status } = await client.get<Run>(`/v1/runs/${run}`);
+      if (status === 'completed') return;
+      if (status === 'failed' || status === 'cancelled') throw new CommandError(EXIT.refused, `The run is ${status}.`);
+      if (lastEventId !== before) attempt = 0;
+      if (attempt >= ATTEMPTS) throw new CommandError(EXIT.unreachable, 'The stream breaks again and again.');
+      await delay(Math.min(FIRST_WAIT_MS * 2 ** attempt, 5000) * (0.75 + Math.random() / 2));
+    }
+  });
+}
+
+interface Showing {
+  lastEventId: string | undefined;
+  json: boolean;
+}
+
+/** Shows the stream to its end or until it breaks; answers where to go on. */
+async function showStream(client: Client, run: string, { lastEventId, json }: Showing): Promise<string | undefined> {
+  let last = lastEventId;
+  try {
+    for await (const message of client.follow(`/v1/runs/${run}/stream`, last)) {
+      const data = JSON.parse(message.data) as Record<string, unknown>;
+      // Pieces of a text have no id; the whole of it follows.
+      if (data['done'] === false) continue;
+      if (json) printJson({ id: message.lastEventId, event: message.event, data });
+      else showEvent(message.event, data);
+      last = message.lastEventId;
+    }
+  } catch (error) {
+    if (error instanceof CommandError && error.exitCode !== EXIT.unreachable) throw error;
+  }
+  return last;
+}
+
+function showEvent(event: string, data: Record<string, unknown>): void {
+  const text = (name: string) => (typeof data[name] === 'string' ? data[name] : '');
+  const tool = plain(text('tool'));
+  if (event === 'message' || event === 'thought') return print(`${event}: ${plain(text('content'))}`);
+  if (event === 'tool_call') return print(`call: ${tool} ${plain(JSON.stringify(data['input']))}`);
+  if (event === 'tool_result')
+    return print(`${text('status')}: ${tool} ${line(JSON.stringify(data['output'] ?? ''), 500)}`);
+  if (event === 'approval') return print(`approval: ${plain(JSON.stringify(data))}`);
+  if (event === 'status') return print(`status: ${text('to') || text('status')}`);
+  print(`${event}: ${event === 'done' ? text('status') : pretty(data)}`);
+}

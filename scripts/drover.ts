@@ -1,0 +1,53 @@
+#!/usr/bin/env node
+/** `drover`: the command line. See docs/cli.md. */
+import { Command, CommanderError } from 'commander';
+import { addApprovals } from './cli/approvals.ts';
+import { addAudit } from './cli/audit.ts';
+import { EXIT, explain } from './cli/errors.ts';
+import { addKeys } from './cli/keys.ts';
+import { addLocal } from './cli/local.ts';
+import { addRuns } from './cli/runs.ts';
+
+const EXAMPLES = `
+Examples:
+  drover approvals list
+  drover approvals edit 0192… --set amount=20
+  drover runs follow 0192…
+  drover audit verify
+
+Exit codes: 0 done; 1 refused, or the run or the chain is not whole; 2 wrong use; 3 nothing answers; 4 the key does not do.
+`;
+
+const program = new Command('drover')
+  .description('Runs AI agents as durable jobs. These commands speak to a service, or start one.')
+  .version('0.1.0')
+  .showHelpAfterError('(--help says more)')
+  .addHelpText('after', EXAMPLES)
+  .exitOverride();
+addApprovals(program);
+addRuns(program);
+addAudit(program);
+addKeys(program);
+addLocal(program);
+overrideExits(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    // Commander has said what is wrong; help and version are no mistakes.
+    process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  } else {
+    const { message, exitCode } = explain(error);
+    process.stderr.write(`drover: ${message}\n`);
+    process.exitCode = exitCode;
+  }
+}
+
+/** Subcommands that were made before do not inherit it. */
+function overrideExits(command: Command): void {
+  for (const each of command.commands) {
+    each.exitOverride().showHelpAfterError('(--help says more)');
+    overrideExits(each);
+  }
+}

@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { difference, plain } from '../../scripts/cli/print.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { MODES } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+interface Ended {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+const ROOT = new URL('../..', import.meta.url);
+
+/** The command line as it is typed, in a process and an environment of its own. */
+async function drover(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'scripts/drover.ts', ...args], {
+    cwd: ROOT,
+    env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: '/nonexistent/drover', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended: Ended = { code: null, out: '', err: '' };
+  child.stdout.on('data', (chunk: Buffer) => (ended.out += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (ended.err += chunk.toString()));
+  ended.code = await new Promise((resolve) => {
+    child.on('close', resolve);
+  });
+  return ended;
+}
+
+describe('drover, the command line', function () {
+  this.timeout(240_000);
+  let api: TestApi;
+  let workers: Workers;
+  let place: Record<string, string>;
+
+  before(async () => {
+    api = await startTestApi();
+    workers = await startWorkers(api.context);
+    place = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+  });
+
+  const there = (...args: string[]) => drover(args, place);
+  const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
+
+  /** A run that asks whether it may calculate. */
+  const asking = async (message = 'What is 6*7?') => {
+    const agent = await post('/v1/agents', { name: 'asks', tools: ['calculator'], autonomy_level: 0 });
+    const { run_id } = await post(`/v1/agents/${agent.id}/runs`, { input: { message } });
+    let approval: { id: string; digest: string } | undefined;
+    await waitUntil('an approval is asked for', async () => {
+      approval = (await api.call('GET', `/v1/approvals?run_id=${run_id}`)).json.approvals[0];
+      return approval !== undefined;
+    });
+    return { run: String(run_id), approval: approval?.id ?? '', digest: approval?.digest ?? '' };
+  };
+
+  it('explains itself, each command too, and ends with 2 where it is used wrongly', async () => {
+    const help = await drover(['--help']);
+    assert.equal(help.code, 0);
+    for (const word of ['approvals', 'runs', 'audit', 'keys', 'torture', 'migrate', 'start', 'Exit codes']) {
+      assert.ok(help.out.includes(word), word);
+    }
+    const edit = await drover(['approvals', 'edit', '--help']);
+    assert.deepEqual([edit.code, /--set <name=json>/.test(edit.out)], [0, true]);
+    for (const wrong of [
+      ['approvals', 'show', 'nonsense'],
+      ['fly'],
+      ['runs', 'list', '--limit', '0'],
+      ['keys', 'create', '--scopes', 'all'],
+    ]) {
+      const { code, err } = await there(...wrong);
+      assert.equal(code, 2, wrong.join(' '));
+      assert.ok(err.length > 0);
+    }
+  });
+
+  it('ends with 3 where nothing answers, 4 where the key does not do, 1 where the service refuses', async () => {
+    const nowhere = await drover(['runs', 'list', '--url', 'http://127.0.0.1:9']);
+    assert.deepEqual([nowhere.code, /Nothing answers at http:\/\/127\.0\.0\.1:9/.test(nowhere.err)], [3, true]);
+    assert.equal((await drover(['runs', 'list', '--key', 'wrong'], place)).code, 4);
+    const missing = await there('runs', 'show', '00000000-0000-7000-8000-00000000dead');
+    assert.deepEqual([missing.code, missing.err], [1, 'drover: The run does not exist.\n']);
+  });
+
+  it('lists, shows and edits an approval, with the difference, and follows its run to the end', async () => {
+    const { run, approval, digest } = await asking();
+    const list = await there('approvals', 'list', '--run', run);
+    assert.match(list.out, new RegExp(`${approval} +pending +approval +calculator +\\{"expression":"6\\*7"\\}`));
+    const shown = await there('approvals', 'show', approval);
+    assert.ok(shown.out.includes('{\n  "expression": "6*7"\n}') && shown.out.includes(digest), shown.out);
+    const dry = await there('approvals', 'edit', approval, '--set', 'expression=6*8', '--dry-run');
+    assert.deepEqual([dry.code, dry.out], [0, '- expression: "6*7"\n+ expression: "6*8"\n']);
+    const same = await there('approvals', 'edit', approval, '--set', 'expression=6*7');
+    assert.deepEqual([same.code, same.out], [2, '']);
+    const edited = await there('approvals', 'edit', approval, '--set', 'expression=6*8', '--reason', 'off by one');
+    assert.equal(edited.code, 0, edited.err);
+    assert.match(edited.out, /^- expression: "6\*7"\n\+ expression: "6\*8"\napproved: calculator/);
+    const followed = await there('runs', 'follow', run);
+    assert.equal(followed.code, 0, followed.err);
+    assert.match(followed.out, /call: calculator \{"expression":"6\*8"\}/);
+    assert.match(followed.out, /done: complete\n$/);
+    const { out } = await there('runs', 'show', run, '--json');
+    assert.equal(JSON.parse(out).status, 'completed');
+  });
+
+  it('approves only what the digest was shown for, and denies with a reason', async () => {
+    const { run, approval } = await asking();
+    const other = await there('approvals', 'approve', approval, '--digest', 'f00d');
+    assert.deepEqual([other.code, /its digest is [0-9a-f]{64}/.test(other.err)], [1, true]);
+    const denied = await there('approvals', 'deny', approval, '--reason', 'no sums today', '--json');
+    assert.deepEqual([denied.code, JSON.parse(denied.out).status], [0, 'denied']);
+    const again = await there('approvals', 'approve', approval);
+    assert.deepEqual([again.code, again.err], [1, 'drover: The approval is denied already.\n']);
+    assert.match((await there('runs', 'follow', run)).out, /no sums today/);
+  });
+
+  it('lists and cancels runs; following one that was cancelled ends with 1', async () => {
+    const { run } = await asking();
+    const { out } = await there('runs', 'list', '--status', 'awaiting_human');
+    assert.match(out, new RegExp(`${run} +awaiting_human \\(approval\\)`));
+    assert.equal((await there('runs', 'cancel', run, '--reason', 'enough')).out, `cancelled: ${run}\n`);
+    const followed = await there('runs', 'follow', run, '--json');
+    assert.deepEqual([followed.code, followed.err], [1, 'drover: The run is cancelled.\n']);
+    for (const each of followed.out.trim().split('\n')) assert.ok(JSON.parse(each).event);
+  });
+
+  it('verifies the audit log against a head that was noted, and names the broken link', async () => {
+    await waitUntil(
+      'rows have places',
+      async () => (await api.call('GET', '/v1/audit/verify')).json.head.seq >= 2,
+      30_000,
+    );
+    const whole = await there('audit', 'verify');
+    const [, head = ''] = /head (\d+:[0-9a-f]{64})\.$/m.exec(whole.out) ?? [];
+    assert.equal(whole.code, 0, whole.err);
+    assert.equal((await there('audit', 'verify', '--expect', head)).code, 0);
+    const other = await there(
+      'audit',
+      'verify',
+      '--expect',
+      head.replace(/.$/, (last) => (last === '0' ? '1' : '0')),
+    );
+    assert.deepEqual([other.code, /not the one that was noted/.test(other.err)], [1, true]);
+    await api.context.db.asOwner(async (client) => {
+      await client.query('alter table audit_log no force row level security');
+      await client.query(`update audit_log set details = '{}' where seq = 2`);
+      await client.query('alter table audit_log force row level security');
+    });
+    const broken = await there('audit', 'verify');
+    assert.deepEqual([broken.code, /broken at link 2, row [0-9a-f-]{36}: altered/.test(broken.err)], [1, true]);
+    assert.match((await there('audit', 'list', '--action', 'run.cancelled')).out, /run\.cancelled +operator/);
+  });
+
+  it('makes a key, prints it alone, and revokes it', async () => {
+    const { code, out, err } = await there('keys', 'create', '--name', 'reader', '--scopes', 'runs:read');
+    assert.equal(code, 0, err);
+    const key = out.trim();
+    assert.equal((await drover(['runs', 'list', '--key', key], place)).code, 0);
+    const [, made = ''] = /Key ([0-9a-f-]{36})/.exec(err) ?? [];
+    assert.equal((await there('keys', 'revoke', made)).code, 0);
+    assert.match((await there('keys', 'list')).out, new RegExp(`${made} +reader +runs:read +revoked`));
+  });
+
+  it('opens the data directory itself where nothing holds it, and says who does where something does', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'drover-cli-'));
+    try {
+      const env = { DROVER_DATA_DIR: dir, PORT: '9' };
+      const first = await drover(['keys', 'create', '--scopes', 'runs:read'], env);
+      assert.equal(first.code, 0, first.err);
+      assert.equal(readFileSync(join(dir, 'api-key'), 'utf8').trim().length > 20, true);
+      assert.match((await drover(['audit', 'list'], env)).out, /api_key\.created/);
+      const { lockDataDir } = await import(pathToFileURL(join(ROOT.pathname, 'db/data-dir-lock.ts')).href);
+      const lock = lockDataDir(dir);
+      const held = await drover(['runs', 'list'], env);
+      lock.release();
+      assert.equal(held.code, 3);
+      assert.match(held.err, new RegExp(`in use by process ${process.pid} .*\\n.*--url`, 's'));
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
+  if (MODES.includes('postgres')) {
+    it('migrates, and makes the first key of an installation from its database alone', async () => {
+      const database = await createTestDatabase();
+      try {
+        const env = { DATABASE_URL: database.url, DROVER_SECRET_KEY: 'a secret of this test, and long' };
+        const migrated = await drover(['migrate'], env);
+        assert.deepEqual([migrated.code, migrated.out.startsWith('Migrated: ')], [0, true], migrated.err);
+        const made = await drover(['keys', 'create', '--json'], env);
+        assert.equal(made.code, 0, made.err);
+        const { key } = JSON.parse(made.out);
+        const served = await startTestApi('postgres', { env: { DATABASE_URL: database.url } });
+        try {
+          const { json } = await served.call('GET', '/v1/audit?action=api_key.created', { key });
+          assert.ok(json.audit.some(({ actor }: { actor: { type: string } }) => actor.type === 'system'));
+          assert.equal((await served.call('POST', '/v1/tenants', { key, body: { name: 't' } })).status, 201);
+        } finally {
+          await served.close();
+        }
+        const unknown = await drover(['keys', 'create', '--tenant', '00000000-0000-7000-8000-00000000dead'], env);
+        assert.deepEqual([unknown.code, unknown.err], [1, 'drover: The tenant does not exist.\n']);
+      } finally {
+        await database.drop();
+      }
+    });
+  }
+
+  it('hands torture its own options', async () => {
+    const { code, out } = await drover(['torture', '--plan', '--runs', '3', '--seconds', '5', '--mode', 'postgres']);
+    assert.deepEqual([code, out.startsWith('torture: seed 1, 3 runs')], [0, true]);
+  });
+});
+
+describe('what the command line prints', () => {
+  it('has no character of a model that acts on the terminal or hides text', () => {
+    assert.equal(plain('a\u001b[2Jb\u202ec\u200bd\ne\tf'), 'a\\u001b[2Jb\\u202ec\\u200bd\ne\tf');
+  });
+  it('names each place that differs', () => {
+    const before = { a: 1, b: { c: [1], d: 'x' } };
+    assert.deepEqual(difference(before, { a: 1, b: { c: [2], d: 'x' }, e: null }), [
+      '- b.c: [1]',
+      '+ b.c: [2]',
+      '+ e: null',
+    ]);
+    assert.deepEqual(difference(before, before), []);
+  });
+});

@@ -15,6 +15,7 @@ is left. Ends with 0 where nothing was lost, repeated or different, else with 1.
   --workers N          worker processes (3)
   --apis N             API processes (2)
   --lease N            DROVER_LEASE_MS of the fleet (2000)
+  --skew N             most seconds by which each process's clock is off, either way (180)
   --database-url URL   a Postgres whose user may create databases, in place of a private one
   --redis-url URL      a Redis, in place of a private one
   --plan               prints the schedule of faults and does nothing
@@ -35,6 +36,7 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '3' },
     apis: { type: 'string', default: '2' },
     lease: { type: 'string', default: '2000' },
+    skew: { type: 'string', default: '180' },
     'database-url': { type: 'string' },
     'redis-url': { type: 'string' },
     plan: { type: 'boolean', default: false },
@@ -93,12 +95,15 @@ function readOptions(): TortureOptions {
     workers: whole('workers', 1),
     apis: whole('apis', 1),
     leaseMs: whole('lease', 500),
+    skewSeconds: whole('skew', 0),
     planOnly: values.plan,
     keepLogs: values['keep-logs'],
   };
 }
 
-function whole(name: 'runs' | 'seed' | 'seconds' | 'settle' | 'workers' | 'apis' | 'lease', min: number): number {
+type NumberOption = 'runs' | 'seed' | 'seconds' | 'settle' | 'workers' | 'apis' | 'lease' | 'skew';
+
+function whole(name: NumberOption, min: number): number {
   const value = Number(values[name]);
   if (!Number.isInteger(value) || value < min) throw new Error(`--${name} is a whole number from ${min} on`);
   return value;

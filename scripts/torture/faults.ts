@@ -21,7 +21,7 @@ export interface Stage {
 
 export interface Injected {
   fault: Fault;
-  /** The wall clock at the moment of the fault. */
+  /** The wall clock at the moment of the fault; where a process dies at a point, of its death. */
   atMs: number;
   /** Nothing was there that it could have hit. */
   skipped: boolean;
@@ -42,7 +42,10 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
     const work = async () => {
       const entry = { fault, atMs: Date.now(), skipped: false };
       injected.push(entry);
-      const hit = await carryOut(stage, fault);
+      const died = () => {
+        entry.atMs = Date.now();
+      };
+      const hit = await carryOut(stage, fault, died);
       entry.skipped = hit === undefined;
       const second = (ms: number) => `${(ms / 1000).toFixed(1).padStart(6)} s`;
       const over = second(performance.now() - sinceMs);
@@ -58,12 +61,16 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
 }
 
 /** What was hit; undefined where there was nothing. */
-async function carryOut(stage: Stage, fault: Fault): Promise<string | undefined> {
+async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<string | undefined> {
   switch (fault.kind) {
     case 'kill worker':
       return kill(stage, 'worker', fault.choice);
     case 'kill api':
       return kill(stage, 'api', fault.choice);
+    case 'kill worker at a point':
+      return killAtPoint(stage, pickSlot(stage, 'worker', fault), { ...fault, died });
+    case 'kill api at a point':
+      return killAtPoint(stage, pickSlot(stage, 'api', fault), { ...fault, died });
     case 'freeze worker':
       return freeze(pickSlot(stage, 'worker', fault), fault.forMs);
     case 'duplicate jobs':
@@ -100,6 +107,22 @@ async function kill(stage: Stage, kind: Slot['kind'], choice: number): Promise<s
   await killAndStart(stage, slot);
   slot.busy = undefined;
   return slot.name;
+}
+
+async function killAtPoint(
+  stage: Stage,
+  slot: Slot | undefined,
+  { point, forMs, died }: Pick<Fault, 'point' | 'forMs'> & { died: () => void },
+): Promise<string | undefined> {
+  if (!slot || !point) return undefined;
+  slot.busy = 'doomed';
+  const hit = await slot.killAt(point, forMs);
+  if (hit) {
+    died();
+    await killAndStart(stage, slot);
+  }
+  slot.busy = undefined;
+  return hit ? `${slot.name}, ${point.name}` : undefined;
 }
 
 /** As a supervisor would: a process that cannot start while a service is away is started again. */

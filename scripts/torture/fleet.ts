@@ -6,6 +6,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { KillPoint } from './kill-points.ts';
 
 export interface FleetOptions {
   apis: number;
@@ -14,16 +15,20 @@ export interface FleetOptions {
   env: Record<string, string>;
   /** Where each process writes its log. */
   dir: string;
+  /** How far the clock of the nth process is off, in ms. */
+  skewMs: (index: number) => number;
 }
 
 export interface Slot {
   name: string;
   kind: 'api' | 'worker';
   /** A fault has it in hand: killed and being started again, or frozen. */
-  busy: 'starting' | 'frozen' | undefined;
+  busy: 'starting' | 'frozen' | 'doomed' | undefined;
   pid: () => number;
   /** SIGKILL, and the wait for its end. */
   kill: () => Promise<void>;
+  /** It dies when it comes to the point; answers whether it did within the time. */
+  killAt: (point: KillPoint, withinMs: number) => Promise<boolean>;
   /** Starts it and waits until it is ready; throws with the end of its log. */
   start: () => Promise<void>;
 }
@@ -46,41 +51,28 @@ const program = (path: string) => fileURLToPath(new URL(`../../${path}${EXTENSIO
 
 /** Starts everything and answers when all are ready. */
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
-  const children = new Set<ChildProcess>();
-  const ready = new WeakSet<ChildProcess>();
-  const state = { closed: false, crashes: 0 };
+  const state = newState();
+  const { children, ready, doomed } = state;
   const killAll = () => {
     for (const child of children) child.kill('SIGKILL');
   };
   process.once('exit', killAll);
-  const launch = (name: string, path: string, env: Record<string, string>): ChildProcess => {
-    if (state.closed) throw new Error('the fleet is closed');
-    const log = openSync(join(options.dir, `${name}.log`), 'a');
-    const leash = ['--import', new URL(`./leash${EXTENSION}`, import.meta.url).href];
-    const child = spawn(process.execPath, [...TYPESCRIPT, ...leash, program(path)], {
-      env: { ...options.env, ...env },
-      stdio: ['ignore', log, log, 'ipc'],
-    });
-    closeSync(log);
-    children.add(child);
-    child.once('exit', () => {
-      children.delete(child);
-      if (!child.killed && !state.closed && ready.has(child)) state.crashes++;
-    });
-    return child;
-  };
+  const launch = createLaunch(options, state);
   const urls: string[] = [];
   const slots: Slot[] = [];
   for (let index = 0; index < options.apis; index++) {
     const port = await freePort();
     urls.push(`http://127.0.0.1:${port}`);
     const url = urls[index] ?? '';
-    const start = (name: string) => launch(name, 'api/main', { PORT: String(port) });
-    slots.push(makeSlot(`api-${index + 1}`, 'api', { dir: options.dir, start, answers: () => isReady(url), ready }));
+    const how = { env: { PORT: String(port) }, skewMs: options.skewMs(index) };
+    const start = (name: string) => launch(name, 'api/main', how);
+    const parts = { dir: options.dir, start, answers: () => isReady(url), ready, doomed };
+    slots.push(makeSlot(`api-${index + 1}`, 'api', parts));
   }
   for (let index = 0; index < options.workers; index++) {
-    const start = (name: string) => launch(name, 'workers/main', { ANTHROPIC_API_KEY: name });
-    slots.push(makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready }));
+    const skewMs = options.skewMs(options.apis + index);
+    const start = (name: string) => launch(name, 'workers/main', { env: { ANTHROPIC_API_KEY: name }, skewMs });
+    slots.push(makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready, doomed }));
   }
   const fleet: Fleet = {
     slots,
@@ -95,7 +87,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     },
   };
   try {
-    await runToEnd(launch('migrate', 'scripts/migrate', {}), join(options.dir, 'migrate.log'));
+    await runToEnd(launch('migrate', 'scripts/migrate', { env: {}, skewMs: 0 }), join(options.dir, 'migrate.log'));
     await Promise.all(slots.map((slot) => slot.start()));
     return fleet;
   } catch (error) {
@@ -104,12 +96,54 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   }
 }
 
+interface FleetState {
+  closed: boolean;
+  crashes: number;
+  children: Set<ChildProcess>;
+  ready: WeakSet<ChildProcess>;
+  /** Those that were told to die. */
+  doomed: WeakSet<ChildProcess>;
+}
+
+const newState = (): FleetState => ({
+  closed: false,
+  crashes: 0,
+  children: new Set(),
+  ready: new WeakSet(),
+  doomed: new WeakSet(),
+});
+
+type Launch = (name: string, path: string, how: { env: Record<string, string>; skewMs: number }) => ChildProcess;
+
+function createLaunch(options: FleetOptions, state: FleetState): Launch {
+  const { children, ready, doomed } = state;
+  return (name, path, { env, skewMs }) => {
+    if (state.closed) throw new Error('the fleet is closed');
+    const log = openSync(join(options.dir, `${name}.log`), 'a');
+    const leash = ['--import', new URL(`./leash${EXTENSION}?skew=${skewMs}`, import.meta.url).href];
+    const child = spawn(process.execPath, [...TYPESCRIPT, ...leash, program(path)], {
+      env: { ...options.env, ...env },
+      stdio: ['ignore', log, log, 'ipc'],
+    });
+    closeSync(log);
+    children.add(child);
+    child.once('exit', () => {
+      children.delete(child);
+      const isMeant = child.killed || (doomed.has(child) && child.signalCode === 'SIGKILL');
+      if (!isMeant && !state.closed && ready.has(child)) state.crashes++;
+    });
+    return child;
+  };
+}
+
 interface SlotParts {
   dir: string;
   start: (name: string) => ChildProcess;
   /** Absent: the log says when it is ready. */
   answers?: () => Promise<boolean>;
   ready: WeakSet<ChildProcess>;
+  /** Those that were told to die. */
+  doomed: WeakSet<ChildProcess>;
 }
 
 function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
@@ -126,6 +160,15 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
       child.kill('SIGKILL');
       await ended;
     },
+    async killAt(point, withinMs) {
+      if (!child?.connected) return false;
+      const doomed = child;
+      parts.doomed.add(doomed);
+      doomed.send({ dieAt: point });
+      const ended = await endsWithin(doomed, withinMs);
+      if (!ended && doomed.connected) doomed.send({});
+      return ended;
+    },
     async start() {
       const started = parts.start(name);
       child = started;
@@ -140,6 +183,13 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
     },
   };
   return slot;
+}
+
+async function endsWithin(child: ChildProcess, withinMs: number): Promise<boolean> {
+  if (hasEnded(child)) return true;
+  const limit = AbortSignal.timeout(withinMs);
+  await once(child, 'exit', { signal: limit }).catch(() => undefined);
+  return hasEnded(child);
 }
 
 async function runToEnd(child: ChildProcess, log: string): Promise<void> {

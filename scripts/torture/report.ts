@@ -90,6 +90,15 @@ function faultRows(injected: readonly Injected[]): Row[] {
     const all = injected.filter(({ fault }) => fault.kind === kind);
     const skipped = all.filter((each) => each.skipped).length;
     if (all.length === 0) return [];
-    return [[`fault: ${kind}`, String(all.length - skipped), skipped > 0 ? `${skipped} more hit nothing` : '']];
+    const row: Row = [`fault: ${kind}`, String(all.length - skipped), skipped > 0 ? `${skipped} more hit nothing` : ''];
+    return [row, ...pointRows(all)];
   });
+}
+
+function pointRows(injected: readonly Injected[]): Row[] {
+  const hits = new Map<string, number>();
+  for (const { fault, skipped } of injected) {
+    if (fault.point && !skipped) hits.set(fault.point.name, (hits.get(fault.point.name) ?? 0) + 1);
+  }
+  return [...hits].map(([name, count]) => [`  ${name}`, String(count)]);
 }

@@ -1,9 +1,12 @@
 /** The faults of a torture, from its seed: which, when, and to whom. */
+import { KILL_POINTS, type KillPoint } from './kill-points.ts';
 import { createRandom, type Random } from './random.ts';
 
 export const FAULT_KINDS = [
   'kill worker',
   'kill api',
+  'kill worker at a point',
+  'kill api at a point',
   'freeze worker',
   'duplicate jobs',
   'cut database',
@@ -18,10 +21,12 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 export interface Fault {
   kind: FaultKind;
   atMs: number;
-  /** How long a freeze, a cut or slowness lasts. */
+  /** How long a freeze, a cut or slowness lasts, or a process is waited for to come to its point. */
   forMs: number;
   /** Picks among the processes, or among the runs, that there are then. */
   choice: number;
+  /** Where the process dies. */
+  point?: KillPoint;
 }
 
 export interface ScheduleOptions {
@@ -35,17 +40,32 @@ export interface ScheduleOptions {
 
 const FIRST_MS = 1500;
 const GAP_MS = [700, 2600] as const;
+const POINT_MS = 5000;
 
-/** Each kind comes once in a shuffled round, killed workers and duplicates more often; then the next round. */
+const MORE_OFTEN: readonly FaultKind[] = [
+  'kill worker',
+  'kill worker',
+  'duplicate jobs',
+  'kill worker at a point',
+  'kill worker at a point',
+];
+
+/**
+ * Each kind comes once in a shuffled round, killed workers and duplicates more often; then the next round. So do the
+ * points at which a process dies.
+ */
 export function makeSchedule(seed: number, options: ScheduleOptions): Fault[] {
   const random = createRandom(seed, 'faults');
   const kinds = possibleKinds(options);
   const faults: Fault[] = [];
   let round: FaultKind[] = [];
+  const points = { worker: pointsOf(seed, 'worker'), api: pointsOf(seed, 'api') };
   for (let atMs = FIRST_MS; atMs < options.forMs; atMs += random.whole(...GAP_MS)) {
-    if (round.length === 0) round = random.shuffle([...kinds, 'kill worker', 'kill worker', 'duplicate jobs']);
+    if (round.length === 0) round = random.shuffle([...kinds, ...MORE_OFTEN]);
     const kind = round.pop() ?? 'kill worker';
-    faults.push({ kind, atMs, forMs: durationOf(kind, random, options.leaseMs), choice: random.whole(0, 999_999) });
+    const fault = { kind, atMs, forMs: durationOf(kind, random, options.leaseMs), choice: random.whole(0, 999_999) };
+    const point = kind.endsWith('at a point') ? points[kind.startsWith('kill api') ? 'api' : 'worker']() : undefined;
+    faults.push({ ...fault, ...(point && { point }) });
   }
   return faults;
 }
@@ -57,8 +77,19 @@ function possibleKinds({ redis, ownServices }: ScheduleOptions): FaultKind[] {
   });
 }
 
+/** One point after the other, in shuffled rounds. */
+function pointsOf(seed: number, kind: KillPoint['kind']): () => KillPoint | undefined {
+  const random = createRandom(seed, `points of ${kind}`);
+  let round: KillPoint[] = [];
+  return () => {
+    if (round.length === 0) round = random.shuffle(KILL_POINTS.filter((point) => point.kind === kind));
+    return round.pop();
+  };
+}
+
 function durationOf(kind: FaultKind, random: Random, leaseMs: number): number {
   if (kind === 'freeze worker') return random.whole(Math.floor(leaseMs * 1.5), leaseMs * 3);
+  if (kind.endsWith('at a point')) return POINT_MS;
   if (kind === 'slow database') return random.whole(1000, 3000);
   return random.whole(100, 2000);
 }

@@ -12,6 +12,7 @@ import type { LocalServer } from './local-server.ts';
 import { openPlace, type Place } from './place.ts';
 import { planRuns } from './plan.ts';
 import { openTortureProxy, type TortureProxy } from './proxy.ts';
+import { createRandom } from './random.ts';
 import { describeOutcome, violationsOf } from './report.ts';
 import { makeSchedule, type Fault } from './schedule.ts';
 import { startScriptedModel } from './scripted-model.ts';
@@ -27,6 +28,8 @@ export interface TortureOptions {
   workers: number;
   apis: number;
   leaseMs: number;
+  /** Most seconds by which the clock of a process is off, either way. */
+  skewSeconds: number;
   planOnly: boolean;
   keepLogs: boolean;
 }
@@ -41,7 +44,8 @@ export async function torture(options: TortureOptions, { signal, say }: Watcher)
   const schedule = scheduleOf(options);
   say(`torture: seed ${options.seed}, ${options.runs} runs, ${schedule.length} faults in ${options.seconds} s`);
   if (options.planOnly) {
-    for (const fault of schedule) say(`${String(fault.atMs).padStart(8)} ms  ${fault.kind}  ${fault.choice}`);
+    for (const { atMs, kind, choice, point } of schedule)
+      say(`${String(atMs).padStart(8)} ms  ${kind}  ${point?.name ?? choice}`);
     return true;
   }
   // Every request, fault and run listens for the end.
@@ -116,7 +120,8 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
   };
   const { apis, workers } = options;
   const throughProxies = { DATABASE_URL: databaseProxy.url, ...(redisProxy && { REDIS_URL: redisProxy.url }) };
-  const fleet = await startFleet({ apis, workers, env: { ...env, ...throughProxies }, dir: place.dir });
+  const skewMs = skewsOf(options);
+  const fleet = await startFleet({ apis, workers, env: { ...env, ...throughProxies }, dir: place.dir, skewMs });
   closers.push(fleet.close);
   const direct = {
     DATABASE_URL: place.databaseUrl,
@@ -125,6 +130,13 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
   const inside = await openInside({ ...env, ...direct });
   closers.push(inside.close);
   return { place, tools, model, databaseProxy, redisProxy, fleet, inside, key };
+}
+
+/** The first process keeps the right time, so that somebody does. */
+function skewsOf({ seed, skewSeconds, apis, workers }: TortureOptions): (index: number) => number {
+  const random = createRandom(seed, 'clocks');
+  const skews = Array.from({ length: apis + workers }, () => random.whole(-skewSeconds, skewSeconds) * 1000);
+  return (index) => (index === 0 ? 0 : (skews[index] ?? 0));
 }
 
 interface Play extends Scene, Watcher {

@@ -1,0 +1,31 @@
+/** Named moments at which a process of a torture dies: just before or just after a certain statement of the database. */
+
+export interface KillPoint {
+  name: string;
+  kind: 'worker' | 'api';
+  when: 'before' | 'after';
+  /** What the statement, or a parameter of it, holds. */
+  holds: string;
+}
+
+const event = (type: string) => `"type":"${type}"`;
+
+/** Between any two of them lies something that only the process knew: a paid answer, an effect, a job not yet sent. */
+export const KILL_POINTS: readonly KillPoint[] = [
+  { name: 'a run claimed', kind: 'worker', when: 'after', holds: 'claim_run' },
+  { name: 'a model about to be asked', kind: 'worker', when: 'after', holds: event('model.called') },
+  { name: 'an answer not yet written', kind: 'worker', when: 'before', holds: event('model.responded') },
+  { name: 'an answer written, its jobs not sent', kind: 'worker', when: 'after', holds: event('model.responded') },
+  { name: 'a call claimed, not yet sent', kind: 'worker', when: 'after', holds: event('tool.started') },
+  { name: 'a result not yet written', kind: 'worker', when: 'before', holds: event('tool.succeeded') },
+  { name: 'a result written, its jobs not sent', kind: 'worker', when: 'after', holds: event('tool.succeeded') },
+  { name: 'an end not yet written', kind: 'worker', when: 'before', holds: event('run.completed') },
+  { name: 'a run not yet created', kind: 'api', when: 'before', holds: event('run.created') },
+  { name: 'a run created, its job not sent', kind: 'api', when: 'after', holds: event('run.created') },
+];
+
+/** Whether a statement with its parameters is the one that a point means. */
+export function isAt(point: KillPoint, statement: { text: string; values: readonly unknown[] }): boolean {
+  if (statement.text.includes(point.holds)) return true;
+  return statement.values.some((value) => typeof value === 'string' && value.includes(point.holds));
+}

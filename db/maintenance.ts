@@ -1,6 +1,33 @@
 /** What maintenance looks for over all tenants. Every query has a bound. */
 import type { Database } from './database.ts';
 
+/**
+ * Takes the acts that are due, so that nobody else does, and says when they are due again; `everyMs` names the acts that
+ * this build knows. One round trip.
+ */
+export async function claimDueActs<A extends string>(db: Database, everyMs: Record<A, number>): Promise<A[]> {
+  const claimed = await db.asMaintenance((tx) =>
+    tx.query<{ act: A }>(
+      `update maintenance_acts m set due_at = clock_timestamp() + ($1::jsonb->>m.act)::int * interval '1 ms'
+         where m.act in (select act from maintenance_acts
+           where due_at <= clock_timestamp() and $1::jsonb ? act for update skip locked)
+         returning m.act`,
+      [JSON.stringify(everyMs)],
+    ),
+  );
+  return claimed.map(({ act }) => act);
+}
+
+/** Makes the acts known that no process has named yet; they are due at once. */
+export async function addActs(db: Database, acts: readonly string[]): Promise<void> {
+  await db.asMaintenance((tx) =>
+    tx.query(
+      `insert into maintenance_acts select act, clock_timestamp() from unnest($1::text[]) act on conflict do nothing`,
+      [acts],
+    ),
+  );
+}
+
 export interface LostRun {
   tenant_id: string;
   id: string;

@@ -193,6 +193,13 @@ table llm_calls partition by RANGE (run_id) row level security forced
 
 table llm_calls_default partition of llm_calls DEFAULT
 
+table maintenance_acts row level security forced
+  act text not null
+  due_at timestamp with time zone not null
+  constraint maintenance_acts_pkey PRIMARY KEY (act)
+  policy maintenance_schedule for all to drover_maintenance using true with check true
+  grant insert, select, update to drover_maintenance
+
 table messages partition by RANGE (lineage) row level security forced
   tenant_id uuid not null
   lineage uuid not null

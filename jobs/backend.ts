@@ -70,7 +70,7 @@ export async function openQueueBackend(
       ? await openPostgresQueues(database, config.mode === 'embedded')
       : await openRedisQueues(config.redisUrl, report);
   const queues = new Map<string, Queue>();
-  const workers = new Set<Worker>();
+  const workers = new Map<Worker, Set<Promise<unknown>>>();
   let flows: FlowProducer | undefined;
   const common = { prefix: config.queuePrefix };
   const producer = { ...common, connection: transport.producerConnection, ...PRODUCER_STARTS_AT_ONCE };
@@ -95,13 +95,14 @@ export async function openQueueBackend(
         runRetryDelay: 1000,
         ...settings,
       };
-      const worker = new Worker<D, R>(name, process, options, transport.factory);
+      const running = new Set<Promise<unknown>>();
+      const worker = new Worker<D, R>(name, remember(process, running), options, transport.factory);
       worker.on('error', (error) => report(error, `worker ${name}`));
       // Another worker may have the job by now; going on would only waste what this one does.
       worker.on('lockRenewalFailed', (jobIds) => {
         for (const id of jobIds) worker.cancelJob(id, 'the lock could not be renewed');
       });
-      workers.add(worker as Worker);
+      workers.set(worker as Worker, running);
       return worker;
     },
     flowProducer() {
@@ -113,7 +114,7 @@ export async function openQueueBackend(
     },
     ping: (timeoutMs) => transport.ping(timeoutMs),
     async close(graceMs = config.shutdownGraceMs) {
-      await Promise.all([...workers].map((worker) => closeWorker(worker, graceMs)));
+      await Promise.all([...workers].map(([worker, running]) => closeWorker(worker, running, graceMs)));
       const producers = flows === undefined ? [...queues.values()] : [...queues.values(), flows];
       await Promise.all(producers.map((each) => within(each.close(), FORCE_CLOSE_MS)));
       await transport.close();
@@ -132,16 +133,34 @@ export function workerTimes(leaseMs: number): WorkerTimes {
   return { lockDuration: leaseMs, lockRenewTime: Math.floor(leaseMs / 3), stalledInterval: Math.ceil(leaseMs / 2) };
 }
 
-async function closeWorker(worker: Worker, graceMs: number): Promise<void> {
+/** Runs a job as `process` does, and has its work among `running` until it ends. */
+function remember<D, R>(process: Processor<D, R>, running: Set<Promise<unknown>>): Processor<D, R> {
+  // BullMQ gives a signal only to a function that names it.
+  return (job, token, signal) => {
+    const work = process(job, token, signal);
+    const remembered = work
+      .catch(() => undefined)
+      .finally(() => {
+        running.delete(remembered);
+      });
+    running.add(remembered);
+    return work;
+  };
+}
+
+/** `close` alone would wait for a job without end, and could not be told any more to do without it. */
+async function closeWorker(worker: Worker, running: ReadonlySet<Promise<unknown>>, graceMs: number): Promise<void> {
   if (worker.closing !== undefined) {
     await within(worker.closing, FORCE_CLOSE_MS);
     return;
   }
-  const closing = worker.close();
-  if (await within(closing, graceMs)) return;
-  worker.cancelAllJobs('the worker is shutting down');
-  if (await within(closing, FORCE_CLOSE_MS)) return;
-  // A job that ignores its signal keeps `close` waiting for ever; the process is about to end, and the job's lock runs out.
+  await worker.pause(true);
+  if (!(await within(Promise.all(running), graceMs))) {
+    worker.cancelAllJobs('the worker is shutting down');
+    await within(Promise.all(running), FORCE_CLOSE_MS);
+  }
+  // A job that ignores its signal is left alone; its lock runs out.
+  if (await within(worker.close(running.size > 0), FORCE_CLOSE_MS)) return;
   await within(worker.disconnect(), FORCE_CLOSE_MS);
 }
 

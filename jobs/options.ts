@@ -5,3 +5,6 @@ export const JOB_OPTIONS = {
   removeOnComplete: { count: 500, age: 3600 },
   removeOnFail: { count: 5000, age: 7 * 86_400 },
 };
+
+/** A job that comes again by itself: its id is free once it has ended, however it did. */
+export const RECURRING_JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true };

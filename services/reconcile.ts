@@ -1,5 +1,5 @@
 /** Every unfinished run that should be driven, and every call that should be made, has a live job, or gets one. */
-import type { Queue } from 'bullmq';
+import type { Job, Queue } from 'bullmq';
 import { LIMITS } from '../core/limits.ts';
 import { listLostCalls, listLostRuns } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
@@ -25,7 +25,9 @@ export async function reconcile(context: Context, quietMs: number): Promise<{ ru
     (after) => listLostCalls(context.db, { quietMs, after, limit: LIMITS.sweepRows }),
     (call) => {
       const data = { tenant: call.tenant_id, run: call.run_id, call: call.id };
-      return ensureJob(context.queues.queue(TOOL_CALLS), { id: toolCallJobId(call.id, call.attempt), data });
+      const id = toolCallJobId(call.id, call.attempt);
+      // By the database's clock its time has come, whatever the clock of the worker was that delayed the job.
+      return ensureJob(context.queues.queue(TOOL_CALLS), { id, data, isDue: true });
     },
   );
   return { runs, calls };
@@ -49,13 +51,28 @@ async function eachPage<R extends { id: string }>(
 }
 
 /** Adds the job unless it is alive; a finished one that blocks its id is removed first. */
-async function ensureJob(queue: Queue, job: { id: string; data: Record<string, unknown> }): Promise<boolean> {
+async function ensureJob(
+  queue: Queue,
+  job: { id: string; data: Record<string, unknown>; isDue?: boolean },
+): Promise<boolean> {
   const existing = await queue.getJob(job.id);
   if (existing) {
     const state = await existing.getState();
+    if (state === 'delayed' && job.isDue) return promote(existing);
     if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
     await queue.remove(job.id);
   }
   await queue.add(queue.name, job.data, { ...JOB_OPTIONS, jobId: job.id });
   return true;
+}
+
+/** Lets a delayed job run now; false where it has just begun to by itself. */
+async function promote(job: Job): Promise<boolean> {
+  try {
+    await job.promote();
+    return true;
+  } catch (error) {
+    if (await job.isDelayed()) throw error;
+    return false;
+  }
 }

@@ -6,10 +6,20 @@ import { partitions } from './0003-partitions.ts';
 import { runFunctions } from './0004-run-functions.ts';
 import { isolation } from './0005-isolation.ts';
 import { audit } from './0010-audit.ts';
+import { maintenance } from './0011-maintenance.ts';
 
 export interface Migration {
   name: string;
   up(knex: Knex): Promise<void>;
 }
 
-export const MIGRATIONS: readonly Migration[] = [owners, runs, partitions, runFunctions, isolation, audit];
+export const MIGRATIONS: readonly Migration[] = [
+  // In the order of their numbers.
+  owners,
+  runs,
+  partitions,
+  runFunctions,
+  isolation,
+  audit,
+  maintenance,
+];

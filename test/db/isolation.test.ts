@@ -52,7 +52,7 @@ const CATALOG = `
     'check', (select pg_get_constraintdef(k.oid) from pg_constraint k where k.contype = 'c'
       and (k.conrelid = c.oid and k.conkey = array[a.attnum] or k.contypid = t.oid) limit 1)) order by a.attnum) as columns
   from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 join pg_type t on t.oid = a.atttypid
-  where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_migrations'
+  where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace and c.relname !~ '^(schema_migrations|maintenance_acts$)'
   group by c.relname`;
 
 for (const mode of MODES.filter((each) => each !== 'full')) {
@@ -157,6 +157,15 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       await database.withTenant(anna, (tx) => tx.query('select 1'));
       const text = "select nullif(current_setting('drover.tenant_id', true), '') as tenant";
       assert.deepEqual(await database.call({ name: 'tenant', text, values: [] }), [{ tenant: null }]);
+    });
+
+    it("keep the schedule of maintenance, which is nobody's, from the service", async () => {
+      for (const text of ['select act from maintenance_acts', 'update maintenance_acts set due_at = now()']) {
+        await assert.rejects(
+          database.withTenant(anna, (tx) => tx.query(text)),
+          /permission denied/,
+        );
+      }
     });
 
     it('let maintenance do its named acts over all tenants, and nothing else', async () => {

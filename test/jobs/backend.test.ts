@@ -107,21 +107,6 @@ for (const mode of MODES) {
       await worker.close();
     });
 
-    it('runs what a job scheduler makes', async () => {
-      const queue = backend.queue('ticks');
-      await queue.upsertJobScheduler('sweep', { every: 100 }, { name: 'sweep', data: { of: 'outbox' } });
-      await queue.upsertJobScheduler('sweep', { every: 100 }, { name: 'sweep', data: { of: 'outbox' } });
-      assert.equal(await queue.getJobSchedulersCount(), 1);
-      const seen: unknown[] = [];
-      const worker = backend.worker('ticks', async (job) => {
-        seen.push(job.data);
-      });
-      while (seen.length < 3) await once(worker, 'completed');
-      assert.deepEqual(seen[0], { of: 'outbox' });
-      await queue.removeJobScheduler('sweep');
-      await worker.close();
-    });
-
     it('tells a job by its signal that its worker cannot wait any longer', async () => {
       const own = await openQueueBackend(place.config, place.database);
       let started: () => void = () => undefined;

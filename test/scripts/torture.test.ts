@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import type { Delivery } from '../../scripts/torture/effect-server.ts';
 import { findRepeated, findUnknownViolations, type Findings } from '../../scripts/torture/examine.ts';
+import { KILL_POINTS } from '../../scripts/torture/kill-points.ts';
 import { planRuns } from '../../scripts/torture/plan.ts';
 import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
 import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
@@ -33,6 +34,15 @@ describe('The schedule of a torture', () => {
       times,
       times.toSorted((a, b) => a - b),
     );
+  });
+
+  it('has every point at which a process dies within some minutes, and the docs list them', () => {
+    const points = makeSchedule(1, { ...OWN, forMs: 600_000 }).flatMap(({ point }) => point?.name ?? []);
+    const docs = readFileSync('docs/torture.md', 'utf8');
+    for (const { name, kind } of KILL_POINTS) {
+      assert.ok(points.includes(name), name);
+      assert.ok(docs.includes(`| ${name} | ${kind === 'api' ? 'API' : kind} |`), name);
+    }
   });
 
   it('freezes for longer than a lease', () => {

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { claimDueActs } from '../../db/maintenance.ts';
+import { MAINTENANCE_ACTS, type MaintenanceAct } from '../../jobs/maintenance.ts';
+import { keepMaintaining } from '../../workers/keep-maintaining.ts';
+import { MODES } from '../support/modes.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const everyMs = (ms: number) =>
+  Object.fromEntries(MAINTENANCE_ACTS.map((act) => [act, ms])) as Record<MaintenanceAct, number>;
+
+for (const mode of MODES) {
+  describe(`The clock of maintenance in ${mode} mode`, () => {
+    let platform: TestPlatform;
+
+    beforeEach(async () => {
+      platform = await openTestPlatform(mode, { env: { DROVER_LEASE_MS: '1000' } });
+    });
+    afterEach(() => platform.close());
+
+    /** Names of the jobs as they are carried out. */
+    const listen = () => {
+      const seen: string[] = [];
+      const { queues } = platform.context;
+      const worker = queues.worker('maintenance', async (job) => void seen.push(job.name), { concurrency: 1 });
+      return { seen, close: () => worker.close() };
+    };
+    const countOf = (seen: readonly string[], act: MaintenanceAct) => seen.filter((name) => name === act).length;
+
+    it('sends each act when it is due, again and again', async () => {
+      const { seen, close } = listen();
+      const clock = keepMaintaining(platform.context);
+      await waitUntil('every act', () => MAINTENANCE_ACTS.every((act) => seen.includes(act)));
+      await waitUntil('a third reconciliation', () => countOf(seen, 'reconcile') >= 3);
+      assert.equal(countOf(seen, 'make-partitions'), 1, 'once an hour');
+      await clock.stop();
+      await close();
+    });
+
+    it('gives an act to one of many, and not before its time', async () => {
+      const clock = keepMaintaining(platform.context);
+      await clock.stop();
+      const { db } = platform.context;
+      await db.asMaintenance((tx) => tx.query('update maintenance_acts set due_at = clock_timestamp()'));
+      const claims = await Promise.all([1, 2, 3, 4].map(() => claimDueActs(db, everyMs(60_000))));
+      assert.deepEqual(claims.flat().toSorted(), MAINTENANCE_ACTS.toSorted());
+      assert.deepEqual(await claimDueActs(db, everyMs(60_000)), []);
+    });
+
+    it('leaves acts alone that only another build knows', async () => {
+      const { db } = platform.context;
+      await db.asMaintenance((tx) => tx.query(`insert into maintenance_acts values ('of the future', now())`));
+      assert.ok(!(await claimDueActs(db, everyMs(1))).includes('of the future' as MaintenanceAct));
+    });
+
+    it('does not depend on what the queue remembers', async () => {
+      const { seen, close } = listen();
+      const clock = keepMaintaining(platform.context);
+      await waitUntil('a reconciliation', () => seen.includes('reconcile'));
+      await platform.context.queues.queue('maintenance').obliterate({ force: true });
+      const before = countOf(seen, 'reconcile');
+      await waitUntil('a reconciliation after it', () => countOf(seen, 'reconcile') > before + 1);
+      await clock.stop();
+      await close();
+    });
+  });
+}

@@ -1,0 +1,50 @@
+/** The clock of maintenance: sends the acts that are due, by the database's time. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { addActs, claimDueActs } from '../db/maintenance.ts';
+import type { Context } from '../engine/context.ts';
+import { MAINTENANCE, MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../jobs/maintenance.ts';
+import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';
+
+const LONGEST_TICK_MS = 1000;
+
+/**
+ * Looks several times a lease for acts that are due; whoever takes one sends its job. The schedule is in the database and
+ * not in the queue: a Redis that was flushed has lost no schedule, and the clocks of the workers may differ.
+ */
+export function keepMaintaining(context: Context): { stop: () => Promise<void> } {
+  const stopped = new AbortController();
+  const ticking = tick(context, stopped.signal);
+  return {
+    async stop() {
+      stopped.abort();
+      await ticking;
+    },
+  };
+}
+
+async function tick(context: Context, stopped: AbortSignal): Promise<void> {
+  const { config, db, log } = context;
+  const everyMs = Object.fromEntries(MAINTENANCE_ACTS.map((act) => [act, scheduleOf(act, config.leaseMs)])) as Record<
+    MaintenanceAct,
+    number
+  >;
+  const tickMs = Math.min(LONGEST_TICK_MS, Math.floor(scheduleOf('reconcile', config.leaseMs) / 2));
+  let known = false;
+  while (!stopped.aborted) {
+    try {
+      if (!known) await addActs(db, MAINTENANCE_ACTS);
+      known = true;
+      await send(context, await claimDueActs(db, everyMs));
+    } catch (error) {
+      log.debug({ err: error }, 'maintenance cannot look for what is due');
+    }
+    await delay(tickMs, undefined, { signal: stopped }).catch(() => undefined);
+  }
+}
+
+/** An act that still waits or runs is not sent again. */
+async function send({ queues }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
+  if (acts.length === 0) return;
+  const jobs = acts.map((act) => ({ name: act, data: { act }, opts: { ...RECURRING_JOB_OPTIONS, jobId: act } }));
+  await queues.queue(MAINTENANCE).addBulk(jobs);
+}

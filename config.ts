@@ -17,7 +17,8 @@ export interface Config {
   readonly port: number;
   readonly host: string;
   readonly apiKey: string | undefined;
-  readonly secretKey: string | undefined;
+  /** Keys that secrets are encrypted under, the current one first. Embedded mode adds the one of its data directory. */
+  readonly secretKeys: readonly string[];
   readonly anthropicApiKey: string | undefined;
   readonly anthropicBaseUrl: string | undefined;
   readonly openaiApiKey: string | undefined;
@@ -60,8 +61,8 @@ export function loadConfig(env: Environment = process.env): Config {
     throw new ConfigError('REDIS_URL', 'is set without DATABASE_URL', 'both of them, or only DATABASE_URL, or neither');
   }
   const mode = redisUrl !== undefined ? 'full' : databaseUrl !== undefined ? 'postgres' : 'embedded';
-  const secretKey = read(env, 'DROVER_SECRET_KEY');
-  if (mode !== 'embedded' && secretKey === undefined) {
+  const secretKeys = readList(env, 'DROVER_SECRET_KEY');
+  if (mode !== 'embedded' && secretKeys.length === 0) {
     throw new ConfigError('DROVER_SECRET_KEY', 'is not set', 'a secret of your own, since DATABASE_URL is set');
   }
   return Object.freeze({
@@ -72,7 +73,7 @@ export function loadConfig(env: Environment = process.env): Config {
     port: readInteger(env, 'PORT', { fallback: 3000, min: 0, max: 65_535 }),
     host: read(env, 'HOST') ?? '127.0.0.1',
     apiKey: readApiKey(env),
-    secretKey,
+    secretKeys,
     anthropicApiKey: read(env, 'ANTHROPIC_API_KEY'),
     anthropicBaseUrl: readHttpUrl(env, 'ANTHROPIC_BASE_URL'),
     openaiApiKey: read(env, 'OPENAI_API_KEY'),

@@ -8,6 +8,7 @@ import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
 import { TURN_ROUTES } from './runs/turn-routes.ts';
+import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
 import { TENANT_ROUTES } from './tenants.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
@@ -21,6 +22,7 @@ export const ROUTES: readonly Route[] = [
   ...REPLAY_ROUTES,
   ...APPROVAL_ROUTES,
   ...TOOL_ROUTES,
+  ...SECRET_ROUTES,
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,
   ...AUDIT_ROUTES,

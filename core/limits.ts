@@ -6,6 +6,8 @@ export const LIMITS = {
   toolOutputForModelBytes: 1024 * 1024,
   /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */
   toolOutputBytes: 10 * 1024 * 1024,
+  /** A secret's value, in bytes. */
+  secretBytes: 32 * 1024,
   /** Events of one run. */
   eventsPerRun: 100_000,
   /** Tool calls in one answer of a model. */

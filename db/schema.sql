@@ -304,6 +304,18 @@ table runs row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+table secrets row level security forced
+  tenant_id uuid not null
+  name text not null
+  key_id text not null
+  sealed bytea not null
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint secrets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint secrets_pkey PRIMARY KEY (tenant_id, name)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table signals row level security forced
   run_id uuid not null
   id text not null

@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { Bus } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
+import type { Keyring } from '../core/secret-box.ts';
 import type { Database } from '../db/database.ts';
 import type { QueueBackend } from '../jobs/backend.ts';
 import type { Outbox } from '../jobs/outbox.ts';
@@ -22,6 +23,8 @@ export interface Context {
   outbox: Outbox;
   models: Models;
   tools: Tools;
+  /** For secrets at rest. */
+  keyring: Keyring;
   metrics: Metrics;
   log: Logger;
 }

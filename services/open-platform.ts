@@ -1,11 +1,8 @@
 /** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino, { type Logger } from 'pino';
 import { openBus } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
-import { newSecret } from '../core/ids.ts';
 import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../db/database.ts';
 import { voidLeases } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
@@ -18,6 +15,8 @@ import { createModels } from '../llm/models.ts';
 import { createEgress } from '../tools/egress.ts';
 import { createTools } from '../tools/execute-tool.ts';
 import { ensureDefaultTenant } from './bootstrap.ts';
+import { keptSecret, openKeyring } from './open-keyring.ts';
+import { readSecrets } from './secrets.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
 const COMMIT_LANES = 2;
@@ -58,7 +57,7 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
     if (pending.length > 0)
       throw new Error(`The database lacks ${pending.length} migrations. Run \`npm run migrate\` first.`);
     if (embedded) await voidLeases(db);
-    const apiKey = config.apiKey ?? (embedded ? await keptKey(config.dataDir) : undefined);
+    const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
     await ensureDefaultTenant(db, { apiKey });
     const queues = await openQueueBackend(config, db, (error, source) =>
       log.warn({ err: error, source }, 'queue error'),
@@ -66,11 +65,16 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
     const bus = await openBus(config, db);
     const outbox = createOutbox(db, queues, log);
     const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
-    const tools = createTools({ egress, stdioCommands: embedded ? 'any' : [...config.stdioCommands] });
+    const keyring = await openKeyring(config);
+    const tools = createTools({
+      egress,
+      stdioCommands: embedded ? 'any' : [...config.stdioCommands],
+      readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
+    });
     const models = createModels(config);
     const commit = createGroupCommit(db, { lanes: COMMIT_LANES });
     const engine = { commit, known: createKnownRuns(), metrics: createMetrics() };
-    const context: Context = { config, db, bus, queues, outbox, models, tools, log, ...engine };
+    const context: Context = { config, db, bus, queues, outbox, models, tools, keyring, log, ...engine };
     return { context, apiKey, close: () => closeAll(context) };
   } catch (error) {
     await db.close();
@@ -95,19 +99,4 @@ async function closeAll({ outbox, queues, tools, bus, db }: Context): Promise<vo
   await tools.close();
   await bus.close();
   await db.close();
-}
-
-/** The key of an embedded installation, readable by its owner alone. */
-async function keptKey(dataDir: string): Promise<string> {
-  if (dataDir === 'memory:') return `drv_${newSecret()}`;
-  const file = join(dataDir, 'api-key');
-  try {
-    return (await readFile(file, 'utf8')).trim();
-  } catch {
-    const key = `drv_${newSecret()}`;
-    await mkdir(dataDir, { recursive: true });
-    await writeFile(file, `${key}\n`, { mode: 0o600 });
-    await chmod(file, 0o600);
-    return key;
-  }
 }

@@ -32,6 +32,14 @@ describe('config', () => {
     assert.deepEqual(loadConfig(empty), loadConfig({}));
   });
 
+  it('takes several secret keys, the current one first', () => {
+    assert.deepEqual(loadConfig({ ...POSTGRES, DROVER_SECRET_KEY: 'new key, old key' }).secretKeys, [
+      'new key',
+      'old key',
+    ]);
+    assert.throws(() => loadConfig({ ...POSTGRES, DROVER_SECRET_KEY: ' , ' }), /DROVER_SECRET_KEY is not set/);
+  });
+
   it('tells the three modes apart by the two URLs', () => {
     assert.equal(loadConfig(POSTGRES).mode, 'postgres');
     assert.equal(loadConfig({ ...POSTGRES, REDIS_URL: 'rediss://:p@cache:6380/1' }).mode, 'full');

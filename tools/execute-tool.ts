@@ -1,24 +1,28 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
 import { cleanJson, cleanText } from '../core/content.ts';
-import { forbidden } from '../core/errors.ts';
+import { forbidden, impossible } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
+import { SecretUnreadableError } from '../core/secret-box.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { runBuiltin } from './builtin.ts';
 import { startDeadline } from './deadline.ts';
 import type { Egress } from './egress.ts';
 import { callHttp } from './http.ts';
 import { importServer } from './import-server.ts';
-import type { ImportedTool } from './import-server.ts';
+import type { ImportedTool, McpServer } from './import-server.ts';
 import { createMcpPool } from './mcp-pool.ts';
-import type { McpPool, McpPoolOptions, ServerCommand } from './mcp-pool.ts';
+import { withSecrets } from './mcp-pool.ts';
+import type { McpPool, McpPoolOptions } from './mcp-pool.ts';
 import { callMcpTool } from './mcp-stdio.ts';
+import { createSecretValues, NO_SECRETS, secretNamesOf } from './secret-values.ts';
+import type { SecretValues } from './secret-values.ts';
 
 export interface ToolsOptions {
   egress: Egress;
   /** Commands that stdio servers may be started with (DROVER_STDIO_COMMANDS). */
   stdioCommands: readonly string[] | 'any';
-  /** The value of a tenant's secret. */
-  resolveSecret?: (name: string, tenantId: string) => Promise<string | undefined>;
+  /** The values of those of a tenant's secrets that there are. May throw `SecretUnreadableError`. */
+  readSecrets?: (tenantId: string, names: readonly string[]) => Promise<ReadonlyMap<string, string>>;
   now?: () => Date;
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
@@ -29,7 +33,7 @@ export interface Tools {
   /** One attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
   execute(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Every tool of an MCP server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
-  importServer(server: ServerCommand, trusted: boolean): Promise<ImportedTool[]>;
+  importServer(tenantId: string, server: McpServer, trusted: boolean): Promise<ImportedTool[]>;
   /** Throws a `DroverError` (403) for a stdio command that is not listed. For registration; calls check it again. */
   checkTransport(transport: ToolTransport): void;
   /** Stops the servers that were started. */
@@ -38,6 +42,7 @@ export interface Tools {
 
 /** How long a transport may go on past its own time limit before it is no longer waited for. */
 const GRACE_MS = 1000;
+const MAX_MESSAGE_CHARS = 4000;
 
 /** Makes the tools of one process. `close()` must be called at its end. */
 export function createTools(options: ToolsOptions): Tools {
@@ -57,11 +62,18 @@ export function createTools(options: ToolsOptions): Tools {
       } catch (error) {
         return { kind: 'error', code: 'not-allowed', message: messageOf(error) };
       }
-      return within(attempt, () => dispatch(tool, attempt, { options, pool }), options.onFault);
+      const work = async () => {
+        const secrets = await secretsOf(tool.transport, attempt.tenantId, options.readSecrets);
+        if ('kind' in secrets) return secrets;
+        return tidy(await dispatch({ tool, secrets }, attempt, { options, pool }), secrets);
+      };
+      return within(attempt, work, options.onFault);
     },
-    async importServer(server, trusted) {
-      checkCommand(server.command);
-      return importServer(server, trusted, pool);
+    async importServer(tenantId, server, trusted) {
+      checkTransport(server);
+      const secrets = await secretsOf(server, tenantId, options.readSecrets);
+      if ('kind' in secrets) throw impossible(`The MCP server was not asked: ${secrets.message}`);
+      return importServer({ server, trusted, secrets }, pool);
     },
     close: () => pool.close(),
   };
@@ -72,8 +84,13 @@ interface Runtime {
   pool: McpPool;
 }
 
+interface Prepared {
+  tool: ToolDefinition;
+  secrets: SecretValues;
+}
+
 type Runner<T extends ToolTransport> = (
-  call: { tool: ToolDefinition; transport: T },
+  call: Prepared & { transport: T },
   attempt: ToolAttempt,
   runtime: Runtime,
 ) => Promise<ToolOutcome>;
@@ -81,21 +98,39 @@ type Runner<T extends ToolTransport> = (
 /** A new transport is one line here. */
 const RUNNERS: { [Type in ToolTransport['type']]: Runner<Extract<ToolTransport, { type: Type }>> } = {
   builtin: ({ tool }, attempt, { options }) => runBuiltin(tool.name, attempt, options),
-  http: ({ transport }, attempt, { options }) => {
-    const { egress, resolveSecret } = options;
-    return callHttp(transport, attempt, {
-      egress,
-      resolveSecret: resolveSecret && ((name) => resolveSecret(name, attempt.tenantId)),
-    });
-  },
-  mcp_stdio: ({ tool, transport }, attempt, { pool }) => callMcpTool({ transport, name: tool.name }, attempt, pool),
+  http: ({ transport, secrets }, attempt, { options }) =>
+    callHttp(transport, attempt, { egress: options.egress, secrets }),
+  mcp_stdio: ({ tool, transport, secrets }, attempt, { pool }) =>
+    callMcpTool({ transport: withSecrets(transport, secrets), name: tool.name }, attempt, pool),
 };
 
-function dispatch(tool: ToolDefinition, attempt: ToolAttempt, runtime: Runtime): Promise<ToolOutcome> {
-  const run = RUNNERS[tool.transport.type] as Runner<ToolTransport> | undefined;
-  if (run) return run({ tool, transport: tool.transport }, attempt, runtime);
-  const message = `The transport "${tool.transport.type}" is not known here.`;
+function dispatch(call: Prepared, attempt: ToolAttempt, runtime: Runtime): Promise<ToolOutcome> {
+  const { transport } = call.tool;
+  const run = RUNNERS[transport.type] as Runner<ToolTransport> | undefined;
+  if (run) return run({ ...call, transport }, attempt, runtime);
+  const message = `The transport "${transport.type}" is not known here.`;
   return Promise.resolve({ kind: 'error', code: 'unknown-transport', message });
+}
+
+/** Read for each attempt, so that the current value counts and none is kept. What is missing ends it before it begins. */
+async function secretsOf(
+  transport: ToolTransport,
+  tenantId: string,
+  readSecrets: ToolsOptions['readSecrets'],
+): Promise<SecretValues | Exclude<ToolOutcome, { kind: 'succeeded' }>> {
+  const names = secretNamesOf(transport);
+  if (names.length === 0) return NO_SECRETS;
+  try {
+    const values = (await readSecrets?.(tenantId, names)) ?? new Map<string, string>();
+    const missing = names.find((name) => !values.has(name));
+    if (missing === undefined) return createSecretValues(values);
+    return { kind: 'error', code: 'secret-missing', message: `The secret "${missing}" is not set.` };
+  } catch (error) {
+    if (error instanceof SecretUnreadableError) {
+      return { kind: 'error', code: 'secret-unreadable', message: error.message };
+    }
+    return { kind: 'unreached', code: 'secrets', message: 'The secrets that the tool needs could not be read.' };
+  }
 }
 
 /** The transports keep their own time; this holds for one that does not, so that a worker is never stuck in a tool. */
@@ -112,7 +147,7 @@ async function within(
     });
   });
   try {
-    return tidy(await Promise.race([work(), late]));
+    return await Promise.race([work(), late]);
   } catch (error) {
     onFault?.(error);
     // At a point nobody knows: the effect may have happened.
@@ -122,24 +157,29 @@ async function within(
   }
 }
 
-/** An outcome that can be stored: text that Postgres takes, output within its limit. */
-function tidy(outcome: ToolOutcome): ToolOutcome {
-  const fitting = fit(outcome);
-  return 'message' in fitting ? { ...fitting, message: cleanText(fitting.message) } : fitting;
+/** An outcome that can be stored: no secret, text that Postgres takes, output within its limit. */
+function tidy(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
+  const fitting = fit(outcome, secrets);
+  if (!('message' in fitting)) return fitting;
+  // Not earlier: a part of a secret at the cut would not be found any more.
+  return { ...fitting, message: cut(cleanText(secrets.redact(fitting.message))) };
 }
 
-function fit(outcome: ToolOutcome): ToolOutcome {
+function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   if (outcome.kind !== 'succeeded' && outcome.kind !== 'error') return outcome;
-  const output = storable(outcome.output);
+  const output = storable(outcome.output, secrets);
   if (outcome.kind === 'succeeded')
     return 'fault' in output ? { kind: 'error', ...output.fault } : { ...outcome, ...output };
   const { output: _, ...rest } = outcome;
   return 'fault' in output || outcome.output === undefined ? rest : { ...rest, ...output };
 }
 
-function storable(output: unknown): { output: unknown } | { fault: { code: string; message: string } } {
+function storable(
+  output: unknown,
+  secrets: SecretValues,
+): { output: unknown } | { fault: { code: string; message: string } } {
   try {
-    const clean: unknown = cleanJson(output ?? null);
+    const clean: unknown = cleanJson(secrets.redact(output ?? null));
     if (Buffer.byteLength(JSON.stringify(clean)) <= LIMITS.toolOutputBytes) return { output: clean };
     const message = `The tool answered more than ${LIMITS.toolOutputBytes} bytes, which is more than may be kept.`;
     return { fault: { code: 'output-too-large', message } };
@@ -147,6 +187,10 @@ function storable(output: unknown): { output: unknown } | { fault: { code: strin
     // Nested so deeply that it cannot be walked.
     return { fault: { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' } };
   }
+}
+
+function cut(text: string): string {
+  return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS)}…` : text;
 }
 
 function messageOf(error: unknown): string {

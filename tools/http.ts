@@ -4,13 +4,13 @@ import type { ToolAttempt, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from './egress-error.ts';
 import type { Egress, EgressInit, EgressResponse } from './egress.ts';
 import { decodeBody } from './response-body.ts';
+import type { SecretValues } from './secret-values.ts';
 
 export type HttpTransport = Extract<ToolTransport, { type: 'http' }>;
 
 export interface HttpRuntime {
   egress: Egress;
-  /** The value of a secret of the attempt's tenant. */
-  resolveSecret?: ((name: string) => Promise<string | undefined>) | undefined;
+  secrets: SecretValues;
 }
 
 /** One attempt of a plain HTTP tool. Never throws for what the tool, the network or the guard does. */
@@ -19,14 +19,7 @@ export async function callHttp(
   attempt: ToolAttempt,
   runtime: HttpRuntime,
 ): Promise<ToolOutcome> {
-  const own = await fillSecrets(transport.headers ?? {}, runtime).catch(() => undefined);
-  if (own === undefined) {
-    return { kind: 'unreached', code: 'secrets', message: 'The secrets that the tool needs could not be read.' };
-  }
-  if ('missing' in own) {
-    return { kind: 'error', code: 'secret-missing', message: `The secret "${own.missing}" is not set.` };
-  }
-  const { url, init } = requestOf(transport, attempt, own.headers);
+  const { url, init } = requestOf(transport, attempt, runtime.secrets);
   try {
     return outcomeOf(await runtime.egress.fetch(url, init));
   } catch (error) {
@@ -35,33 +28,17 @@ export async function callHttp(
   }
 }
 
-const SECRET = /\{\{\s*secret:([^{}\s]{1,200})\s*\}\}/g;
-
-async function fillSecrets(
-  headers: Record<string, string>,
-  runtime: HttpRuntime,
-): Promise<{ headers: Record<string, string> } | { missing: string }> {
-  const values = new Map<string, string>();
-  for (const [, name] of Object.values(headers).flatMap((value) => [...value.matchAll(SECRET)])) {
-    if (name === undefined || values.has(name)) continue;
-    const value = await runtime.resolveSecret?.(name);
-    if (value === undefined || value === '') return { missing: name };
-    values.set(name, value);
-  }
-  const fill = (text: string) => text.replace(SECRET, (_all, name: string) => values.get(name) ?? '');
-  return { headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, fill(value)])) };
-}
-
 function requestOf(
   transport: HttpTransport,
   attempt: ToolAttempt,
-  ownHeaders: Record<string, string>,
+  { fill }: SecretValues,
 ): { url: string; init: EgressInit } {
   const method = transport.method ?? 'POST';
   const inQuery = method === 'GET' || method === 'DELETE';
+  const own = Object.fromEntries(Object.entries(transport.headers ?? {}).map(([name, text]) => [name, fill(text)]));
   const init: EgressInit = {
     method,
-    headers: headersOf(attempt, { own: ownHeaders, hasBody: !inQuery }),
+    headers: headersOf(attempt, { own, hasBody: !inQuery }),
     body: inQuery ? undefined : JSON.stringify(attempt.arguments),
     maxBytes: LIMITS.toolOutputBytes,
     timeoutMs: attempt.timeoutMs,
@@ -126,8 +103,7 @@ function outcomeOf(response: EgressResponse): ToolOutcome {
 
 function excerpt(output: unknown): string {
   if (output === null || output === '') return '';
-  const text = typeof output === 'string' ? output : JSON.stringify(output);
-  return `: ${text.length > 2000 ? `${text.slice(0, 2000)}…` : text}`;
+  return `: ${typeof output === 'string' ? output : JSON.stringify(output)}`;
 }
 
 /** Seconds or an HTTP date (RFC 9110, 10.2.3), in ms from now. */

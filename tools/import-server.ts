@@ -1,8 +1,10 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { impossible } from '../core/errors.ts';
 import type { FieldError } from '../core/errors.ts';
-import type { ToolDefinition } from '../core/tool.ts';
-import type { McpPool, RunningServer, ServerCommand } from './mcp-pool.ts';
+import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
+import { withSecrets } from './mcp-pool.ts';
+import type { McpPool, RunningServer } from './mcp-pool.ts';
+import type { SecretValues } from './secret-values.ts';
 import { checkSchema } from './validate-arguments.ts';
 
 /** What a server says of a tool, in the form in which it can be registered. */
@@ -18,32 +20,41 @@ export type ImportedTool = Pick<
   | 'annotations'
 >;
 
+/** An MCP server as it is registered: `{{secret:name}}` not filled in. */
+export type McpServer = Extract<ToolTransport, { type: 'mcp_stdio' }>;
+
+export interface ServerToImport {
+  server: McpServer;
+  trusted: boolean;
+  secrets: SecretValues;
+}
+
 const LIST_MS = 30_000;
 const MAX_TOOLS = 1000;
 const MAX_PAGES = 100;
+const MAX_MESSAGE_CHARS = 2000;
 
 /**
  * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (decisions.md, Tools).
  * Throws a `DroverError` (422) if the server does not start, does not answer, or has an unusable schema.
  */
-export async function importServer(command: ServerCommand, trusted: boolean, pool: McpPool): Promise<ImportedTool[]> {
-  const listed = await listTools(command, pool);
+export async function importServer(wanted: ServerToImport, pool: McpPool): Promise<ImportedTool[]> {
+  const listed = wanted.secrets.redact(await listTools(wanted, pool));
   const faults = listed.flatMap(faultsOf);
   if (faults.length > 0) throw impossible('The server has tools whose input schema cannot be used.', faults);
   const taken = new Set<string>();
-  return listed.map((tool) => importTool(tool, { command, trusted, name: uniqueName(tool.name, taken) }));
+  return listed.map((tool) => importTool(tool, { ...wanted, name: uniqueName(tool.name, taken) }));
 }
 
-async function listTools(command: ServerCommand, pool: McpPool): Promise<Tool[]> {
-  const server = await pool.acquire(command).catch((error: unknown) => {
-    throw impossible(`The MCP server did not start: ${messageOf(error)}`);
-  });
+async function listTools({ server, secrets }: ServerToImport, pool: McpPool): Promise<Tool[]> {
+  const refuse = (what: string) => (error: unknown) => {
+    throw impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
+  };
+  const running = await pool.acquire(withSecrets(server, secrets)).catch(refuse('did not start'));
   try {
-    return await allPages(server);
-  } catch (error) {
-    throw impossible(`The MCP server did not list its tools: ${messageOf(error)}`);
+    return await allPages(running).catch(refuse('did not list its tools'));
   } finally {
-    pool.release(server);
+    pool.release(running);
   }
 }
 
@@ -69,7 +80,7 @@ function faultsOf(tool: Tool): FieldError[] {
 
 function importTool(
   tool: Tool,
-  { command, trusted, name }: { command: ServerCommand; trusted: boolean; name: string },
+  { server, trusted, name }: { server: McpServer; trusted: boolean; name: string },
 ): ImportedTool {
   const title = tool.title ?? tool.annotations?.title;
   return {
@@ -78,13 +89,7 @@ function importTool(
     description: tool.description ?? title ?? tool.name,
     input_schema: tool.inputSchema,
     ...(tool.outputSchema === undefined ? {} : { output_schema: tool.outputSchema }),
-    transport: {
-      type: 'mcp_stdio',
-      command: command.command,
-      args: [...(command.args ?? [])],
-      env: { ...command.env },
-      tool: tool.name,
-    },
+    transport: { ...server, tool: tool.name },
     ...(trusted ? wordOf(tool) : { risk_level: 'WRITE_LOW_RISK', annotations: {} }),
   };
 }

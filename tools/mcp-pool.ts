@@ -3,11 +3,18 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
+import type { SecretValues } from './secret-values.ts';
 
 export interface ServerCommand {
   command: string;
   args?: readonly string[] | undefined;
   env?: Readonly<Record<string, string>> | undefined;
+}
+
+/** The command with the secrets of its environment filled in. */
+export function withSecrets<T extends ServerCommand>(server: T, { fill }: SecretValues): T {
+  if (server.env === undefined) return server;
+  return { ...server, env: Object.fromEntries(Object.entries(server.env).map(([key, text]) => [key, fill(text)])) };
 }
 
 export interface RunningServer {
@@ -36,7 +43,8 @@ export interface McpPoolOptions {
 
 const IDLE_MS = 300_000;
 const START_MS = 30_000;
-const STDERR_CHARS = 1000;
+/** Far more than is shown, so that a secret is never cut where it could not be recognised. */
+const STDERR_CHARS = LIMITS.secretBytes + 10_000;
 /** An answer may hold its output twice, as data and as text for those who read no data. */
 const MAX_MESSAGE_BYTES = 2 * LIMITS.toolOutputBytes + 65_536;
 

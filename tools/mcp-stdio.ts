@@ -88,7 +88,7 @@ function outcomeOf(result: CallToolResult): ToolOutcome {
   const output = outputOf(result);
   if (result.isError !== true) return { kind: 'succeeded', output };
   const text = textOf(result);
-  const message = text === '' ? 'The tool failed without saying why.' : text.slice(0, 4000);
+  const message = text === '' ? 'The tool failed without saying why.' : text;
   return { kind: 'error', code: 'tool-error', message, output };
 }
 
@@ -125,7 +125,7 @@ function mcpFailure(error: McpError, server: RunningServer): ToolOutcome {
   if (error.code === REQUEST_TIMEOUT) return { kind: 'lost', code: 'timeout', message: error.message };
   // Servers use the same code for errors of their own; ours comes from a connection that is gone.
   if (error.code === CONNECTION_CLOSED && server.closed()) return lostServer(server);
-  return { kind: 'error', code: `mcp${error.code}`, message: error.message.slice(0, 4000) };
+  return { kind: 'error', code: `mcp${error.code}`, message: error.message };
 }
 
 function lostServer(server: RunningServer): ToolOutcome {

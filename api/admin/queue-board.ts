@@ -32,7 +32,7 @@ interface Desk {
 
 /** Answers everything under `/admin/queues`. */
 export function queueBoard(context: Context, parts: AppParts): Middleware {
-  const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKey) };
+  const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKeys[0]) };
   const board = mountBoard(parts);
   const parseForm = bodyParser({ enableTypes: ['form'], formLimit: '8kb' });
   return async (koaContext, next) => {

@@ -165,7 +165,8 @@ const importAll = defineRoute({
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
     const { command, args, env } = transport;
-    const found = await context.tools.importServer({ command, args, env }, body.trusted ?? false);
+    const server = { type: 'mcp_stdio' as const, command, args: args ?? [], env: env ?? {} };
+    const found = await context.tools.importServer(caller.tenantId, server, body.trusted ?? false);
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
       return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };

@@ -35,7 +35,17 @@ describe('two tenants, through every route there is', () => {
   for (const route of ROUTES) {
     const name = `${route.method.toUpperCase()} ${route.path}`;
     if (route.access === 'open' || route.access.startsWith('loopback')) continue;
-    if (route.path.includes(':')) {
+    if (route.path.endsWith('/:name')) {
+      it(`${name}: a name means something else to each tenant`, async () => {
+        const call = route.method === 'put' ? { body: { value: 'of the stranger' } } : {};
+        const path = pathOf(route, owned);
+        const before = await api.call('GET', path, { key: owned['key'] ?? '' });
+        const answer = await api.call(route.method.toUpperCase(), path, { key: stranger.key, ...call });
+        assert.equal(answer.status, route.method === 'put' ? 201 : 404, answer.text);
+        assert.equal((await api.call('GET', path, { key: owned['key'] ?? '' })).text, before.text);
+        await api.call('DELETE', path, { key: stranger.key });
+      });
+    } else if (route.path.includes(':')) {
       it(`${name}: what belongs to another tenant is 404`, async () => {
         const path = pathOf(route, owned);
         // Or the test would prove nothing but that the path is wrong.
@@ -83,6 +93,8 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   // A stream of a finished run ends, so that the owner can be asked for all of it.
   await make(`/v1/runs/${runs}/complete`, {});
   const call = turn.output.tool_calls[0].id;
+  const secret = await api.call('PUT', '/v1/secrets/secret_of_a', { key, body: { value: 'value-of-a' } });
+  assert.equal(secret.status, 201);
   const careful = await make('/v1/agents', { name: 'careful-of-a', tools: ['calculator'], autonomy_level: 0 });
   const asking = await make(`/v1/agents/${careful.id}/runs`, { input });
   const approvals = await openApproval(api, key, asking.run_id);
@@ -96,6 +108,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     turns: turn.turn_id,
     checkpoints: turn.checkpoint_id,
     'tool-calls': call,
+    secrets: 'secret_of_a',
   };
   return { owned: { ...ids, key, versions: '1.0.0' }, secrets: [...Object.values(ids), thread_id, 'of-a', 'of_a'] };
 }

@@ -14,7 +14,7 @@ const log = (line: string) => {
 };
 
 if (process.env['ODD_REFUSE']) {
-  console.error('no licence found');
+  console.error(`no licence found for ${process.env['ODD_REFUSE']}`);
   process.exit(3);
 }
 if (process.env['ODD_DEAF']) {
@@ -39,6 +39,10 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
   crash: () => {
     console.error('out of paper');
     process.exit(1);
+  },
+  blurt: () => {
+    console.error(`the end, ${process.env['LEAK']}`);
+    return { ...text(`no way with ${process.env['LEAK']}`), isError: true };
   },
   fail: () => ({ ...text('the printer is on fire'), isError: true }),
   throw: () => {

@@ -33,7 +33,11 @@ describe("the demo's MCP server", () => {
 
   const start = async (env: Record<string, string>) => {
     tools = createTools({ egress: createEgress({ allow: [], allowLoopback: false }), stdioCommands: 'any' });
-    const listed = await tools.importServer({ ...COMMAND, env: { DEMO_EFFECTS_FILE: effects, ...env } }, true);
+    const listed = await tools.importServer(
+      'tenant-1',
+      { type: 'mcp_stdio', ...COMMAND, env: { DEMO_EFFECTS_FILE: effects, ...env } },
+      true,
+    );
     imported = listed.map((tool) => ({ ...toolOf(tool.transport), ...tool }));
   };
   // One server for all: a start takes a second.

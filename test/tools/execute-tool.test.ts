@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { SecretUnreadableError } from '../../core/secret-box.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
@@ -9,6 +10,7 @@ import { uniqueName } from '../../tools/import-server.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 
+const EGRESS = createEgress({ allow: [], allowLoopback: true });
 const NODE = process.execPath;
 const SERVER = { command: NODE, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
 
@@ -16,7 +18,7 @@ describe('createTools', () => {
   let tools: Tools;
   const make = (more: Partial<ToolsOptions> = {}) => {
     tools = createTools({
-      egress: createEgress({ allow: [], allowLoopback: true }),
+      egress: EGRESS,
       stdioCommands: [NODE],
       ...more,
     });
@@ -38,11 +40,65 @@ describe('createTools', () => {
 
   it('asks for secrets in the name of the tenant whose call it is', async () => {
     const server = await startServer((request, response) => response.end(request.headers['x-key']));
-    const resolveSecret = (name: string, tenantId: string) => Promise.resolve(`${name} of ${tenantId}`);
-    make({ resolveSecret });
+    make({ readSecrets: async (tenantId, names) => new Map(names.map((name) => [name, `${name}/${tenantId}`])) });
     const tool = toolOf({ type: 'http', endpoint: server.url, headers: { 'x-key': '{{secret:k}}' } });
-    assert.equal(outputOf(await tools.execute(tool, attemptOf({}, { tenantId: 'acme' }))), 'k of acme');
+    await tools.execute(tool, attemptOf({}, { tenantId: 'acme' }));
+    assert.equal(server.seen[0]?.headers['x-key'], 'k/acme');
     await server.close();
+  });
+
+  it('takes the value of a secret out of whatever comes back', async () => {
+    const server = await startServer((request, response) => {
+      const key = String(request.headers['x-key']);
+      response.writeHead(Number(request.path.slice(1)), { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ [`in a key ${key}`]: [`in ${key} text`], long: `${'x'.repeat(3980)}${key}` }));
+    });
+    make({ readSecrets: async () => new Map([['k', 'c4nary-value']]) });
+    const headers = { 'x-key': '{{secret:k}}' };
+    for (const status of [200, 400, 503]) {
+      const tool = toolOf({ type: 'http', endpoint: `${server.url}/${status}`, headers });
+      const outcome = await tools.execute(tool, attemptOf({}));
+      assert.equal(server.seen.at(-1)?.headers['x-key'], 'c4nary-value');
+      assert.doesNotMatch(JSON.stringify(outcome), /c4n/);
+      assert.match(JSON.stringify(outcome), /in \[secret\] text/);
+    }
+    await server.close();
+  });
+
+  it('gives secrets to the environment of a server, and takes them out of its answers and last words', async () => {
+    make({ readSecrets: async () => new Map([['k', 'c4nary-value']]) });
+    const env = { OWN: '{{secret:k}}' };
+    const said = await tools.execute(toolOf({ type: 'mcp_stdio', ...SERVER, env }, 'environment'), attemptOf({}));
+    assert.equal((outputOf(said) as Record<string, string>)['OWN'], '[secret]');
+    const refusing = toolOf({ type: 'mcp_stdio', ...SERVER, env: { ...env, ODD_REFUSE: '{{secret:k}}' } });
+    assert.match(messageOf(await tools.execute(refusing, attemptOf({}))), /no licence found for \[secret\]/);
+    const imported = await tools.importServer('t', { type: 'mcp_stdio', ...SERVER, env }, false);
+    assert.doesNotMatch(JSON.stringify(imported), /c4nary/);
+    assert.deepEqual(imported[0]?.transport.type === 'mcp_stdio' && imported[0].transport.env, env);
+    const unusable = { type: 'mcp_stdio' as const, ...SERVER, env: { ODD_REFUSE: '{{secret:k}}' } };
+    await assert.rejects(tools.importServer('t', unusable, false), /no licence found for \[secret\]/);
+  });
+
+  it('names a secret that is not set or cannot be decrypted, and sends nothing', async () => {
+    const server = await startServer((_request, response) => response.end());
+    const tool = toolOf({ type: 'http', endpoint: server.url, headers: { 'x-key': '{{secret:a}} {{ secret:k }}' } });
+    make({ readSecrets: async () => new Map([['a', 'c4nary-value']]) });
+    const missing = await tools.execute(tool, attemptOf({}));
+    assert.deepEqual([briefly(missing), messageOf(missing)], ['error secret-missing', 'The secret "k" is not set.']);
+    make({ readSecrets: () => Promise.reject(new SecretUnreadableError('k', 'its key is gone')) });
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error secret-unreadable');
+    make();
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error secret-missing');
+    assert.equal(server.seen.length, 0);
+    await server.close();
+  });
+
+  it('may be retried when the secrets cannot be read just now, and does not say why', async () => {
+    make({ readSecrets: () => Promise.reject(new Error('select value from')) });
+    const tool = toolOf({ type: 'http', endpoint: 'https://example.com', headers: { 'x-key': '{{secret:k}}' } });
+    const outcome = await tools.execute(tool, attemptOf({}));
+    assert.equal(briefly(outcome), 'unreached secrets');
+    assert.doesNotMatch(messageOf(outcome), /select/);
   });
 
   it('refuses a command that is not listed, at registration, import and call', async () => {
@@ -51,7 +107,7 @@ describe('createTools', () => {
     const refused = (error: unknown) =>
       error instanceof DroverError && error.status === 403 && /DROVER_STDIO_COMMANDS/.test(error.message);
     assert.throws(() => tools.checkTransport(transport), refused);
-    await assert.rejects(() => tools.importServer(SERVER, true), refused);
+    await assert.rejects(() => tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, true), refused);
     const outcome = await tools.execute(toolOf(transport, 'text'), attemptOf({}));
     assert.equal(briefly(outcome), 'error not-allowed');
     assert.doesNotThrow(() => tools.checkTransport({ type: 'http', endpoint: 'https://example.com' }));
@@ -81,7 +137,7 @@ describe('createTools', () => {
   });
 
   it('is not held up by a transport that forgets the time', async () => {
-    make({ egress: { fetch: () => new Promise(() => undefined) } });
+    make({ egress: { ...EGRESS, fetch: () => new Promise(() => undefined) } });
     const tool = toolOf({ type: 'http', endpoint: 'https://example.com' });
     assert.equal(briefly(await tools.execute(tool, attemptOf({}, { timeoutMs: 50 }))), 'lost timeout');
   });
@@ -99,7 +155,7 @@ describe('createTools', () => {
   it('tells of a fault of ours, but not in the outcome', async () => {
     const faults: unknown[] = [];
     const fault = new Error('select * from secrets');
-    make({ egress: { fetch: () => Promise.reject(fault) }, onFault: (error) => faults.push(error) });
+    make({ egress: { ...EGRESS, fetch: () => Promise.reject(fault) }, onFault: (error) => faults.push(error) });
     const outcome = await tools.execute(toolOf({ type: 'http', endpoint: 'https://example.com' }), attemptOf({}));
     assert.equal(briefly(outcome), 'lost internal');
     assert.doesNotMatch(messageOf(outcome), /select/);
@@ -109,9 +165,9 @@ describe('createTools', () => {
   describe('importServer', () => {
     it('lists every tool of every page under names that a model can take', async () => {
       make();
-      const imported = await tools.importServer(SERVER, false);
+      const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
-      assert.equal(imported.length, 14);
+      assert.equal(imported.length, 15);
       assert.deepEqual(
         odd.map((tool) => tool.name),
         ['odd_name_1', 'odd_name_1_2'],
@@ -127,7 +183,7 @@ describe('createTools', () => {
     it('believes what a server says of its tools only where it is trusted', async () => {
       make();
       const said = async (trusted: boolean) => {
-        const imported = await tools.importServer(SERVER, trusted);
+        const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, trusted);
         const pick = (name: string) => imported.find((tool) => tool.name === name);
         return ['text', 'json', 'crash', 'pid'].map((name) => [pick(name)?.risk_level, pick(name)?.annotations]);
       };
@@ -146,7 +202,7 @@ describe('createTools', () => {
     it('says why a server cannot be imported', async () => {
       make();
       await assert.rejects(
-        () => tools.importServer({ ...SERVER, env: { ODD_REFUSE: '1' } }, true),
+        () => tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER, env: { ODD_REFUSE: '1' } }, true),
         (error: unknown) =>
           error instanceof DroverError && error.status === 422 && /no licence found/.test(error.message),
       );

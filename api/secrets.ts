@@ -1,0 +1,90 @@
+import { z } from 'zod';
+import { badRequest, notFound } from '../core/errors.ts';
+import { LIMITS } from '../core/limits.ts';
+import { deleteSecret, findSecret, listSecrets } from '../db/secrets.ts';
+import type { SecretRow } from '../db/secrets.ts';
+import { storeSecret } from '../services/secrets.ts';
+import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
+import { defineRoute } from './kit/route.ts';
+import type { Route } from './kit/route.ts';
+
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$/;
+const byName = z.strictObject({ name: z.string() });
+
+const value = z
+  .string()
+  .min(1)
+  .refine((text) => Buffer.byteLength(text) <= LIMITS.secretBytes, `must be at most ${LIMITS.secretBytes} bytes`);
+
+const secret = z
+  .strictObject({ name: z.string(), created_at: z.iso.datetime(), updated_at: z.iso.datetime() })
+  .meta({ id: 'Secret', description: 'Its value is never shown.' });
+
+const put = defineRoute({
+  method: 'put',
+  path: '/v1/secrets/:name',
+  access: 'admin',
+  summary: 'Store a secret, in place of an earlier one of this name',
+  params: byName,
+  body: z.strictObject({ value }),
+  responses: { 200: secret, 201: secret },
+  async handle({ caller, params, body, context }) {
+    if (!NAME.test(params.name)) {
+      const message = 'must be up to 200 letters, digits, _, - or ., the first a letter, digit or _';
+      throw badRequest(`The name of a secret ${message}.`, [{ path: 'path.name', message }]);
+    }
+    const { tenantId } = caller;
+    const owned = { tenantId, name: params.name, value: body.value };
+    const { created, ...row } = await context.db.withTenant(tenantId, (tx) => storeSecret(tx, context.keyring, owned));
+    return { status: created ? 201 : 200, body: presentSecret(row) };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/secrets/:name',
+  access: 'admin',
+  summary: 'Whether there is such a secret, and since when',
+  params: byName,
+  responses: { 200: secret },
+  async handle({ caller, params, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findSecret(tx, params.name));
+    if (!row) throw notFound('This secret');
+    return { status: 200, body: presentSecret(row) };
+  },
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/secrets',
+  access: 'admin',
+  summary: 'List secrets by name, without their values',
+  query: pageQuery(z.string()),
+  responses: { 200: pageFields('secrets', secret) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: after } = query;
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => listSecrets(tx, { after, limit: limit + 1 }));
+    const { items, ...page } = pageOf(rows, limit, (row) => row.name);
+    return { status: 200, body: { secrets: items.map(presentSecret), ...page } };
+  },
+});
+
+const remove = defineRoute({
+  method: 'delete',
+  path: '/v1/secrets/:name',
+  access: 'admin',
+  summary: 'Delete a secret; calls that need it fail from now on',
+  params: byName,
+  responses: { 204: 'empty' },
+  async handle({ caller, params, context }) {
+    const found = await context.db.withTenant(caller.tenantId, (tx) => deleteSecret(tx, params.name));
+    if (!found) throw notFound('This secret');
+    return { status: 204 };
+  },
+});
+
+export const SECRET_ROUTES: readonly Route[] = [list, put, get, remove];
+
+function presentSecret(row: SecretRow): z.input<typeof secret> {
+  return { name: row.name, created_at: row.created_at.toISOString(), updated_at: row.updated_at.toISOString() };
+}

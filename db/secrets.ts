@@ -1,0 +1,77 @@
+import type { SealedSecret } from '../core/secret-box.ts';
+import type { Tx } from './database.ts';
+
+export interface SecretRow {
+  name: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface SealedSecretRow {
+  name: string;
+  key_id: string;
+  sealed: Buffer;
+}
+
+/** Stores a secret, in place of an earlier one of its name. `created`: there was none. */
+export async function putSecret(
+  tx: Tx,
+  secret: SealedSecret & { tenantId: string; name: string },
+): Promise<SecretRow & { created: boolean }> {
+  const { tenantId, name, keyId, sealed } = secret;
+  const [row] = await tx.query<SecretRow & { created: boolean }>(
+    `insert into secrets (tenant_id, name, key_id, sealed) values ($1, $2, $3, $4)
+     on conflict (tenant_id, name)
+       do update set key_id = excluded.key_id, sealed = excluded.sealed, updated_at = clock_timestamp()
+     returning name, created_at, updated_at, xmax = 0 as created`,
+    [tenantId, name, keyId, sealed],
+  );
+  if (!row) throw new Error('A stored secret did not come back.');
+  return row;
+}
+
+/** What is known of a secret besides its value. */
+export async function findSecret(tx: Tx, name: string): Promise<SecretRow | undefined> {
+  const [row] = await tx.query<SecretRow>('select name, created_at, updated_at from secrets where name = $1', [name]);
+  return row;
+}
+
+/** A page of secrets by name, without their values. */
+export async function listSecrets(tx: Tx, page: { after?: string | undefined; limit: number }): Promise<SecretRow[]> {
+  return tx.query<SecretRow>(
+    `select name, created_at, updated_at from secrets
+     where ($1::text is null or name collate "C" > $1) order by name collate "C" limit $2`,
+    [page.after ?? null, page.limit],
+  );
+}
+
+/** False where there is none. */
+export async function deleteSecret(tx: Tx, name: string): Promise<boolean> {
+  return (await tx.query('delete from secrets where name = $1 returning name', [name])).length > 0;
+}
+
+/** The encrypted values of these names, in no order; what there is none of is left out. */
+export async function loadSealedSecrets(tx: Tx, names: readonly string[]): Promise<SealedSecretRow[]> {
+  return tx.query<SealedSecretRow>('select name, key_id, sealed from secrets where name = any($1::text[])', [names]);
+}
+
+/** A page by name of the tenant's secrets that another key than `keyId` encrypts. */
+export async function listSecretsUnderOtherKeys(
+  tx: Tx,
+  page: { keyId: string; after: string; limit: number },
+): Promise<SealedSecretRow[]> {
+  return tx.query<SealedSecretRow>(
+    `select name, key_id, sealed from secrets
+     where key_id <> $1 and name collate "C" > $2 order by name collate "C" limit $3`,
+    [page.keyId, page.after, page.limit],
+  );
+}
+
+/** The same value under another key; false where it was changed or deleted in between. */
+export async function resealSecret(tx: Tx, name: string, change: { from: Buffer; to: SealedSecret }): Promise<boolean> {
+  const rows = await tx.query(
+    'update secrets set key_id = $3, sealed = $4 where name = $1 and sealed = $2 returning name',
+    [name, change.from, change.to.keyId, change.to.sealed],
+  );
+  return rows.length > 0;
+}

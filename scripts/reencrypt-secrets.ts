@@ -1,0 +1,19 @@
+/** `npm run secrets:reencrypt`: puts every secret under the first key of DROVER_SECRET_KEY (docs/secrets.md). */
+import { loadConfig } from '../config.ts';
+import { openDatabase } from '../db/database.ts';
+import { openKeyring } from '../services/open-keyring.ts';
+import { runOnce } from '../services/run-process.ts';
+import { reencryptSecrets } from '../services/secrets.ts';
+
+await runOnce(async () => {
+  const config = loadConfig();
+  const database = await openDatabase(config);
+  try {
+    const { reencrypted, unreadable } = await reencryptSecrets(database, await openKeyring(config));
+    for (const secret of unreadable) process.stdout.write(`unreadable: ${secret}\n`);
+    process.stdout.write(`${reencrypted} secrets encrypted anew, ${unreadable.length} unreadable.\n`);
+    if (unreadable.length > 0) process.exitCode = 1;
+  } finally {
+    await database.close();
+  }
+});

@@ -4,6 +4,7 @@ import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
 import { AUDIT_ROUTES } from './audit.ts';
 import type { Route } from './kit/route.ts';
+import { POLICY_ROUTES } from './policies.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
@@ -23,6 +24,7 @@ export const ROUTES: readonly Route[] = [
   ...APPROVAL_ROUTES,
   ...TOOL_ROUTES,
   ...SECRET_ROUTES,
+  ...POLICY_ROUTES,
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,
   ...AUDIT_ROUTES,

@@ -3,6 +3,7 @@
  * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
+import { RULE_DECISIONS, STAGES } from './policy.ts';
 
 export const RUN_STATUSES = [
   'created',
@@ -138,6 +139,15 @@ export const PAYLOADS = {
   'model.failed': z.object({ model: z.string(), error: problem }),
   'model.fell_back': z.object({ from: z.string(), to: z.string(), error: problem }),
 
+  /** What the gate decided about a call, by which stage, and by which version of which policy. */
+  'policy.decided': z.object({
+    ...requestedCall,
+    decision: z.enum(RULE_DECISIONS),
+    stage: z.enum(STAGES),
+    policy: z.object({ id: uuid, name: z.string(), version: z.int().min(1) }).optional(),
+    reason: z.string(),
+  }),
+
   'tool.requested': z.object({
     ...requestedCall,
     tool_use_id: z.string(),
@@ -147,6 +157,8 @@ export const PAYLOADS = {
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
     /** In a replay: the call of the record that answers this one, which is not made. */
     recorded_from: uuid.optional(),
+    /** The gate let it pass without a rule; any other decision is an event of its own. */
+    allowed_by: z.enum(STAGES).optional(),
   }),
   'tool.started': z.object({ ...requestedCall, attempt: z.int().min(1) }),
   'tool.succeeded': z.object({

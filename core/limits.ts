@@ -55,4 +55,17 @@ export const LIMITS = {
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */
   streamPingSeconds: 15,
   streamPollSeconds: 3,
+  /** A CEL expression: its source, its tree, and a pattern of `matches` in characters. */
+  celSourceChars: 4000,
+  celNodes: 500,
+  celDepth: 32,
+  celPatternChars: 500,
+  /** What an expression is evaluated on: characters, and levels of nesting. */
+  celInputChars: 1024 * 1024,
+  celInputDepth: 64,
+  /** Work of one evaluation: tree nodes times rounds of its macros times characters; and steps of its patterns. */
+  celWork: 500_000_000,
+  celRegexSteps: 2_000_000,
+  /** Policies of one tenant. */
+  policiesPerTenant: 200,
 } as const;

@@ -25,6 +25,7 @@ export interface RowChanges {
   runs: { set: Columns; add: Columns };
   turns: TurnChange[];
   llm_calls: Columns[];
+  policy_decisions: Columns[];
 }
 
 /** Which run, and when: `at` is `now` in a commit (Postgres reads it as its transaction's time), else the event's time. */
@@ -40,7 +41,13 @@ export interface ProjectionContext {
 
 /** Row changes of consecutive events, merged: a later `set` wins, `add`s sum up. */
 export function project(context: ProjectionContext, events: readonly NewEvent[]): RowChanges {
-  const changes: RowChanges = { approvals: [], runs: { set: {}, add: {} }, turns: [], llm_calls: [] };
+  const changes: RowChanges = {
+    approvals: [],
+    runs: { set: {}, add: {} },
+    turns: [],
+    llm_calls: [],
+    policy_decisions: [],
+  };
   events.forEach((event, index) => apply({ ...context, index, changes }, event));
   return changes;
 }
@@ -81,6 +88,9 @@ function apply(place: Place, event: NewEvent): void {
       break;
     case 'model.responded':
       responded(place, event);
+      break;
+    case 'policy.decided':
+      changes.policy_decisions.push(policyDecision(place, event));
       break;
     case 'approval.requested':
     case 'approval.granted':
@@ -138,6 +148,23 @@ function approval(place: Place, event: ApprovalEvent): Columns {
     case 'approval.settled':
       return { ...decided, status: 'settled', decision: event.payload.decision, reason: event.payload.reason };
   }
+}
+
+function policyDecision(place: Place, event: Extract<NewEvent, { type: 'policy.decided' }>): Columns {
+  const { tool_call_id, decision, stage, policy, reason } = event.payload;
+  return {
+    tenant_id: place.tenantId,
+    run_id: place.runId,
+    seq: place.firstSeq + place.index,
+    turn_id: event.turn_id ?? null,
+    tool_call_id,
+    decision,
+    stage,
+    policy_id: policy?.id ?? null,
+    policy_version: policy?.version ?? null,
+    reason,
+    created_at: place.at(place.index),
+  };
 }
 
 function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>): Columns {

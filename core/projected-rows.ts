@@ -10,13 +10,14 @@ export interface ProjectedRows {
   turns: Columns[];
   llm_calls: Columns[];
   approvals: Columns[];
+  policy_decisions: Columns[];
 }
 
 export type RunOwner = Pick<ProjectionContext, 'tenantId' | 'workspaceId' | 'runId'>;
 
 /** Projects a log from its first event on; each event's time is its `occurred_at`. */
 export function projectLog(owner: RunOwner, events: readonly RunEvent[]): ProjectedRows {
-  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [] };
+  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [], policy_decisions: [] };
   for (const event of events) {
     const context = { ...owner, lineage: lineageOf(rows), firstSeq: event.seq, at: () => event.occurred_at };
     applyChanges(rows, project(context, [event]));
@@ -39,6 +40,7 @@ export function applyChanges(rows: ProjectedRows, changes: RowChanges): void {
     if (turn) change(turn, rest);
   }
   rows.llm_calls.push(...changes.llm_calls.map((call) => ({ ...call })));
+  rows.policy_decisions.push(...changes.policy_decisions);
   for (const { expires_in_seconds: _, ...approval } of changes.approvals) {
     const known = rows.approvals.find((row) => row['id'] === approval['id']);
     if (!known) rows.approvals.push(approval);

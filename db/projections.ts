@@ -10,6 +10,7 @@ export interface StoredRows {
   turns: Columns[];
   llm_calls: Columns[];
   approvals: Columns[];
+  policy_decisions: Columns[];
 }
 
 /** A page of the runs that have a log, of the tenant of the transaction. */
@@ -42,6 +43,7 @@ export async function readStoredRows(tx: Tx, runId: string): Promise<StoredRows>
     turns: await rows(`select ${asJson('t')} from turns t where run_id = $1 order by number`),
     llm_calls: await rows(`select ${asJson('c')} from llm_calls c where run_id = $1 order by seq`),
     approvals: await rows('select to_jsonb(a) as row from approvals a where run_id = $1 order by id'),
+    policy_decisions: await rows('select to_jsonb(d) as row from policy_decisions d where run_id = $1 order by seq'),
   };
 }
 
@@ -65,6 +67,14 @@ export async function replaceTurns(tx: Tx, runId: string, turns: readonly Column
   await tx.query('insert into turns select * from jsonb_populate_recordset(null::turns, $1::jsonb)', [
     JSON.stringify(turns),
   ]);
+}
+
+export async function replacePolicyDecisions(tx: Tx, runId: string, decisions: readonly Columns[]): Promise<void> {
+  await tx.query('delete from policy_decisions where run_id = $1', [runId]);
+  await tx.query(
+    'insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, $1::jsonb)',
+    [JSON.stringify(decisions)],
+  );
 }
 
 /** Writes an approval; one that has to be made anew takes its arguments from the ledger and has expired. */

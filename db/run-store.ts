@@ -33,6 +33,8 @@ export interface RunChange {
   fence?: number;
   /** Sequence number that the change builds on. */
   expect?: number;
+  /** Version of the tenant's governance that gated the calls of the change; refused where it has moved. */
+  governance?: number;
   bump_fence?: boolean;
   /** Keeps the driver's lease for so long. */
   lease_ms?: number;
@@ -46,6 +48,7 @@ export interface RunChange {
   turns: TurnChange[];
   llm_calls?: Columns[];
   approvals?: Columns[];
+  policy_decisions?: Columns[];
   new_calls?: Columns[];
   calls?: CallChange[];
   checkpoint?: Columns;
@@ -55,6 +58,7 @@ export interface RunChange {
 export type CommitResult =
   | { ok: true; seq: number; fence: number; status: string; at: string }
   | { ok: false; why: 'missing' }
+  | { ok: false; why: 'governance' }
   | { ok: false; why: 'fence'; fence: number }
   | { ok: false; why: 'behind'; seq: number };
 
@@ -90,6 +94,8 @@ export interface ClaimedRun {
   ok: true;
   run: RunRow;
   checkpoint: CheckpointRow | null;
+  /** Version of the tenant's governance. */
+  governance: number;
   events: EventRow[];
   messages: MessageRow[];
   /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
@@ -122,6 +128,7 @@ export interface RunRow {
   lineage_base: { lineage: string; length: number }[];
   base_length: number;
   length: number;
+  steps: number;
   last_seq: number;
   fence: number;
   forked_at_seq: number | null;

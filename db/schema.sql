@@ -230,6 +230,52 @@ table outbox row level security forced
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
 
+table policies row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  name text not null
+  status text not null
+  current_version integer not null
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint policies_status_check CHECK ((status = ANY (ARRAY['active'::text, 'deleted'::text])))
+  constraint policies_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint policies_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX policies_name ON public.policies USING btree (tenant_id, name) WHERE (status = 'active'::text)
+  CREATE INDEX policies_page ON public.policies USING btree (tenant_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table policy_decisions row level security forced
+  tenant_id uuid not null
+  run_id uuid not null
+  seq bigint not null
+  turn_id uuid
+  tool_call_id uuid not null
+  decision text not null
+  stage text not null
+  policy_id uuid
+  policy_version integer
+  reason text not null
+  created_at timestamp with time zone not null
+  constraint policy_decisions_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'block'::text, 'rewrite'::text, 'require_approval'::text])))
+  constraint policy_decisions_pkey PRIMARY KEY (run_id, seq)
+  CREATE INDEX policy_decisions_by_policy ON public.policy_decisions USING btree (policy_id, created_at) WHERE (policy_id IS NOT NULL)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table policy_versions row level security forced
+  policy_id uuid not null
+  version integer not null
+  tenant_id uuid not null
+  definition jsonb not null
+  created_by uuid not null
+  created_at timestamp with time zone not null default now()
+  constraint policy_versions_policy_id_fkey FOREIGN KEY (policy_id) REFERENCES policies(id)
+  constraint policy_versions_pkey PRIMARY KEY (policy_id, version)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
 table run_events partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
   workspace_id uuid not null
@@ -331,6 +377,7 @@ table tenants row level security forced
   name text not null
   plan_tier text not null default 'standard'::text
   settings jsonb not null default '{}'::jsonb
+  governance_version bigint not null default 1
   created_at timestamp with time zone not null default now()
   constraint tenants_pkey PRIMARY KEY (id)
   policy maintenance_tenant_creation for insert to drover_maintenance with check true

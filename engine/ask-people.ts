@@ -1,24 +1,29 @@
 /** What a run asks people: to approve a call, to say what became of one, to answer a question. */
 import { digestOf, newId } from '../core/ids.ts';
-import type { ToolUseBlock } from '../core/content.ts';
 import type { Decision } from '../core/decide.ts';
 import type { NewEvent } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallState } from '../core/state.ts';
-import type { ToolDefinition } from '../core/tool.ts';
+import type { GateDecision } from '../policy/gate.ts';
 import { record, showOutcome, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from './settlement.ts';
 
-/** What exactly is approved: this version of this tool with these arguments. */
-export function approvalDigest(tool: { id: string; version: string }, args: Record<string, unknown>): string {
-  return digestOf({ tool: tool.id, version: tool.version, arguments: args });
+/** What exactly is approved: this version of this tool with these arguments, as that version of a policy asked for it. */
+export function approvalDigest(
+  tool: { id: string; version: string },
+  args: Record<string, unknown>,
+  policy: { id: string; version: number } | undefined,
+): string {
+  const asked = policy ? { id: policy.id, version: policy.version } : null;
+  return digestOf({ tool: tool.id, version: tool.version, arguments: args, policy: asked });
 }
 
 /** The event that opens an approval of a call that is about to be requested. */
 export function approvalRequest(
   session: DriveSession,
-  call: { id: string; use: ToolUseBlock; step: number; tool: ToolDefinition },
+  call: { id: string; step: number; decision: Extract<GateDecision, { kind: 'ask' }> },
 ): NewEvent {
+  const { tool, arguments: args, by } = call.decision;
   return {
     type: 'approval.requested',
     actor: 'system',
@@ -28,8 +33,8 @@ export function approvalRequest(
       approval_id: newId(),
       tool_call_id: call.id,
       kind: 'approval',
-      tool: call.tool.name,
-      digest: approvalDigest(call.tool, call.use.input),
+      tool: tool.name,
+      digest: approvalDigest(tool, args, by.policy),
       expires_in_seconds: approvalSeconds(session),
     },
   };

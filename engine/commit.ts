@@ -7,7 +7,7 @@ import type { MessageRow, OutboxRow, RunChange } from '../db/run-store.ts';
 import { toolCallJobId } from '../jobs/tool-call.ts';
 import { checkpointRow } from './checkpoint.ts';
 import { LostRunError } from './errors.ts';
-import { reload } from './load.ts';
+import { gateAgain, reload } from './load.ts';
 import { noPending, type DriveSession } from './session.ts';
 
 /** Gives the run up for others in the same commit: for good, or with a job that goes on (`again`), or after calls. */
@@ -16,8 +16,9 @@ export type HandOver = 'rest' | 'again' | { awaitCalls: CallState[] };
 const MOST_RETRIES = 20;
 
 /**
- * Commits what is pending. Where others have appended meanwhile, nothing was written: their events are folded first and
- * the commit is tried again; with a hand-over it answers false instead, so that the caller decides anew.
+ * Commits what is pending. Where others have appended meanwhile, or the tenant's governance has moved, nothing was
+ * written: their events are folded first, or the calls gated again, and the commit is tried again; with a hand-over it
+ * answers false instead, so that the caller decides anew.
  */
 export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
@@ -27,9 +28,13 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
       committed(session, change, outcome);
       return true;
     }
-    if (outcome.why !== 'behind') throw new LostRunError(outcome.why);
-    await reload(session);
-    if (handOver) return false;
+    if (outcome.why === 'governance') await gateAgain(session);
+    else if (outcome.why === 'behind') await reload(session);
+    else throw new LostRunError(outcome.why);
+    if (!handOver) continue;
+    // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
+    if (outcome.why === 'governance') await commit(session);
+    return false;
   }
   throw new Error(`others kept appending to run ${session.run.id}`);
 }
@@ -58,6 +63,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     turns: rows.turns,
     ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
     ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
+    ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
+    ...(pending.newCalls.length > 0 && { governance: session.governance.version }),
     ...(pending.messages.length > 0 && { messages: pending.messages.map(toStored) }),
     ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
     ...(pending.calls.length > 0 && { calls: pending.calls }),
@@ -116,6 +123,7 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
     session.stepsAtCheckpoint = session.state.steps;
   }
   session.pending = noPending();
+  session.regate = null;
   if (result.seq !== session.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
   if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length > 0) session.context.bus.publish({ run: session.run.id, kind: 'advanced', seq: result.seq });

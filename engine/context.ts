@@ -8,6 +8,7 @@ import type { QueueBackend } from '../jobs/backend.ts';
 import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
 import type { Tools } from '../tools/execute-tool.ts';
+import type { KnownGovernance } from './governance.ts';
 import type { CommitChange } from './group-commit.ts';
 import type { KnownRuns } from './known-run.ts';
 import type { Metrics } from './metrics.ts';
@@ -18,6 +19,7 @@ export interface Context {
   /** The drivers' way to the log. */
   commit: CommitChange;
   known: KnownRuns;
+  governance: KnownGovernance;
   bus: Bus;
   queues: QueueBackend;
   outbox: Outbox;

@@ -70,7 +70,7 @@ interface OpenOptions {
 /** A session over a claimed run. */
 export async function openSession(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<DriveSession> {
   const { run } = claimed;
-  const [position, pinned] = await Promise.all([
+  const [position, pinned, governance] = await Promise.all([
     findPosition(context, claimed, options.known),
     loadDefinitions(context.db, {
       tenant: run.tenant_id,
@@ -78,10 +78,11 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
       agentVersion: run.agent_version,
       tools: run.pinned.tools,
     }),
+    context.governance.at(run.tenant_id, claimed.governance),
   ]);
   const { definition } = pinned;
   const execution = definition.execution_config ?? {};
-  const config = run.config as { max_turns?: number; autonomy_level?: number };
+  const config = run.config as { max_turns?: number };
   const session: DriveSession = {
     context,
     tenant: run.tenant_id,
@@ -95,13 +96,14 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
       turnTimeoutMs:
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
     },
-    autonomyLevel: config.autonomy_level ?? definition.autonomy_level ?? 2,
     traceparent: options.traceparent ?? run.traceparent ?? undefined,
     base: position.state,
     state: position.state,
     at: position.at,
     messages: [...position.messages],
     pending: noPending(),
+    governance,
+    regate: null,
     lastCheckpointId: position.lastCheckpointId,
     stepsAtCheckpoint: position.stepsAtCheckpoint,
     toolUseIds: toolUseIds(position.messages),
@@ -139,6 +141,13 @@ async function findPosition(context: Context, loaded: ClaimedRun, known: KnownRu
     stepsAtCheckpoint: (checkpoint?.state as RunState | undefined)?.steps ?? 0,
     corrupt: unreported(corrupt, used),
   };
+}
+
+/** The tenant's governance has moved since the pending calls were gated by it: they are gated again. */
+export async function gateAgain(session: DriveSession): Promise<void> {
+  const { db, governance } = session.context;
+  session.governance = await db.withTenant(session.tenant, (tx) => governance.current(tx, session.tenant));
+  session.regate?.();
 }
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */

@@ -1,14 +1,15 @@
 /** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
 import type { ToolUseBlock } from '../core/content.ts';
 import type { NewEvent } from '../core/events.ts';
+import type { StageName } from '../core/policy.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallState } from '../core/state.ts';
 import { ASK_USER_TOOL, effectOf, isCheap, type ToolDefinition } from '../core/tool.ts';
 import type { CallOutcome } from '../db/run-store.ts';
-import { gate, type GateDecision } from '../policy/gate.ts';
-import { validateArguments } from '../tools/validate-arguments.ts';
+import type { GateDecision } from '../policy/gate.ts';
 import { approvalRequest } from './ask-people.ts';
+import { decisionEvents, gateCall } from './gate-call.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay.ts';
 import { append, record, type DriveSession } from './session.ts';
 
@@ -30,7 +31,15 @@ export function requestCalls(session: DriveSession, uses: readonly ToolUseBlock[
 }
 
 /** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
-type Verdict = GateDecision | { kind: 'recorded'; tool: ToolDefinition; answer: RecordedCall };
+type Verdict = GateDecision | Recorded;
+
+/** `passed`: what the gate had said of it. */
+interface Recorded {
+  kind: 'recorded';
+  tool: ToolDefinition;
+  answer: RecordedCall;
+  passed: GateDecision;
+}
 
 interface Requested {
   use: ToolUseBlock;
@@ -48,16 +57,19 @@ function requestCall(session: DriveSession, requested: Requested): string {
   const effect = tool ? effectOf(tool) : 'unknown';
   const about = { actor: 'agent' as const, turn_id: turnId, step };
   const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
-  const events: NewEvent[] = [{ ...about, type: 'tool.requested', payload }];
+  const gated = decision.kind === 'recorded' ? decision.passed : decision;
+  const args = gated.arguments;
+  const decided = decisionEvents(gated, { callId: id, turnId, step });
+  const events: NewEvent[] = [{ ...about, type: 'tool.requested', payload }, ...decided];
   if (decision.kind === 'recorded') {
     events.push({ ...about, actor: 'system', ...settledByRecord(decision.answer, id).event });
   }
   if (decision.kind === 'allow' && mode === 'inline') {
     events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
   }
-  if (decision.kind === 'ask') events.push(approvalRequest(session, { id, use, step, tool: decision.tool }));
+  if (decision.kind === 'ask') events.push(approvalRequest(session, { id, step, decision }));
   if (mode === 'person') {
-    const question = String(use.input['question']);
+    const question = String(args['question']);
     events.push({ ...about, type: 'input.requested', payload: { tool_call_id: id, question } });
   }
   if (decision.kind === 'deny')
@@ -79,7 +91,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
     tool_version: tool?.version,
     name: use.name,
     mode,
-    arguments: use.input,
+    arguments: args,
     effect,
     idempotency_key: `${session.run.id}-${step}-${place}`,
     traceparent: session.traceparent,
@@ -89,15 +101,20 @@ function requestCall(session: DriveSession, requested: Requested): string {
   return id;
 }
 
-/** A call that waits for approval is made by a worker, whatever its tool asks for: the driver does not wait with it. */
-function origin(decision: Verdict): { recorded_from?: string } {
-  return decision.kind === 'recorded' ? { recorded_from: decision.answer.id } : {};
+function origin(decision: Verdict): { recorded_from?: string; allowed_by?: StageName } {
+  if (decision.kind === 'recorded') return { recorded_from: decision.answer.id };
+  return decision.kind === 'allow' && !decision.by.policy ? { allowed_by: decision.by.stage } : {};
 }
 
+/**
+ * A call that waits for approval is made by a worker, whatever its tool asks for: the driver does not wait with it. So is
+ * one with other arguments than the model's, which the driver would take from the conversation.
+ */
 function modeOf(decision: Verdict): CallState['mode'] {
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
   if (tool.transport.type === 'builtin' && tool.name === ASK_USER_TOOL) return 'person';
+  if (decision.rewritten) return 'queued';
   if (isCheap(tool)) return 'cheap';
   return tool.execution.inline ? 'inline' : 'queued';
 }
@@ -124,22 +141,15 @@ function refusal(id: string, decision: Extract<GateDecision, { kind: 'deny' | 'i
 
 function decideOn(session: DriveSession, wish: { use: ToolUseBlock; step: number; callsInTurn: number }): Verdict {
   const { use, step, callsInTurn } = wish;
-  const decision = gate({
-    definition: session.definition,
-    autonomyLevel: session.autonomyLevel,
-    tools: session.tools,
-    name: use.name,
-    arguments: use.input,
-    callsInTurn,
-    validate: validateArguments,
-  });
+  const decision = gateCall(session, { name: use.name, arguments: use.input, callsInTurn, step });
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;
-  const answer = takeRecordedCall(session, { tool, arguments: use.input, step });
-  return answer ? { kind: 'recorded', tool, answer } : decision;
+  const answer = takeRecordedCall(session, { tool, arguments: decision.arguments, step });
+  return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
 }
 
 function tooMany(use: ToolUseBlock): GateDecision {
   const message = `Only ${LIMITS.toolCallsPerStep} calls may be made in one answer; "${use.name}" was not called.`;
-  return { kind: 'invalid', tool: undefined, code: 'too_many_calls', message };
+  const by = { stage: 'binding' as const };
+  return { kind: 'invalid', tool: undefined, code: 'too_many_calls', message, by, arguments: use.input };
 }

@@ -4,6 +4,7 @@ import type { RunLimits } from '../core/decide.ts';
 import { checkEvent, type NewEvent } from '../core/events.ts';
 import { fold, type RunState } from '../core/state.ts';
 import type { ToolDefinition } from '../core/tool.ts';
+import type { Governance } from '../policy/governance.ts';
 import type { CallChange, CallOutcome, MessageRow, RunRow } from '../db/run-store.ts';
 import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
@@ -26,7 +27,6 @@ export interface DriveSession {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
   limits: RunLimits;
-  autonomyLevel: number;
   traceparent: string | undefined;
   /** The state as committed, and with what is pending on top. */
   base: RunState;
@@ -36,6 +36,10 @@ export interface DriveSession {
   /** The whole conversation, pending messages included. */
   messages: MessageRow[];
   pending: Pending;
+  /** The tenant's policies and the like, as the pending calls were gated by them. */
+  governance: Governance;
+  /** Gates the pending calls again, by the governance of the session as it is then. */
+  regate: (() => void) | null;
   lastCheckpointId: string | null;
   stepsAtCheckpoint: number;
   /** Ids of all tool uses in the conversation: a model that repeats one gets another. */
@@ -65,6 +69,29 @@ export function record(session: DriveSession, ...events: NewEvent[]): void {
     session.pending.events.push(checkEvent(event));
     session.state = fold(session.state, { ...event, seq: session.state.seq + 1, occurred_at: '' });
   }
+}
+
+/** Takes back what was recorded after a point: what depended on it is recorded anew. */
+export function rewindTo(session: DriveSession, point: Pending): void {
+  const { pending } = session;
+  const dropped = pending.messages.length - point.messages.length;
+  session.messages = session.messages.slice(0, session.messages.length - dropped);
+  const events = pending.events.slice(0, point.events.length);
+  session.pending = {
+    events: [],
+    messages: pending.messages.slice(0, point.messages.length),
+    newCalls: pending.newCalls.slice(0, point.newCalls.length),
+    calls: pending.calls.slice(0, point.calls.length),
+    checkpoint: point.checkpoint,
+  };
+  session.state = session.base;
+  record(session, ...events);
+}
+
+/** What is pending now, as a point to come back to. */
+export function pointOf({ pending }: DriveSession): Pending {
+  const { events, messages, newCalls, calls, checkpoint } = pending;
+  return { events: [...events], messages: [...messages], newCalls: [...newCalls], calls: [...calls], checkpoint };
 }
 
 /** Appends a message to the conversation; only the driver does. The event that goes with it tells the new length. */

@@ -15,7 +15,7 @@ import { buildRequest, contextTokens, messagesFor } from './conversation.ts';
 import { recordedAnswer, type AskedModel } from './replay.ts';
 import { requestCalls } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
-import { append, record, type DriveSession } from './session.ts';
+import { append, pointOf, record, rewindTo, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -87,12 +87,32 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
       ...(known?.kind === 'differs' && { differs: known.differs }),
     },
   });
-  if (uses.length > 0) requestCalls(session, uses, call.step);
+  if (uses.length > 0) requestGated(session, uses, call.step);
   if (session.state.turn?.answer) return;
-  saveCheckpointIfDue(session);
-  announceAfterCheapCalls(session);
+  if (uses.length === 0) goOn(session);
   // Where only other workers have something to do, the hand-over to them is the commit.
   if (decide(session.state, session.limits).kind !== 'await_calls') await commit(session);
+}
+
+/** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
+function requestGated(session: DriveSession, uses: readonly ToolUseBlock[], step: number): void {
+  const point = pointOf(session);
+  const recorded = session.record && [...session.record.calls];
+  const request = () => {
+    requestCalls(session, uses, step);
+    goOn(session);
+  };
+  session.regate = () => {
+    rewindTo(session, point);
+    if (session.record && recorded) session.record.calls.splice(0, Infinity, ...recorded);
+    request();
+  };
+  request();
+}
+
+function goOn(session: DriveSession): void {
+  saveCheckpointIfDue(session);
+  announceAfterCheapCalls(session);
 }
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {

@@ -1,16 +1,29 @@
 /**
- * What stands between a model's wish and a tool: one function, one order. Binding, arguments, permissions, tool rails,
- * autonomy. A call that does not pass is an observation for the model, with its reason.
+ * What stands between a model's wish and a tool: one function, one order. A call that does not pass is an observation
+ * for the model, with its reason.
  */
 import type { AgentDefinition } from '../core/definition.ts';
 import type { FieldError } from '../core/errors.ts';
-import { ASK_USER_TOOL, type RiskLevel, type ToolDefinition } from '../core/tool.ts';
+import type { PolicyRef, StageName } from '../core/policy.ts';
+import type { ToolDefinition } from '../core/tool.ts';
+import type { Governance } from './governance.ts';
+import type { RuleInput } from './rules.ts';
+import { judgeAutonomy } from './stages/autonomy.ts';
+import { judgeBinding } from './stages/binding.ts';
+import { judgePermissions } from './stages/permissions.ts';
+import { judgeRails } from './stages/rails.ts';
+import { judgeRules } from './stages/rules.ts';
 
 export interface GateInput {
-  /** The agent's definition and the autonomy level of the run. */
+  /** What is current, whatever the run has pinned. */
+  governance: Governance;
+  /** The agent's definition as the run pinned it, and the autonomy level of the run. */
   definition: AgentDefinition;
   autonomyLevel: number;
   tools: ReadonlyMap<string, ToolDefinition>;
+  /** What a rule's `when` sees of them. */
+  agent: RuleInput['agent'];
+  run: RuleInput['run'];
   name: string;
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
@@ -18,71 +31,108 @@ export interface GateInput {
   validate: (schema: Record<string, unknown>, args: Record<string, unknown>) => FieldError[];
 }
 
+/** Which stage has decided, and by which rule where one has. */
+export interface DecidedBy {
+  stage: StageName;
+  policy?: PolicyRef | undefined;
+}
+
+interface Decided {
+  by: DecidedBy;
+  /** The arguments to call the tool with: a rule may have rewritten them. */
+  arguments: Record<string, unknown>;
+  rewritten?: Rewrite | undefined;
+}
+
+export interface Rewrite {
+  policy: PolicyRef;
+  message: string;
+}
+
 export type GateDecision =
-  | { kind: 'allow'; tool: ToolDefinition }
-  /** A person must approve exactly these arguments first. */
-  | { kind: 'ask'; tool: ToolDefinition; code: string; message: string }
-  | { kind: 'invalid'; tool: ToolDefinition | undefined; code: string; message: string }
-  | { kind: 'deny'; tool: ToolDefinition; code: string; message: string };
+  | ({ kind: 'allow'; tool: ToolDefinition; message: string } & Decided)
+  /** A person must approve exactly these arguments first; with `fourEyes` another one than who asked. */
+  | ({ kind: 'ask'; tool: ToolDefinition; code: string; message: string; fourEyes: boolean } & Decided)
+  | ({ kind: 'invalid'; tool: ToolDefinition | undefined; code: string; message: string } & Decided)
+  | ({ kind: 'deny'; tool: ToolDefinition; code: string; message: string } & Decided);
 
-/** Decides on one call. Pure. */
-export function gate(input: GateInput): GateDecision {
-  const tool = input.tools.get(input.name);
-  if (!tool) {
-    const known = [...input.tools.keys()].join(', ') || 'none';
-    return {
-      kind: 'invalid',
-      tool,
-      code: 'unknown_tool',
-      message: `Unknown tool "${input.name}". Available: ${known}.`,
-    };
-  }
-  const faults = input.validate(tool.input_schema, input.arguments);
-  if (faults.length > 0) {
-    const message = `Invalid arguments: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}.`;
-    return { kind: 'invalid', tool, code: 'invalid_arguments', message };
-  }
-  const reason = missingPermission(input, tool) ?? outsideRails(input, tool);
-  if (reason) return { kind: 'deny', tool, ...reason };
-  const question = beyondAutonomy(input, tool);
-  return question ? { kind: 'ask', tool, ...question } : { kind: 'allow', tool };
+/** A call in the gate, its tool known and its arguments valid. */
+export interface GatedCall extends GateInput {
+  tool: ToolDefinition;
+  rewritten: Rewrite | undefined;
 }
 
-type Reason = { code: string; message: string } | undefined;
+/** What a stage says; undefined lets the call go on to the next one. */
+export type StageVerdict =
+  | { kind: 'deny'; code: string; message: string; policy?: PolicyRef }
+  | { kind: 'ask'; code: string; message: string; policy?: PolicyRef; fourEyes?: boolean }
+  /** Only a rule says so: the call need not pass the autonomy matrix. */
+  | { kind: 'allow'; message: string; policy: PolicyRef }
+  | { kind: 'rewrite'; message: string; policy: PolicyRef; arguments: Record<string, unknown> };
 
-function missingPermission(input: GateInput, tool: ToolDefinition): Reason {
-  const granted = new Set(input.definition.permissions ?? []);
-  const missing = tool.permissions.find((permission) => permission.required && !granted.has(permission.name));
-  return missing && { code: 'permission_denied', message: `Permission denied: the agent lacks "${missing.name}".` };
+export interface Stage {
+  name: StageName;
+  judge: (call: GatedCall) => StageVerdict | undefined;
 }
 
-function outsideRails(input: GateInput, tool: ToolDefinition): Reason {
-  const rails = input.definition.guardrail_config?.tool_rails;
-  const allowed = rails?.allowed_tools;
-  if (Array.isArray(allowed) && !allowed.includes(tool.name)) {
-    return { code: 'tool_not_allowed', message: `Permission denied: the agent's rails do not allow "${tool.name}".` };
-  }
-  const most = rails?.max_calls_per_turn;
-  if (most !== undefined && input.callsInTurn >= most) {
-    return { code: 'too_many_calls', message: `Permission denied: the turn has used up its ${most} tool calls.` };
-  }
-  return undefined;
-}
-
-/** Highest risk that runs without a person, by autonomy level (doc 001, the L0-L3 matrix for single calls). */
-const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [
-  [],
-  ['READ_ONLY'],
-  ['READ_ONLY', 'WRITE_LOW_RISK'],
-  ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'],
+/** The order that holds (decisions.md): a new stage is a file in `policy/stages/` and a line here. */
+const ORDER: readonly Stage[] = [
+  { name: 'binding', judge: judgeBinding },
+  { name: 'permissions', judge: judgePermissions },
+  { name: 'rails', judge: judgeRails },
+  { name: 'rules', judge: judgeRules },
+  { name: 'autonomy', judge: judgeAutonomy },
 ];
 
-function beyondAutonomy(input: GateInput, tool: ToolDefinition): Reason {
-  // Asking a person needs no person's leave.
-  if (tool.transport.type === 'builtin' && tool.name === ASK_USER_TOOL) return undefined;
-  if (RUNS_ALONE[input.autonomyLevel]?.includes(tool.risk_level)) return undefined;
-  return {
-    code: 'needs_approval',
-    message: `A ${tool.risk_level} call needs a person's approval at autonomy level ${input.autonomyLevel}.`,
-  };
+/** Decides on one call. Pure. Rewritten arguments pass the schema and every stage again, once. */
+export function gate(input: GateInput): GateDecision {
+  const decision = pass(input, undefined);
+  if (decision.kind !== 'rewrite') return decision;
+  const again = pass({ ...input, arguments: decision.arguments }, decision.rewrite);
+  if (again.kind === 'rewrite') throw new Error('rewritten arguments were rewritten again');
+  if (again.kind !== 'invalid') return again;
+  return { ...again, message: `The policy "${decision.rewrite.policy.name}" rewrote the arguments: ${again.message}` };
+}
+
+function pass(
+  input: GateInput,
+  rewritten: Rewrite | undefined,
+): GateDecision | { kind: 'rewrite'; rewrite: Rewrite; arguments: Record<string, unknown> } {
+  const args = { arguments: input.arguments, rewritten };
+  const tool = input.tools.get(input.name);
+  const fault = tool ? badArguments(input, tool) : unknownTool(input);
+  if (!tool || fault) {
+    const by: DecidedBy = { stage: tool ? 'arguments' : 'binding' };
+    return { kind: 'invalid', tool, code: fault?.code ?? '', message: fault?.message ?? '', by, ...args };
+  }
+  let verdict: { by: DecidedBy; said: Extract<StageVerdict, { kind: 'ask' | 'allow' }> } | undefined;
+  for (const { name, judge } of ORDER) {
+    // A rule that allows or asks stands in place of the matrix, never of the stages after it.
+    if (name === 'autonomy' && verdict) continue;
+    const said = judge({ ...input, tool, rewritten });
+    if (!said) continue;
+    const by: DecidedBy = { stage: name, policy: said.policy };
+    if (said.kind === 'deny') return { kind: 'deny', tool, code: said.code, message: said.message, by, ...args };
+    if (said.kind === 'rewrite') {
+      return { kind: 'rewrite', rewrite: { policy: said.policy, message: said.message }, arguments: said.arguments };
+    }
+    if (verdict?.said.kind !== 'ask') verdict = { by, said };
+  }
+  if (!verdict) return { kind: 'allow', tool, message: '', by: { stage: 'autonomy' }, ...args };
+  const { by, said } = verdict;
+  if (said.kind === 'allow') return { kind: 'allow', tool, message: said.message, by, ...args };
+  const { code, message, fourEyes = false } = said;
+  return { kind: 'ask', tool, code, message, fourEyes, by, ...args };
+}
+
+function unknownTool({ name, tools }: GateInput): { code: string; message: string } {
+  const known = [...tools.keys()].join(', ') || 'none';
+  return { code: 'unknown_tool', message: `Unknown tool "${name}". Available: ${known}.` };
+}
+
+function badArguments(input: GateInput, tool: ToolDefinition): { code: string; message: string } | undefined {
+  const faults = input.validate(tool.input_schema, input.arguments);
+  if (faults.length === 0) return undefined;
+  const message = `Invalid arguments: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}.`;
+  return { code: 'invalid_arguments', message };
 }

@@ -4,13 +4,12 @@ import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { findApproval, replaceArguments, type ApprovalRow } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
-import { findRunPins } from '../db/runs.ts';
+import { findRunRow } from '../db/runs.ts';
 import type { CallChange, OutboxRow, RunRow } from '../db/run-store.ts';
 import { approvalDigest } from '../engine/ask-people.ts';
 import type { Context } from '../engine/context.ts';
 import { loadDefinitions } from '../engine/definitions.ts';
-import { gate } from '../policy/gate.ts';
-import { validateArguments } from '../tools/validate-arguments.ts';
+import { gateCall } from '../engine/gate-call.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
 import { recordAudit, type AuditedBy } from './record-audit.ts';
 
@@ -103,23 +102,22 @@ async function checkEdit(
   ref: ApprovalRef,
   { approval, args }: { approval: ApprovalRow; args: Record<string, unknown> },
 ): Promise<string> {
-  const pins = await context.db.withTenant(ref.tenant, (tx) => findRunPins(tx, approval.run_id));
-  if (!pins) throw notFound('The run');
-  const { definition, tools } = await loadDefinitions(context.db, { tenant: ref.tenant, ...pins });
-  const decision = gate({
-    definition,
-    // A person has looked at it: only what nobody may allow still stands in the way.
-    autonomyLevel: 3,
-    tools,
-    name: approval.tool,
-    arguments: args,
-    callsInTurn: 0,
-    validate: validateArguments,
-  });
-  if (decision.kind !== 'allow') {
-    throw impossible(decision.message, [{ path: 'body.arguments', message: decision.message }]);
+  const { db, governance: known } = context;
+  const [run, governance] = await db.withTenant(ref.tenant, async (tx) => [
+    await findRunRow(tx, approval.run_id),
+    await known.current(tx, ref.tenant),
+  ]);
+  if (!run) throw notFound('The run');
+  const pins = { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+  const pinned = await loadDefinitions(db, { tenant: ref.tenant, ...pins });
+  const call = { name: approval.tool, arguments: args, callsInTurn: 0, step: 0 };
+  const decision = gateCall({ run, ...pinned, governance }, call);
+  // A person has looked at it: only what nobody may allow still stands in the way.
+  if (decision.kind === 'invalid' || decision.kind === 'deny' || decision.rewritten) {
+    const message = decision.rewritten?.message ?? decision.message;
+    throw impossible(message, [{ path: 'body.arguments', message }]);
   }
-  return approvalDigest(decision.tool, args);
+  return approvalDigest(decision.tool, args, decision.by.policy);
 }
 
 function alreadyDecided(approval: ApprovalRow, { decision }: ApprovalDecision): null {

@@ -6,6 +6,7 @@ import type { Config } from '../config.ts';
 import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../db/database.ts';
 import { voidLeases } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
+import { createKnownGovernance } from '../engine/governance.ts';
 import { createGroupCommit } from '../engine/group-commit.ts';
 import { createKnownRuns } from '../engine/known-run.ts';
 import { createMetrics } from '../engine/metrics.ts';
@@ -73,7 +74,12 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
     });
     const models = createModels(config);
     const commit = createGroupCommit(db, { lanes: COMMIT_LANES });
-    const engine = { commit, known: createKnownRuns(), metrics: createMetrics() };
+    const engine = {
+      commit,
+      known: createKnownRuns(),
+      governance: createKnownGovernance(db),
+      metrics: createMetrics(),
+    };
     const context: Context = { config, db, bus, queues, outbox, models, tools, keyring, log, ...engine };
     return { context, apiKey, close: () => closeAll(context) };
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Rebuilds `runs`, `turns`, `llm_calls` and `approvals` from the logs, by the function that projects them in every commit. */
+/** Rebuilds the projections (`KEYS`) from the logs, by the function that projects them in every commit. */
 import { canonicalJson } from '../core/ids.ts';
 import { readEvent } from '../core/events.ts';
 import { OPERATIONAL } from '../core/project.ts';
@@ -9,6 +9,7 @@ import {
   readLog,
   readStoredRows,
   replaceModelCalls,
+  replacePolicyDecisions,
   replaceTurns,
   writeApproval,
   writeRun,
@@ -35,7 +36,7 @@ export interface Rebuilt {
 }
 
 /** What tells the rows of a run apart. */
-const KEYS = { runs: 'id', turns: 'number', llm_calls: 'seq', approvals: 'id' } as const;
+const KEYS = { runs: 'id', turns: 'number', llm_calls: 'seq', approvals: 'id', policy_decisions: 'seq' } as const;
 
 /** Columns of `approvals` that come from the ledger and from the time of the commit. */
 const NOT_IN_THE_LOG = ['arguments', 'expires_at'];
@@ -103,6 +104,9 @@ async function write(tx: Tx, { rows, found, lastSeq, at }: Written): Promise<voi
     }
   }
   if (found.some(({ table }) => table === 'turns')) await replaceTurns(tx, String(rows.run['id']), rows.turns);
+  if (found.some(({ table }) => table === 'policy_decisions')) {
+    await replacePolicyDecisions(tx, String(rows.run['id']), rows.policy_decisions);
+  }
 }
 
 function withoutOperational(row: Columns): Columns {
@@ -117,6 +121,7 @@ function differencesOf(run: string, stored: StoredRows, expected: ProjectedRows)
     { table: 'turns' as const, stored: stored.turns, expected: expected.turns },
     { table: 'llm_calls' as const, stored: stored.llm_calls, expected: expected.llm_calls },
     { table: 'approvals' as const, stored: stored.approvals, expected: expected.approvals },
+    { table: 'policy_decisions' as const, stored: stored.policy_decisions, expected: expected.policy_decisions },
   ];
   return lists.flatMap(({ table, ...rows }) => {
     const key = KEYS[table];

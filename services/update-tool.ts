@@ -1,6 +1,7 @@
 import { conflict, impossible, notFound } from '../core/errors.ts';
 import { compareVersions, nextMinor } from '../core/semver.ts';
 import type { Tx } from '../db/database.ts';
+import { raiseGovernance } from '../db/governance.ts';
 import { deleteTool, lockTool, publishToolVersion } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
 import type { Context } from '../engine/context.ts';
@@ -40,9 +41,13 @@ export async function updateTool(
   return updated;
 }
 
-/** Takes a tool out of the registry; runs that have pinned it still know what it was. Throws 404, 409 for a built-in. */
+/**
+ * Takes a tool out of the registry; runs that have pinned it know what it was, and may not call it any more. Throws 404,
+ * 409 for a built-in.
+ */
 export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<void> {
   refuseBuiltin(id);
+  await raiseGovernance(tx);
   if (!(await deleteTool(tx, id))) throw notFound('This tool');
   await recordAudit(tx, caller, { action: 'tool.deleted', target: ['tool', id] });
 }

@@ -10,6 +10,8 @@ export const owners: Migration = {
         name text not null,
         plan_tier text not null default 'standard',
         settings jsonb not null default '{}',
+        -- raised by every change of what is always current: policies, deleted tools
+        governance_version bigint not null default 1,
         created_at timestamptz not null default now()
       );
 

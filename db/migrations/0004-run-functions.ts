@@ -20,6 +20,10 @@ declare
   d text;
 begin
   d := set_config('drover.tenant_id', c->>'tenant', true);
+  if c ? 'governance' and not exists
+      (select from tenants t where t.id = tenant and t.governance_version = (c->>'governance')::bigint) then
+    return jsonb_build_object('ok', false, 'why', 'governance');
+  end if;
   if c ? 'create' then
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
     insert into runs select * from jsonb_populate_record(null::runs, c->'create')
@@ -148,6 +152,9 @@ begin
   if c ? 'checkpoint' then
     insert into checkpoints select * from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;
+  if c ? 'policy_decisions' then
+    insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions');
+  end if;
   if c ? 'outbox' then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
       select (o->>'id')::uuid, tenant, o->>'queue', run || '-' || last || '-' || held,
@@ -252,7 +259,7 @@ begin
       from run_events e where e.run_id = r.id and e.seq >= from_seq;
   end if;
   return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', case when k.run_id is not null then to_jsonb(k) end,
-    'events', coalesce(events, '[]'), 'from', case when known is not null then from_seq end)
+    'governance', (select governance_version from tenants where id = r.tenant_id), 'events', coalesce(events, '[]'), 'from', case when known is not null then from_seq end)
     || run_messages(r, coalesce((known->>'length')::int, 0),
       array(select jsonb_array_elements_text(known->'calls')::uuid));
 end $$;

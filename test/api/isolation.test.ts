@@ -85,6 +85,8 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const { id: agents } = await make('/v1/agents', { name: 'agent-of-a', system_prompt, tools: ['calculator'] });
   const transport = { type: 'http', endpoint: 'https://tools.example/a' };
   const { id: tools } = await make('/v1/tools', { name: 'tool_of_a', description: 'description-of-a', transport });
+  const rule = { name: 'policy-of-a', when: 'tool == "tool_of_a"', decision: 'block', reason: 'reason-of-a' };
+  const { id: policies } = await make('/v1/policies', rule);
   const { id: keys } = await make('/v1/api-keys', { name: 'key-of-a', scopes: ['runs:read'] });
   const { run_id: runs, thread_id } = await make(`/v1/agents/${agents}/runs`, {});
   const input = { message: 'What is 6*7?' };
@@ -102,6 +104,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     approvals,
     agents,
     tools,
+    policies,
     'api-keys': keys,
     runs,
     compare: runs,

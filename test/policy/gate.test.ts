@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { RISK_LEVELS, type RiskLevel, type ToolDefinition } from '../../core/tool.ts';
 import { gate, type GateInput } from '../../policy/gate.ts';
+import { governanceOf } from '../support/governance.ts';
 import { validateArguments } from '../../tools/validate-arguments.ts';
 import { toolOf } from '../support/tool-attempt.ts';
 
@@ -17,6 +18,9 @@ const PAY: ToolDefinition = {
 /** A call that no stage lets pass; `mended` mends the stages before the one under test. */
 function callWithEveryFault(mended: Partial<GateInput>): GateInput {
   return {
+    governance: governanceOf([]),
+    agent: { id: 'agent-1', name: 'a' },
+    run: { id: 'run-1' },
     definition: { name: 'a', guardrail_config: { tool_rails: { allowed_tools: ['other'], max_calls_per_turn: 2 } } },
     autonomyLevel: 0,
     tools: new Map(),
@@ -59,7 +63,7 @@ describe('The gate', () => {
 
   it('lets a call pass that every stage lets pass', () => {
     const decision = gate(callWithEveryFault({ ...permitted(['pay'], 3), autonomyLevel: 3 }));
-    assert.deepEqual(decision, { kind: 'allow', tool: PAY });
+    assert.deepEqual([decision.kind, decision.by], ['allow', { stage: 'autonomy' }]);
   });
 
   it('names the tools that there are to a model that asks for another', () => {

@@ -1,0 +1,44 @@
+/** Policy rules as tenants write them, and what the gate says of a call (decisions.md, "Tools, policy, approvals"). */
+
+export const RULE_DECISIONS = ['allow', 'block', 'rewrite', 'require_approval'] as const;
+export type RuleDecision = (typeof RULE_DECISIONS)[number];
+
+/** One immutable version of a rule. Lowest `priority` first; `when` is CEL. */
+export interface PolicyDefinition {
+  name: string;
+  priority: number;
+  when: string;
+  decision: RuleDecision;
+  reason: string;
+  /** With `rewrite`: a merge patch (RFC 7396) of the call's arguments. */
+  rewrite?: { arguments: Record<string, unknown> } | undefined;
+  /** With `require_approval`: the key that asked for the turn may not approve. */
+  four_eyes?: boolean | undefined;
+}
+
+/** Which version of which rule. */
+export interface PolicyRef {
+  id: string;
+  name: string;
+  version: number;
+}
+
+/** The gate's stages in their order. `arguments` is the tool's schema. */
+export const STAGES = ['binding', 'arguments', 'permissions', 'rails', 'rules', 'autonomy', 'budget'] as const;
+export type StageName = (typeof STAGES)[number];
+
+/** A merge patch on arguments (RFC 7396): what is null goes, objects are merged, all else replaces. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const merged = new Map(Object.entries(isObject(target) ? target : {}));
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(key);
+    else merged.set(key, mergePatch(merged.get(key), value));
+  }
+  // From entries, so that a key named __proto__ is a key like any other.
+  return Object.fromEntries(merged);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,38 @@
+/** A tenant's governance: what is always current, whatever a run has pinned (policies, deleted tools). */
+import type { PolicyDefinition } from '../core/policy.ts';
+import type { Tx } from './database.ts';
+
+export interface GovernanceRow {
+  version: number;
+  tenant: { id: string; name: string; plan_tier: string };
+  policies: { id: string; version: number; definition: PolicyDefinition }[];
+  deleted_tools: string[];
+}
+
+/** The version of the tenant of the transaction. */
+export async function readGovernanceVersion(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ version: number }>('select governance_version as version from tenants');
+  return row?.version ?? 0;
+}
+
+/** All of it, of the tenant of the transaction, in one statement: version and content fit together. */
+export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
+  const [row] = await tx.query<GovernanceRow>(`
+    select t.governance_version as version,
+      jsonb_build_object('id', t.id, 'name', t.name, 'plan_tier', t.plan_tier) as tenant,
+      (select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'version', v.version, 'definition', v.definition)), '[]')
+         from policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version
+         where p.status = 'active') as policies,
+      (select coalesce(jsonb_agg(id), '[]') from tools where status = 'deleted') as deleted_tools
+    from tenants t`);
+  if (!row) throw new Error('the tenant has no row');
+  return row;
+}
+
+/**
+ * Tells every driver that what it knows is out of date. In the transaction of the change, and before it: two changes
+ * then wait for each other, and none can be overtaken by a commit that was gated without it.
+ */
+export async function raiseGovernance(tx: Tx): Promise<void> {
+  await tx.query('update tenants set governance_version = governance_version + 1');
+}

@@ -1,0 +1,105 @@
+/** Policies and their immutable versions. */
+import type { PolicyDefinition } from '../core/policy.ts';
+import type { Tx } from './database.ts';
+
+/** A policy with its current version. */
+export interface PolicyRow {
+  id: string;
+  version: number;
+  definition: PolicyDefinition;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface PolicyVersionRow {
+  version: number;
+  definition: PolicyDefinition;
+  created_at: Date;
+}
+
+interface NewVersion {
+  id: string;
+  tenantId: string;
+  definition: PolicyDefinition;
+  /** The key that wrote it. */
+  keyId: string;
+}
+
+const POLICY = `
+  select p.id, p.current_version as version, v.definition, p.created_at, p.updated_at
+  from policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version
+  where p.status = 'active'`;
+
+/** Makes a policy with its first version; undefined where the name is taken. */
+export async function insertPolicy(tx: Tx, policy: NewVersion): Promise<PolicyRow | undefined> {
+  const made = await tx.query(
+    `insert into policies (id, tenant_id, name, status, current_version) values ($1, $2, $3, 'active', 1)
+     on conflict (tenant_id, name) where status = 'active' do nothing returning id`,
+    [policy.id, policy.tenantId, policy.definition.name],
+  );
+  if (made.length === 0) return undefined;
+  await insertVersion(tx, policy, 1);
+  return findPolicy(tx, policy.id);
+}
+
+/** Makes a version the current one; undefined where its name is another policy's. The caller holds the policy. */
+export async function publishPolicyVersion(
+  tx: Tx,
+  policy: NewVersion & { version: number },
+): Promise<PolicyRow | undefined> {
+  const renamed = await tx.query(
+    `update policies p set current_version = $2, name = $3, updated_at = now() where id = $1 and not exists
+       (select from policies other where other.name = $3 and other.status = 'active' and other.id <> p.id) returning id`,
+    [policy.id, policy.version, policy.definition.name],
+  );
+  if (renamed.length === 0) return undefined;
+  await insertVersion(tx, policy, policy.version);
+  return findPolicy(tx, policy.id);
+}
+
+async function insertVersion(tx: Tx, policy: NewVersion, version: number): Promise<void> {
+  await tx.query(
+    `insert into policy_versions (policy_id, version, tenant_id, definition, created_by) values ($1, $2, $3, $4::jsonb, $5)`,
+    [policy.id, version, policy.tenantId, JSON.stringify(policy.definition), policy.keyId],
+  );
+}
+
+export async function findPolicy(tx: Tx, id: string): Promise<PolicyRow | undefined> {
+  const [row] = await tx.query<PolicyRow>(`${POLICY} and p.id = $1`, [id]);
+  return row;
+}
+
+export async function countPolicies(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ count: number }>(`select count(*) as count from policies where status = 'active'`);
+  return row?.count ?? 0;
+}
+
+/** A page of policies, newest first. */
+export async function listPolicies(tx: Tx, page: { before?: string | undefined; limit: number }): Promise<PolicyRow[]> {
+  return tx.query<PolicyRow>(`${POLICY} and ($1::uuid is null or p.id < $1) order by p.id desc limit $2`, [
+    page.before ?? null,
+    page.limit,
+  ]);
+}
+
+/** A page of a policy's versions, newest first. */
+export async function listPolicyVersions(
+  tx: Tx,
+  id: string,
+  page: { before?: number | undefined; limit: number },
+): Promise<PolicyVersionRow[]> {
+  return tx.query<PolicyVersionRow>(
+    `select version, definition, created_at from policy_versions
+      where policy_id = $1 and ($2::int is null or version < $2) order by version desc limit $3`,
+    [id, page.before ?? null, page.limit],
+  );
+}
+
+/** It does not apply any more; its versions stay for what they decided. */
+export async function deletePolicy(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update policies set status = 'deleted', updated_at = now() where id = $1 and status = 'active' returning id`,
+    [id],
+  );
+  return rows.length > 0;
+}

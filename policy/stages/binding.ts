@@ -1,0 +1,7 @@
+import type { GatedCall, StageVerdict } from '../gate.ts';
+
+/** A run keeps the version of a tool that it pinned, but not a tool that was taken out of the registry. */
+export function judgeBinding({ governance, tool }: GatedCall): StageVerdict | undefined {
+  if (!governance.deletedTools.has(tool.id)) return undefined;
+  return { kind: 'deny', code: 'tool_deleted', message: `The tool "${tool.name}" was deleted and cannot be called.` };
+}

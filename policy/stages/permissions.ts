@@ -1,0 +1,10 @@
+import type { GatedCall, StageVerdict } from '../gate.ts';
+
+/** The agent must have been granted each permission that the tool requires. */
+export function judgePermissions({ definition, tool }: GatedCall): StageVerdict | undefined {
+  const granted = new Set(definition.permissions ?? []);
+  const missing = tool.permissions.find((permission) => permission.required && !granted.has(permission.name));
+  if (!missing) return undefined;
+  const message = `Permission denied: the agent lacks "${missing.name}".`;
+  return { kind: 'deny', code: 'permission_denied', message };
+}

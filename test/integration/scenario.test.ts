@@ -127,7 +127,7 @@ for (const mode of MODES) {
       assert.deepEqual(durable(events), ofTurn);
     });
 
-    it('gives the rest of a stream after any of its events, while it runs and afterwards', async () => {
+    it('gives the rest of a stream after any of its events, while it runs and afterwards (lesson 6)', async () => {
       const step = `call ${tool('lookup', { ms: 30 })} & calculator {"expression":"1+1"}`;
       const { run } = await startRun(drover, agent, `${step} | wait 50 ${step} | wait 50 ${step} | say the end`);
       // Cut after every event: each reader reads one and comes back.

@@ -11,6 +11,7 @@ export interface Asked {
   /** Tool results in the request, as the model reads them. */
   results: string[];
   messages: AnthropicRequest['messages'];
+  system: string;
 }
 
 export interface ScriptedModel {
@@ -64,7 +65,7 @@ function replyTo(step: string, before: number): AnthropicReply {
   return { content };
 }
 
-function readRequest({ messages }: AnthropicRequest, by: string): Asked {
+function readRequest({ messages, system }: AnthropicRequest, by: string): Asked {
   const start = messages.findLastIndex((message) => message.role === 'user' && textOf(message.content) !== undefined);
   const turn = messages.slice(start + 1);
   return {
@@ -73,6 +74,7 @@ function readRequest({ messages }: AnthropicRequest, by: string): Asked {
     by,
     results: turn.flatMap((message) => (message.role === 'user' ? resultsOf(message.content) : [])),
     messages,
+    system: textOf(system as Content) ?? '',
   };
 }
 

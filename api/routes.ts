@@ -3,6 +3,7 @@ import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
 import { AUDIT_ROUTES } from './audit.ts';
+import { BUDGET_ROUTES } from './budgets.ts';
 import type { Route } from './kit/route.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
@@ -28,4 +29,5 @@ export const ROUTES: readonly Route[] = [
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,
   ...AUDIT_ROUTES,
+  ...BUDGET_ROUTES,
 ];

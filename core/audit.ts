@@ -20,6 +20,9 @@ export const AUDIT_ACTIONS = [
   'api_key.created',
   'api_key.revoked',
   'tenant.created',
+  'budget.created',
+  'budget.updated',
+  'budget.deleted',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 

@@ -1,6 +1,6 @@
 /** What a run does next, as a pure function of its state: the default ReAct graph (doc 000, "ReAct Loop"). */
-import { isTerminal } from './events.ts';
-import { isSettled, type CallState, type KeptSignal, type RunState } from './state.ts';
+import { isTerminal, OUT_OF_BUDGET } from './events.ts';
+import { isSettled, type CallState, type KeptSignal, type RunState, type TurnState } from './state.ts';
 
 /** The settings of an agent that a decision depends on. */
 export interface RunLimits {
@@ -41,9 +41,11 @@ export function decide(state: RunState, limits: RunLimits): Decision {
 
   const pending = decideOnCalls(state, limits);
   if (pending) return pending;
+  if (state.budget.asked) return { kind: 'await_people', calls: [] };
   if (state.status !== 'executing') return { kind: 'resume' };
   const unknown = state.calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
   if (unknown.length > 0 && limits.onUnknown === 'fail') return outcomeUnknown(unknown);
+  if (turn.outOfBudget) return stopTurn(turn);
   if (turn.drivenMs > limits.turnTimeoutMs && !turn.answer) return timedOut(limits);
   if (turn.answer) {
     const stopReason = turn.maxStepsReached ? 'max_steps' : turn.answer.stopReason;
@@ -75,6 +77,12 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   const asked = limits.onUnknown === 'ask' ? unknown : [];
   const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...asked, ...questions];
   return people.length > 0 ? { kind: 'await_people', calls: people } : undefined;
+}
+
+/** Out of budget: what the model has said in this turn is its result; where it has said nothing, the turn has failed. */
+function stopTurn({ lastOrdinal }: TurnState): Decision {
+  if (lastOrdinal !== null) return { kind: 'complete_turn', ordinal: lastOrdinal, stopReason: OUT_OF_BUDGET };
+  return { kind: 'fail_turn', error: { code: OUT_OF_BUDGET, message: 'No budget is left for a model call.' } };
 }
 
 function outcomeUnknown(calls: readonly CallState[]): Decision {

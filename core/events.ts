@@ -22,6 +22,9 @@ export type RunStatus = (typeof RUN_STATUSES)[number];
 export const TERMINAL: readonly RunStatus[] = ['completed', 'failed', 'cancelled'];
 export const isTerminal = (status: RunStatus) => TERMINAL.includes(status);
 
+/** Stop reason of what ends for want of budget, and the error's code where it has failed. */
+export const OUT_OF_BUDGET = 'budget';
+
 const uuid = z.uuid();
 const count = z.int().min(0);
 const status = z.enum(RUN_STATUSES);
@@ -46,6 +49,22 @@ export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings'
 export type RequestPart = (typeof REQUEST_PARTS)[number];
 
 const requestedCall = { tool_call_id: uuid };
+/** An approval that is not of a call has none. */
+const approvedCall = { tool_call_id: uuid.optional() };
+
+const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
+
+/** A budget as it stood: its limits, what is spent, and what is set aside for calls under way. */
+const budgetStanding = {
+  key: z.string(),
+  budget_id: uuid.nullable(),
+  name: z.string().nullable(),
+  max_tokens: count.nullable(),
+  max_cost_usd: z.number().nullable(),
+  max_steps: count.nullable(),
+  spent: spending,
+  open: spending,
+};
 
 /** Payload schemas by type; all are at version 1. */
 export const PAYLOADS = {
@@ -177,16 +196,18 @@ export const PAYLOADS = {
 
   'approval.requested': z.object({
     approval_id: uuid,
-    ...requestedCall,
+    ...approvedCall,
     /** `unknown`: a person is asked what became of a call. */
     kind: z.enum(['approval', 'unknown']),
     tool: z.string(),
+    /** What is asked, where no call in the ledger has it. */
+    arguments: z.record(z.string(), z.unknown()).optional(),
     digest: z.string(),
     expires_in_seconds: z.number(),
   }),
-  'approval.granted': z.object({ approval_id: uuid, ...requestedCall, digest: z.string(), edited: z.boolean() }),
-  'approval.denied': z.object({ approval_id: uuid, ...requestedCall, reason: z.string().optional() }),
-  'approval.expired': z.object({ approval_id: uuid, ...requestedCall }),
+  'approval.granted': z.object({ approval_id: uuid, ...approvedCall, digest: z.string(), edited: z.boolean() }),
+  'approval.denied': z.object({ approval_id: uuid, ...approvedCall, reason: z.string().optional() }),
+  'approval.expired': z.object({ approval_id: uuid, ...approvedCall }),
   'approval.settled': z.object({
     approval_id: uuid,
     ...requestedCall,
@@ -200,6 +221,11 @@ export const PAYLOADS = {
     name: z.string().optional(),
     payload: z.unknown(),
   }),
+
+  /** A soft limit was passed; with `approval_id` a person is asked whether to go on. */
+  'budget.warned': z.object({ ...budgetStanding, approval_id: uuid.optional() }),
+  /** No room is left for another model call: the turn stops with what it has. */
+  'budget.exceeded': z.object(budgetStanding),
 
   'checkpoint.saved': z.object({ checkpoint_id: uuid, trigger: z.enum(['turn_complete', 'tool_result', 'manual']) }),
   'checkpoint.corrupt': z.object({ checkpoint_id: uuid, at_seq: count, problem: z.string() }),

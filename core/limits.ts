@@ -37,6 +37,12 @@ export const LIMITS = {
   modelAttempts: 3,
   /** A model call, in ms. */
   modelTimeoutMs: 600_000,
+  /** Output tokens below which a budget's rest is not worth a model call. */
+  budgetLeastOutputTokens: 32,
+  /** Pause in ms before a run asks again for room that calls under way hold in a budget. */
+  budgetPauseMs: 1000,
+  /** Settled reservations that are added up at once. */
+  budgetRollUpRows: 5000,
   /** Time a driver holds a run before it lets others have their turn, in ms. */
   sliceMs: 30_000,
   /** Steps after which a checkpoint is saved within a turn. */

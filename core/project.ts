@@ -2,7 +2,7 @@
  * From an event to the rows that show it: the only definition of the projections `runs`, `turns` and `llm_calls`.
  * Operational columns (`OPERATIONAL`) are not projected; everything else is rebuilt from the log by the same function.
  */
-import { isTerminal, type NewEvent } from './events.ts';
+import { isTerminal, OUT_OF_BUDGET, type NewEvent } from './events.ts';
 import { NO_TOKENS } from './model.ts';
 
 /** Columns of `runs` that the log does not define: they serve the drivers. */
@@ -78,7 +78,7 @@ function apply(place: Place, event: NewEvent): void {
       Object.assign(set, { stop_reason: event.payload.stop_reason, error: null });
       break;
     case 'run.failed':
-      Object.assign(set, { stop_reason: 'failed', error: event.payload.error });
+      Object.assign(set, { stop_reason: failureOf(event.payload.error), error: event.payload.error });
       break;
     case 'run.cancelled':
       set['stop_reason'] = 'cancelled';
@@ -102,6 +102,10 @@ function apply(place: Place, event: NewEvent): void {
     default:
       if (event.type.startsWith('turn.')) applyTurn(place, event);
   }
+}
+
+function failureOf({ code }: { code: string }): string {
+  return code === OUT_OF_BUDGET ? OUT_OF_BUDGET : 'failed';
 }
 
 /** A run that waits for a person in the middle of a turn is not idle: its turn waits, too. */
@@ -253,7 +257,7 @@ function applyTurn(place: Place, event: NewEvent): void {
     case 'turn.failed': {
       const { error, checkpoint_id } = event.payload;
       set['open_turn_id'] = null;
-      turn.set = { status: 'failed', error, stop_reason: 'failed', checkpoint_id, completed_at: at };
+      turn.set = { status: 'failed', error, stop_reason: failureOf(error), checkpoint_id, completed_at: at };
       break;
     }
     case 'turn.interrupted':

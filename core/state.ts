@@ -1,4 +1,5 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
+import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import type { RunEvent, RunStatus } from './events.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { ToolEffect } from './tool.ts';
@@ -43,6 +44,10 @@ export interface TurnState {
   maxStepsReached: boolean;
   /** The answer that ends the turn, once the model has given one. */
   answer: { ordinal: number; stopReason: string } | null;
+  /** The last message of the model in this turn: what there is to show where the turn has to stop. */
+  lastOrdinal: number | null;
+  /** No budget is left: the turn stops with what it has. */
+  outOfBudget: boolean;
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
@@ -67,6 +72,7 @@ export interface RunState {
   /** Signals that nothing has consumed yet, oldest first. */
   signals: KeptSignal[];
   replay: ReplayState | null;
+  budget: BudgetState;
   /** The channel of that name: data that a client has put there. */
   custom: Record<string, unknown>;
 }
@@ -109,11 +115,14 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     calls: [],
     signals: [],
     replay: null,
+    budget: NO_BUDGET,
     custom: {},
   };
 }
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
+  const change = budgetChange(state, event);
+  if (change) return change;
   switch (event.type) {
     case 'run.forked':
       return forked(event);
@@ -158,7 +167,7 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   return { status, calls };
 }
 
-function onCall(state: RunState, id: string, change: Partial<CallState>): Partial<RunState> {
+function onCall(state: RunState, id: string | undefined, change: Partial<CallState>): Partial<RunState> {
   return { calls: state.calls.map((call) => (call.id === id ? { ...call, ...change } : call)) };
 }
 
@@ -170,7 +179,7 @@ const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> =
 };
 
 /** Nobody answered, or somebody said no: a call that was never made is denied; an unknown outcome stays unknown. */
-function refused(state: RunState, id: string): Partial<CallState> {
+function refused(state: RunState, id: string | undefined): Partial<CallState> {
   const isUnknown = state.calls.some((call) => call.id === id && call.status === 'unknown');
   return isUnknown ? { asked: 'settled' } : { status: 'denied' };
 }
@@ -195,6 +204,8 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     drivenMs: 0,
     maxStepsReached: false,
     answer: null,
+    lastOrdinal: null,
+    outOfBudget: false,
   };
   return { turn, turnCount: event.payload.number, calls: [], modelCall: null };
 }
@@ -221,6 +232,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
         toolCalls: turn.toolCalls + toolCalls,
         drivenMs: turn.drivenMs + latencyMs,
         answer: isAnswer ? { ordinal, stopReason } : null,
+        lastOrdinal: ordinal,
       },
     }),
     steps: state.steps + 1,

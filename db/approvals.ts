@@ -50,7 +50,7 @@ export async function listApprovals(
 }
 
 /** Those of a run that nobody has decided yet. */
-export async function listOpenApprovals(tx: Tx, runId: string): Promise<{ id: string; tool_call_id: string }[]> {
+export async function listOpenApprovals(tx: Tx, runId: string): Promise<{ id: string; tool_call_id: string | null }[]> {
   return tx.query(`select id, tool_call_id from approvals where run_id = $1 and status = 'pending'`, [runId]);
 }
 

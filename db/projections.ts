@@ -89,8 +89,8 @@ export async function writeApproval(tx: Tx, approval: Columns): Promise<void> {
   if (updated.length > 0) return;
   await tx.query(
     `insert into approvals select (jsonb_populate_record(null::approvals,
-       $1::jsonb || jsonb_build_object('arguments', k.arguments, 'expires_at', now()))).*
-     from tool_calls k where k.id = ($1::jsonb->>'tool_call_id')::uuid`,
+       $1::jsonb || jsonb_build_object('arguments', coalesce(k.arguments, $1::jsonb->'arguments'), 'expires_at', now()))).*
+     from (select) asked left join tool_calls k on k.id = ($1::jsonb->>'tool_call_id')::uuid`,
     values,
   );
 }

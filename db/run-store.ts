@@ -22,6 +22,8 @@ export interface OutboxRow {
   id: string;
   queue: 'turns';
   payload: { tenant: string; run: string; turn?: string | undefined; traceparent?: string | undefined };
+  /** Not before so many ms have passed; a sweep does not keep to it. */
+  delay_ms?: number;
   children?: { queue: 'tool-calls'; job_id: string; payload: Columns }[];
 }
 
@@ -53,7 +55,21 @@ export interface RunChange {
   calls?: CallChange[];
   checkpoint?: Columns;
   outbox?: OutboxRow[];
+  reservations?: ReservationChange[];
 }
+
+/** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */
+export type ReservationChange =
+  | {
+      step: number;
+      tokens: number;
+      cost_usd: string | null;
+      workspace_id: string;
+      agent_id: string;
+      root_run_id: string;
+    }
+  | { step: number; settle: 'settled'; tokens: number; cost_usd: string | null }
+  | { step: number; settle: 'estimated' | 'released' };
 
 export type CommitResult =
   | { ok: true; seq: number; fence: number; status: string; at: string }
@@ -131,6 +147,7 @@ export interface RunRow {
   steps: number;
   last_seq: number;
   fence: number;
+  root_run_id: string;
   forked_at_seq: number | null;
   traceparent: string | null;
 }

@@ -4,6 +4,7 @@ domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::tex
 domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'::text, 'awaiting_approval'::text, 'pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
 domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
 domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
+domain reservation_state as text CHECK ((VALUE = ANY (ARRAY['open'::text, 'settled'::text, 'estimated'::text, 'released'::text])))
 domain run_kind as text CHECK ((VALUE = ANY (ARRAY['agent'::text, 'workflow'::text])))
 domain run_status as text CHECK ((VALUE = ANY (ARRAY['created'::text, 'initializing'::text, 'planning'::text, 'executing'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'reflecting'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 domain tool_effect as text CHECK ((VALUE = ANY (ARRAY['read_only'::text, 'idempotent'::text, 'unknown'::text])))
@@ -131,6 +132,39 @@ table audit_log row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant select to drover_app
   grant select to drover_maintenance
+
+table budget_usage row level security forced
+  budget_id uuid not null
+  period_start date not null
+  tenant_id uuid not null
+  tokens numeric not null
+  cost_usd numeric not null
+  steps bigint not null
+  constraint budget_usage_budget_id_fkey FOREIGN KEY (budget_id) REFERENCES budgets(id) ON DELETE CASCADE
+  constraint budget_usage_pkey PRIMARY KEY (budget_id, period_start)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table budgets row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid
+  agent_id uuid
+  name text not null
+  period text not null
+  max_tokens bigint
+  max_cost_usd numeric
+  soft_limit numeric
+  on_soft_limit text
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint budgets_on_soft_limit_check CHECK ((on_soft_limit = ANY (ARRAY['warn'::text, 'ask'::text])))
+  constraint budgets_period_check CHECK ((period = ANY (ARRAY['day'::text, 'month'::text, 'total'::text])))
+  constraint budgets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint budgets_pkey PRIMARY KEY (id)
+  CREATE INDEX budgets_page ON public.budgets USING btree (tenant_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
 
 table checkpoints partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
@@ -275,6 +309,29 @@ table policy_versions row level security forced
   constraint policy_versions_pkey PRIMARY KEY (policy_id, version)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
+
+table reservations row level security forced
+  run_id uuid not null
+  step integer not null
+  fence integer not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  agent_id uuid not null
+  root_run_id uuid not null
+  state reservation_state not null
+  tokens bigint not null
+  cost_usd numeric
+  rolled_up boolean not null default false
+  created_at timestamp with time zone not null
+  settled_at timestamp with time zone
+  constraint reservations_pkey PRIMARY KEY (run_id, step, fence)
+  CREATE INDEX reservations_by_root ON public.reservations USING btree (root_run_id)
+  CREATE INDEX reservations_fresh ON public.reservations USING btree (tenant_id) WHERE (NOT rolled_up)
+  CREATE INDEX reservations_open ON public.reservations USING btree (created_at) WHERE ((state)::text = 'open'::text)
+  policy maintenance_find_reservations for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
 
 table run_events partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
@@ -500,6 +557,13 @@ table workspaces row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
+function budget_drift(tenant uuid) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
+function budget_period_start(period text, at timestamp with time zone) returns date executable by public
+function budget_room(p jsonb, max_tokens bigint, max_cost_usd numeric, max_steps integer, tokens numeric, cost_usd numeric, steps bigint) returns numeric executable by public
+function budget_spending(b budgets, not_run uuid, not_step integer, not_fence integer) returns TABLE(period_start date, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
+function budget_standings(p jsonb) returns TABLE(key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric, on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
+function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function commit_runs(changes jsonb) returns jsonb executable by public
@@ -507,8 +571,10 @@ function ensure_partition(parent text, key text, day date) returns boolean secur
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
+function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
+function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance

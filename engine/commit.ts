@@ -10,8 +10,8 @@ import { LostRunError } from './errors.ts';
 import { gateAgain, reload } from './load.ts';
 import { noPending, type DriveSession } from './session.ts';
 
-/** Gives the run up for others in the same commit: for good, or with a job that goes on (`again`), or after calls. */
-export type HandOver = 'rest' | 'again' | { awaitCalls: CallState[] };
+/** Gives the run up for others in the same commit: for good, or with a job that goes on: at once, after a while, after calls. */
+export type HandOver = 'rest' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
 
 const MOST_RETRIES = 20;
 
@@ -68,6 +68,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...(pending.messages.length > 0 && { messages: pending.messages.map(toStored) }),
     ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
     ...(pending.calls.length > 0 && { calls: pending.calls }),
+    ...(pending.reservations.length > 0 && { reservations: pending.reservations }),
     ...(pending.checkpoint && {
       checkpoint: checkpointRow({
         tenant: session.tenant,
@@ -99,6 +100,7 @@ function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): O
   };
   const job: OutboxRow = { id: newId(), queue: 'turns', payload: ids };
   if (handOver === 'again') return job;
+  if ('afterMs' in handOver) return { ...job, delay_ms: handOver.afterMs };
   return {
     ...job,
     children: handOver.awaitCalls.map((call) => ({

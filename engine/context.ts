@@ -11,6 +11,7 @@ import type { Tools } from '../tools/execute-tool.ts';
 import type { KnownGovernance } from './governance.ts';
 import type { CommitChange } from './group-commit.ts';
 import type { KnownRuns } from './known-run.ts';
+import type { KnownBudgets } from './known-budgets.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface Context {
@@ -27,6 +28,7 @@ export interface Context {
   tools: Tools;
   /** For secrets at rest. */
   keyring: Keyring;
+  budgets: KnownBudgets;
   metrics: Metrics;
   log: Logger;
 }

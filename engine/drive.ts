@@ -17,11 +17,12 @@ import { askAbout, closeQuestions, useSignal } from './ask-people.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
 import { LostRunError } from './errors.ts';
+import { findBudgets, lookAtBudgets, settle } from './hold-to-budget.ts';
 import { positionOf } from './known-run.ts';
 import { openSession } from './load.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import { record, append, knownOf, type DriveSession } from './session.ts';
-import { announce, think, TurnFailure } from './think.ts';
+import { announce, reserveCall, think, TurnFailure } from './think.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
 export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
@@ -149,17 +150,25 @@ async function callModel(
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<DriveEnd | undefined> {
   try {
-    if (!call.announced) {
-      announce(session, call, session.messages.length);
-      await commit(session);
-    }
-    await think(session, call);
+    if (!call.announced) announce(session, call, session.messages.length);
+    await findBudgets(session);
+    reserveCall(session, call);
+    if (!call.announced || session.pending.reservations.length > 0) await commit(session);
+    const answer = await lookAtBudgets(session);
+    if (answer === 'later') return (await commit(session, { afterMs: pauseMs() })) ? 'handed_over' : undefined;
+    if (answer === 'go') await think(session, call);
     return undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
+    settle(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
     failTurn(session, { code: error.code, message: error.message });
     return (await commit(session, 'rest')) ? 'rest' : undefined;
   }
+}
+
+/** Until calls of others that hold the room in a budget may have settled; not all ask again at once. */
+function pauseMs(): number {
+  return Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random()));
 }
 
 async function awaitCalls(session: DriveSession): Promise<DriveEnd | undefined> {
@@ -178,7 +187,7 @@ async function awaitCalls(session: DriveSession): Promise<DriveEnd | undefined> 
 async function awaitPeople(session: DriveSession, calls: readonly CallState[]): Promise<DriveEnd | undefined> {
   if (session.state.status !== 'awaiting_human') {
     if (session.state.status === 'awaiting_tool') become(session, 'executing');
-    const isQuestion = calls.every((call) => call.mode === 'person');
+    const isQuestion = calls.length > 0 && calls.every((call) => call.mode === 'person');
     const waiting_for = { type: isQuestion ? ('user' as const) : ('approval' as const) };
     record(session, {
       ...statusChanged(session, 'awaiting_human'),

@@ -108,6 +108,8 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     stepsAtCheckpoint: position.stepsAtCheckpoint,
     toolUseIds: toolUseIds(position.messages),
     mine: new Set(),
+    budgeted: false,
+    reserved: null,
     record: await loadRecord(context, run, position.state),
     signal: options.signal,
     startedAtMs: Date.now(),

@@ -5,10 +5,11 @@ import { checkEvent, type NewEvent } from '../core/events.ts';
 import { fold, type RunState } from '../core/state.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from '../policy/governance.ts';
-import type { CallChange, CallOutcome, MessageRow, RunRow } from '../db/run-store.ts';
+import type { CallChange, CallOutcome, MessageRow, ReservationChange, RunRow } from '../db/run-store.ts';
 import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import type { KnownRun } from './known-run.ts';
+import type { Reservation } from './hold-to-budget.ts';
 import type { RunRecord } from './replay.ts';
 
 export interface Pending {
@@ -17,6 +18,7 @@ export interface Pending {
   newCalls: Record<string, unknown>[];
   calls: CallChange[];
   checkpoint: { id: string; trigger: 'turn_complete' | 'tool_result' } | null;
+  reservations: ReservationChange[];
 }
 
 export interface DriveSession {
@@ -48,12 +50,23 @@ export interface DriveSession {
   mine: Set<string>;
   /** What a run that was forked from another may take from its record. */
   record: RunRecord | null;
+  /** A budget applies to the run: looked up before each model call. */
+  budgeted: boolean;
+  /** What is set aside for the next model call. */
+  reserved: Reservation | null;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   signal: AbortSignal;
   startedAtMs: number;
 }
 
-export const noPending = (): Pending => ({ events: [], messages: [], newCalls: [], calls: [], checkpoint: null });
+export const noPending = (): Pending => ({
+  events: [],
+  messages: [],
+  newCalls: [],
+  calls: [],
+  checkpoint: null,
+  reservations: [],
+});
 
 /** What of the session is committed, for a later drive to go on from. */
 export function knownOf(session: DriveSession): KnownRun | undefined {
@@ -83,15 +96,24 @@ export function rewindTo(session: DriveSession, point: Pending): void {
     newCalls: pending.newCalls.slice(0, point.newCalls.length),
     calls: pending.calls.slice(0, point.calls.length),
     checkpoint: point.checkpoint,
+    reservations: pending.reservations.slice(0, point.reservations.length),
   };
+  session.reserved = null;
   session.state = session.base;
   record(session, ...events);
 }
 
 /** What is pending now, as a point to come back to. */
 export function pointOf({ pending }: DriveSession): Pending {
-  const { events, messages, newCalls, calls, checkpoint } = pending;
-  return { events: [...events], messages: [...messages], newCalls: [...newCalls], calls: [...calls], checkpoint };
+  const { events, messages, newCalls, calls, checkpoint, reservations } = pending;
+  return {
+    events: [...events],
+    messages: [...messages],
+    newCalls: [...newCalls],
+    calls: [...calls],
+    checkpoint,
+    reservations: [...reservations],
+  };
 }
 
 /** Appends a message to the conversation; only the driver does. The event that goes with it tells the new length. */

@@ -12,6 +12,7 @@ import { costOf } from '../llm/prices.ts';
 import type { ResolvedModel } from '../llm/models.ts';
 import { commit } from './commit.ts';
 import { buildRequest, contextTokens, messagesFor } from './conversation.ts';
+import { reserve, settleAnswer } from './hold-to-budget.ts';
 import { recordedAnswer, type AskedModel } from './replay.ts';
 import { requestCalls } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
@@ -56,6 +57,12 @@ export function announce(session: DriveSession, call: CallModel, length: number)
   });
 }
 
+/** Sets aside, in the commit before the call, what it may use of its budgets. */
+export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
+  const { provider, model } = modelsFor(session)[0];
+  reserve(session, { ...call, provider, model });
+}
+
 /** Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. */
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
   const startedMs = performance.now();
@@ -87,6 +94,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
       ...(known?.kind === 'differs' && { differs: known.differs }),
     },
   });
+  settleAnswer(session, { response, cost, recorded });
   if (uses.length > 0) requestGated(session, uses, call.step);
   if (session.state.turn?.answer) return;
   if (uses.length === 0) goOn(session);
@@ -123,8 +131,10 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
 /** Cheap calls are not worth a commit of their own, so the model call after them is announced together with them. */
 function announceAfterCheapCalls(session: DriveSession): void {
   const open = session.state.calls.filter((call) => !isSettled(call));
-  if (open.some((call) => call.mode !== 'cheap')) return;
-  announce(session, nextModelCall(session.state, session.limits), session.messages.length);
+  if (session.state.turn?.outOfBudget || open.some((call) => call.mode !== 'cheap')) return;
+  const next = nextModelCall(session.state, session.limits);
+  announce(session, next, session.messages.length);
+  reserveCall(session, next);
 }
 
 async function ask(session: DriveSession, call: CallModel): Promise<ModelResponse> {
@@ -165,13 +175,18 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
   const { resolved, call, signal } = asked;
   for (let attempt = 1; ; attempt++) {
     try {
-      return await resolved.stream(buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice }), {
-        signal,
-        onDelta: (delta) => {
-          const turn = session.state.turn?.id ?? '';
-          session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step: call.step, delta });
+      const request = buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
+      const maxTokens = Math.min(request.maxTokens, session.reserved?.granted?.output ?? request.maxTokens);
+      return await resolved.stream(
+        { ...request, maxTokens },
+        {
+          signal,
+          onDelta: (delta) => {
+            const turn = session.state.turn?.id ?? '';
+            session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step: call.step, delta });
+          },
         },
-      });
+      );
     } catch (error) {
       if (!(error instanceof ModelError)) throw error;
       if (!error.transient || attempt >= LIMITS.modelAttempts || signal.aborted) return error;

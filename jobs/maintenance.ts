@@ -9,6 +9,7 @@ export const MAINTENANCE_ACTS = [
   'expire-approvals',
   'expire-idle',
   'expire-keys',
+  'settle-budgets',
   'make-partitions',
   'seal-audit',
 ] as const;
@@ -22,6 +23,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'sweep-outbox':
     case 'expire-approvals':
     case 'seal-audit':
+    case 'settle-budgets':
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));

@@ -22,6 +22,7 @@ interface Sendable {
   queue: string;
   job_id: string;
   payload: Record<string, unknown>;
+  delay_ms?: number | undefined;
   children?: { queue: string; job_id: string; payload: Record<string, unknown> }[] | null | undefined;
 }
 
@@ -77,7 +78,11 @@ export function createOutbox(db: Database, queues: QueueBackend, log: Logger): O
 
 /** Sending a job twice is sending it once: its id says what it is for. */
 async function sendOne(queues: QueueBackend, row: Sendable): Promise<void> {
-  const job = { name: row.queue, data: row.payload, opts: { ...JOB_OPTIONS, jobId: row.job_id } };
+  const job = {
+    name: row.queue,
+    data: row.payload,
+    opts: { ...JOB_OPTIONS, jobId: row.job_id, delay: row.delay_ms ?? 0 },
+  };
   if (!row.children || row.children.length === 0) {
     await queues.queue(row.queue).add(job.name, job.data, job.opts);
     return;

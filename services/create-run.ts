@@ -1,4 +1,5 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One transaction, then one job. */
+import type { RunBudget } from '../core/budget.ts';
 import { conflict, notFound } from '../core/errors.ts';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
@@ -23,6 +24,7 @@ export interface RunConfig {
   max_turns?: number | undefined;
   keep_open?: boolean | undefined;
   autonomy_level?: number | undefined;
+  budget?: RunBudget | undefined;
 }
 
 export interface CreateRun {

@@ -1,6 +1,6 @@
 /** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
 import { conflict, impossible, notFound } from '../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import { isTerminal, OUT_OF_BUDGET, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { findApproval, replaceArguments, type ApprovalRow } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
@@ -47,6 +47,7 @@ export async function decideApproval(
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status} already.`);
     const digest = edited ?? now.digest;
     await auditDecision(tx, ref, { approval: now, decided, digest });
+    if (isOfBudget(now)) return budgetDecision(run, now, decided);
     return changeFor(tx, { run, approval: now, decided, digest });
   });
   return readApproval(context, ref);
@@ -66,9 +67,13 @@ export async function expireApproval(context: Context, ref: ApprovalRef): Promis
   const approval = await readApproval(context, ref);
   const appended = await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
-    if (now?.status !== 'pending' || !now.tool_call_id) return null;
-    const about = { approval_id: now.id, tool_call_id: now.tool_call_id };
+    if (now?.status !== 'pending') return null;
     const by = { actor: 'system' as const, turn_id: now.turn_id };
+    if (isOfBudget(now)) {
+      return { events: [{ ...by, type: 'approval.expired', payload: { approval_id: now.id } }], ...wake(run) };
+    }
+    if (!now.tool_call_id) return null;
+    const about = { approval_id: now.id, tool_call_id: now.tool_call_id };
     const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
     if (now.kind === 'unknown') return { events: [expired, resolved(now, 'unknown')], ...wake(run) };
     const message = 'Nobody approved the call in time; it was not made.';
@@ -177,6 +182,21 @@ async function changeFor(tx: Tx, { run, approval, decided, digest }: Deciding): 
       return { events: [event, ...ends], calls: settledCall(callId, decided), ...wake(run) };
     }
   }
+}
+
+/** Whether a run may go on beyond a soft limit: no call in the ledger waits for it. */
+function isOfBudget(approval: ApprovalRow): boolean {
+  return approval.tool === OUT_OF_BUDGET && !approval.tool_call_id && !approval.plan_id;
+}
+
+function budgetDecision(run: RunRow, approval: ApprovalRow, { decision, reason }: ApprovalDecision): AppendedChange {
+  const by = { actor: 'user' as const, turn_id: approval.turn_id };
+  const { id: approval_id, digest } = approval;
+  const event: NewEvent =
+    decision === 'deny'
+      ? { ...by, type: 'approval.denied', payload: { approval_id, ...(reason && { reason }) } }
+      : { ...by, type: 'approval.granted', payload: { approval_id, digest, edited: false } };
+  return { events: [event], ...wake(run) };
 }
 
 function settledCall(id: string, decided: ApprovalDecision): CallChange[] {

@@ -133,7 +133,7 @@ async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
     type: 'approval.expired',
     actor: 'system',
     turn_id: run.open_turn_id ?? undefined,
-    payload: { approval_id, tool_call_id },
+    payload: { approval_id, ...(tool_call_id && { tool_call_id }) },
   }));
 }
 

@@ -149,7 +149,8 @@ async function createdEvent(
       pinned: wanted === undefined ? original.pinned : { tools: await pinTools(tx, agent.definition) },
       depth: 0,
       parent_run_id: null,
-      root_run_id: null,
+      // What is asked again is paid from the same budget, unless the fork brings one of its own.
+      root_run_id: fork.config.budget ? null : original.root_run_id,
       parent_task_id: null,
       forked_from_run_id: original.id,
       forked_at_seq: from.seq,

@@ -7,6 +7,7 @@ import { expireApproval } from './decide-approval.ts';
 import { expireRun } from './end-run.ts';
 import { reconcile } from './reconcile.ts';
 import { sealAudit } from './seal-audit.ts';
+import { settleBudgets } from './settle-budgets.ts';
 
 const PARTITION_DAYS_AHEAD = 7;
 const SWEEP_AFTER_MS = 5000;
@@ -27,6 +28,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'expire-keys':
       await deleteOldKeys(context.db, LIMITS.idempotencyHours);
       return {};
+    case 'settle-budgets':
+      return settleBudgets(context);
     case 'make-partitions': {
       const { made, astray } = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
       if (astray > 0) context.log.error({ astray }, 'rows lie in a default partition');

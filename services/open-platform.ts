@@ -9,6 +9,7 @@ import type { Context } from '../engine/context.ts';
 import { createKnownGovernance } from '../engine/governance.ts';
 import { createGroupCommit } from '../engine/group-commit.ts';
 import { createKnownRuns } from '../engine/known-run.ts';
+import { createKnownBudgets } from '../engine/known-budgets.ts';
 import { createMetrics } from '../engine/metrics.ts';
 import { openQueueBackend } from '../jobs/backend.ts';
 import { createOutbox } from '../jobs/outbox.ts';
@@ -78,6 +79,7 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       commit,
       known: createKnownRuns(),
       governance: createKnownGovernance(db),
+      budgets: createKnownBudgets(db),
       metrics: createMetrics(),
     };
     const context: Context = { config, db, bus, queues, outbox, models, tools, keyring, log, ...engine };

@@ -1,6 +1,6 @@
 /** Time travel: try a failed run again, replay one from a checkpoint, lay two beside each other, save a checkpoint. */
 import { z } from 'zod';
-import { forbidden, impossible } from '../../core/errors.ts';
+import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { findCheckpoint } from '../../db/checkpoints.ts';
 import { compareRuns } from '../../services/compare-runs.ts';
@@ -45,11 +45,7 @@ const replay = defineRunRoutes({
   body: replayBody,
   responses: { 202: replayedRun },
   async handle({ caller, params, body, context, ctx, idempotency }) {
-    const { budget, model_override, ...config } = body.config ?? {};
-    if (budget) {
-      const message = 'is not supported by this version';
-      throw impossible(`body.config.budget ${message}.`, [{ path: 'body.config.budget', message }]);
-    }
+    const { model_override, ...config } = body.config ?? {};
     const mayApprove = hasScope(caller.scopes, 'approvals:write');
     if (body.rerun_effects && !mayApprove) throw forbidden('rerun_effects needs the scope approvals:write.');
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));

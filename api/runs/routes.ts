@@ -1,6 +1,6 @@
 /** Runs: start, list, get, cancel, complete. */
 import { z } from 'zod';
-import { impossible, notFound } from '../../core/errors.ts';
+import { notFound } from '../../core/errors.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { findAgent } from '../../db/agents.ts';
@@ -25,11 +25,7 @@ const create = defineRoute({
   body: createRunBody,
   responses: { 201: createdRun, 202: createdRun },
   async handle({ caller, params, body, context, idempotency, ctx }) {
-    const { budget, model_override, ...config } = body.config ?? {};
-    if (budget) {
-      const message = 'is not supported by this version';
-      throw impossible(`body.config.budget ${message}.`, [{ path: 'body.config.budget', message }]);
-    }
+    const { model_override, ...config } = body.config ?? {};
     const { attachments, message = '' } = body.input ?? {};
     const answer = await createRun(context, {
       tenantId: caller.tenantId,

@@ -1,5 +1,6 @@
 /** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
 import { z } from 'zod';
+import { runBudget } from '../../core/budget.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -43,7 +44,7 @@ export const createRunBody = z.strictObject({
       max_turns: z.int().min(1).max(1000).optional(),
       keep_open: z.boolean().optional(),
       autonomy_level: z.int().min(0).max(3).optional(),
-      budget: z.record(z.string(), z.unknown()).optional(),
+      budget: runBudget.optional(),
     })
     .optional(),
 });

@@ -110,8 +110,8 @@ function approval(event: ResolvedEvent, payload: Record<string, unknown>): View 
   const about = {
     approval_id,
     tool_call_id,
-    tool: event.call?.name,
-    input: event.call?.arguments ?? {},
+    tool: event.call?.name ?? payload['tool'],
+    input: event.call?.arguments ?? payload['arguments'] ?? {},
     digest,
     status,
   };

@@ -139,9 +139,9 @@ begin
     for x in select jsonb_array_elements(c->'approvals') loop
       if x->>'status' = 'pending' then
         insert into approvals (id, tenant_id, run_id, turn_id, kind, tool_call_id, tool, arguments, digest, status, expires_at, created_at)
-          select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, x->>'tool', k.arguments,
+          select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, x->>'tool', coalesce(k.arguments, x->'arguments'),
             x->>'digest', 'pending', now() + (x->>'expires_in_seconds')::numeric * interval '1 second', now()
-          from tool_calls k where k.id = (x->>'tool_call_id')::uuid;
+          from (select) asked left join tool_calls k on k.id = (x->>'tool_call_id')::uuid;
       else
         update approvals set status = x->>'status', digest = coalesce(x->>'digest', digest), reason = x->>'reason',
             decision = x->>'decision', decided_at = now()
@@ -155,6 +155,7 @@ begin
   if c ? 'policy_decisions' then
     insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions');
   end if;
+  if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   if c ? 'outbox' then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
       select (o->>'id')::uuid, tenant, o->>'queue', run || '-' || last || '-' || held,

@@ -5,6 +5,7 @@ import { runs } from './0002-runs.ts';
 import { partitions } from './0003-partitions.ts';
 import { runFunctions } from './0004-run-functions.ts';
 import { isolation } from './0005-isolation.ts';
+import { budgets } from './0006-budgets.ts';
 import { policies } from './0008-policies.ts';
 import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
@@ -22,6 +23,7 @@ export const MIGRATIONS: readonly Migration[] = [
   partitions,
   runFunctions,
   isolation,
+  budgets,
   policies,
   tools,
   audit,

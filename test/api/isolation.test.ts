@@ -88,6 +88,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const rule = { name: 'policy-of-a', when: 'tool == "tool_of_a"', decision: 'block', reason: 'reason-of-a' };
   const { id: policies } = await make('/v1/policies', rule);
   const { id: keys } = await make('/v1/api-keys', { name: 'key-of-a', scopes: ['runs:read'] });
+  const { id: budgets } = await make('/v1/budgets', { name: 'budget-of-a', period: 'day', max_tokens: 1_000_000_000 });
   const { run_id: runs, thread_id } = await make(`/v1/agents/${agents}/runs`, {});
   const input = { message: 'What is 6*7?' };
   const turn = await make(`/v1/agents/${agents}/runs/${runs}/turns`, { input });
@@ -102,6 +103,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const approvals = await openApproval(api, key, asking.run_id);
   const ids = {
     approvals,
+    budgets,
     agents,
     tools,
     policies,

@@ -38,6 +38,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   audit_log: ['select'],
   idempotency_keys: ['delete', 'select'],
   outbox: ['delete', 'select'],
+  reservations: ['select'],
   runs: ['select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
@@ -357,6 +358,7 @@ function someValue({ name, type, check }: Column): unknown {
       return 1;
     case 'boolean':
       return false;
+    case 'date':
     case 'timestamp with time zone':
       return new Date();
     case 'bytea':

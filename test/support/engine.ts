@@ -18,6 +18,7 @@ import { runToolCall, type ToolCallEnd } from '../../services/run-tool-call.ts';
 import { startServer, type LocalServer, type SeenRequest } from './echo-server.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from './fake-anthropic.ts';
 import type { FakeServer } from './fake-http.ts';
+import type { Mode } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
 
 type Script = (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>;
@@ -56,8 +57,8 @@ export interface Engine {
   close: () => Promise<void>;
 }
 
-/** Opens the platform in embedded mode, with stand-ins for the model and for the tools' server. */
-export async function openEngine(): Promise<Engine> {
+/** Opens the platform, in embedded mode unless told otherwise, with stand-ins for the model and for the tools' server. */
+export async function openEngine(mode: Mode = 'embedded'): Promise<Engine> {
   let script: Script = () => text('ok');
   let toolScript: ToolScript = () => undefined;
   const model = await startFakeAnthropic((request, n) => script(request, n));
@@ -69,7 +70,7 @@ export async function openEngine(): Promise<Engine> {
     });
   });
   const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url };
-  const platform = await openTestPlatform('embedded', { env });
+  const platform = await openTestPlatform(mode, { env });
   const { context, tenantId: tenant } = platform;
   const { db } = context;
   const caller: Caller = {

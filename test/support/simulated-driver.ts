@@ -9,6 +9,7 @@ import { fixedId } from '../../core/ids.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
 import { mayBecome } from '../../core/transitions.ts';
+import { decideOnBudget, lookAtBudget } from './simulated-budget.ts';
 import { actOn, askPeople, idsFrom, type People } from './simulated-people.ts';
 
 export interface Walk {
@@ -103,10 +104,12 @@ function useSignal(simulation: Simulation, { call, signal }: Extract<Decision, {
 }
 
 function awaitPeople(simulation: Simulation, calls: readonly CallState[]): void {
-  assert.ok(calls.length > 0, 'a run waits for people who are asked nothing');
+  const { asked } = simulation.state.budget;
+  assert.ok(calls.length > 0 || asked, 'a run waits for people who are asked nothing');
   assert.equal(madeByWorkers(simulation.state).length, 0);
   if (simulation.state.status === 'awaiting_tool') become(simulation, 'executing');
   if (simulation.state.status !== 'awaiting_human') return become(simulation, 'awaiting_human');
+  if (asked) return decideOnBudget(people(simulation), simulation.state);
   const call = calls[simulation.pick(calls.length)] ?? calls[0];
   if (call) actOn(people(simulation), call);
 }
@@ -147,6 +150,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     emit(simulation, { ...by, type: 'model.called', payload: { ...about, length, tool_choice: call.toolChoice } });
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
   }
+  if (!lookAtBudget(people(simulation))) return;
   const failure = { model: 'm', error: PROBLEM };
   switch (pick(8)) {
     case 0:

@@ -1,0 +1,56 @@
+/** Budgets: what a run, a workspace, an agent or a tenant may spend on models. Pure. */
+import { z } from 'zod';
+
+/** Share of a limit at which a budget speaks up where it does not say. */
+export const DEFAULT_SOFT_LIMIT = 0.8;
+
+const tokens = z.int().min(1).max(1_000_000_000_000);
+const costUsd = z.number().positive().max(1_000_000_000);
+
+/** What is the same in every budget. */
+export const budgetLimits = {
+  max_tokens: tokens.optional().describe('Tokens in and out, cached ones included.'),
+  max_cost_usd: costUsd.optional().describe('Calls of models whose price is not known count as nothing.'),
+  soft_limit: z.number().gt(0).max(1).optional().describe('Share of a limit, 0.8 where absent.'),
+  on_soft_limit: z.enum(['warn', 'ask']).optional().describe('`warn` where absent.'),
+};
+
+/** `config.budget` of a run: for the run, its retries and replays, and its children together. */
+export const runBudget = z
+  .strictObject({ ...budgetLimits, max_steps: z.int().min(1).max(1_000_000).optional().describe('Model calls.') })
+  .refine((budget) => budget.max_tokens ?? budget.max_cost_usd ?? budget.max_steps, {
+    message: 'names no limit: max_tokens, max_cost_usd or max_steps',
+  })
+  .meta({ id: 'RunBudget' });
+export type RunBudget = z.output<typeof runBudget>;
+
+/** A budget as it stands. `spent` is settled; `open` is set aside for calls under way. Money is a decimal, in USD. */
+export interface BudgetStanding {
+  /** `run`, or the id of the budget and the day its period began: what has been warned of is not warned of again. */
+  key: string;
+  budget_id: string | null;
+  name: string | null;
+  max_tokens: number | null;
+  max_cost_usd: number | null;
+  max_steps: number | null;
+  soft_limit: number | null;
+  on_soft_limit: 'warn' | 'ask' | null;
+  spent: { tokens: number; cost_usd: number; steps: number };
+  open: { tokens: number; cost_usd: number; steps: number };
+}
+
+/** Largest share of a limit that is spent; 1 is all of it. */
+export function shareSpent({ spent, max_tokens, max_cost_usd, max_steps }: BudgetStanding): number {
+  return Math.max(
+    max_tokens ? spent.tokens / max_tokens : 0,
+    max_cost_usd ? spent.cost_usd / max_cost_usd : 0,
+    max_steps ? spent.steps / max_steps : 0,
+  );
+}
+
+/** Those that have passed their soft limit and have not been warned of. */
+export function passedSoftLimits(standings: readonly BudgetStanding[], warned: readonly string[]): BudgetStanding[] {
+  return standings.filter(
+    (standing) => shareSpent(standing) >= (standing.soft_limit ?? DEFAULT_SOFT_LIMIT) && !warned.includes(standing.key),
+  );
+}

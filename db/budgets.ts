@@ -1,0 +1,166 @@
+/** Budgets as they are kept, and what is spent of them. See `db/migrations/0006-budgets.ts`. */
+import type { BudgetStanding, RunBudget } from '../core/budget.ts';
+import type { Database, Tx } from './database.ts';
+
+export interface BudgetRow {
+  id: string;
+  workspace_id: string | null;
+  agent_id: string | null;
+  name: string;
+  period: 'day' | 'month' | 'total';
+  max_tokens: number | null;
+  max_cost_usd: string | null;
+  soft_limit: string | null;
+  on_soft_limit: 'warn' | 'ask' | null;
+  created_at: Date;
+  updated_at: Date;
+  /** Of the current period. */
+  period_start: string;
+  tokens: string;
+  cost_usd: string;
+  open_tokens: string;
+  open_cost_usd: string;
+}
+
+const BUDGET = `select b.id, b.workspace_id, b.agent_id, b.name, b.period, b.max_tokens, b.max_cost_usd, b.soft_limit,
+  b.on_soft_limit, b.created_at, b.updated_at, s.period_start, s.tokens, s.cost_usd, s.open_tokens, s.open_cost_usd
+  from budgets b cross join lateral budget_spending(b, null, null, null) s`;
+
+export interface NewBudget {
+  id: string;
+  tenantId: string;
+  workspaceId: string | null;
+  agentId: string | null;
+  name: string;
+  period: BudgetRow['period'];
+  limits: BudgetLimits;
+}
+
+export interface BudgetLimits {
+  max_tokens: number | null;
+  max_cost_usd: number | null;
+  soft_limit: number | null;
+  on_soft_limit: 'warn' | 'ask' | null;
+}
+
+export async function insertBudget(tx: Tx, budget: NewBudget): Promise<BudgetRow> {
+  const { id, tenantId, workspaceId, agentId, name, period, limits } = budget;
+  await tx.query(
+    `insert into budgets (id, tenant_id, workspace_id, agent_id, name, period, max_tokens, max_cost_usd, soft_limit, on_soft_limit)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+    [id, tenantId, workspaceId, agentId, name, period, ...valuesOf(limits)],
+  );
+  const row = await findBudget(tx, id);
+  if (!row) throw new Error('An inserted budget did not come back.');
+  return row;
+}
+
+/** Other limits and another name; what it is for and its period stay. */
+export async function updateBudget(tx: Tx, id: string, change: { name: string; limits: BudgetLimits }): Promise<void> {
+  await tx.query(
+    `update budgets set name = $2, max_tokens = $3, max_cost_usd = $4, soft_limit = $5, on_soft_limit = $6,
+       updated_at = now() where id = $1`,
+    [id, change.name, ...valuesOf(change.limits)],
+  );
+}
+
+/** Deletes a budget and its usage. */
+export async function deleteBudget(tx: Tx, id: string): Promise<void> {
+  await tx.query('delete from budgets where id = $1', [id]);
+}
+
+/** A budget; of this workspace, where one is given. */
+export async function findBudget(tx: Tx, id: string, workspaceId?: string): Promise<BudgetRow | undefined> {
+  const [row] = await tx.query<BudgetRow>(`${BUDGET} where b.id = $1 and ($2::uuid is null or b.workspace_id = $2)`, [
+    id,
+    workspaceId ?? null,
+  ]);
+  return row;
+}
+
+/** A page of budgets, newest first; those of one workspace where one is given. */
+export async function listBudgets(
+  tx: Tx,
+  page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
+): Promise<BudgetRow[]> {
+  return tx.query<BudgetRow>(
+    `${BUDGET} where ($1::uuid is null or b.id < $1) and ($3::uuid is null or b.workspace_id = $3)
+     order by b.id desc limit $2`,
+    [page.before ?? null, page.limit, page.workspaceId ?? null],
+  );
+}
+
+/** What the budgets of a tenant are for. */
+export async function listBudgetScopes(tx: Tx): Promise<{ workspace_id: string | null; agent_id: string | null }[]> {
+  return tx.query('select distinct workspace_id, agent_id from budgets');
+}
+
+/** A model call for which a reservation is committed. */
+export interface ReservedCall {
+  tenant: string;
+  run: string;
+  root_run_id: string;
+  workspace_id: string;
+  agent_id: string;
+  step: number;
+  fence: number;
+  run_budget?: RunBudget | undefined;
+  /** Tokens, and what they cost in USD; null where the price is not known. */
+  input: number;
+  input_cost: string | null;
+  output: number;
+  output_cost: string | null;
+  /** Output tokens below which the call is not worth making. */
+  least: number;
+}
+
+/** `waits`: the room is there once calls under way have settled. `short` is the key of the budget that has no room. */
+export type BudgetVerdict = { standings: BudgetStanding[] } & (
+  | { fits: true; output: number }
+  | { fits: false; waits: boolean; short: string }
+);
+
+/** Whether the call may be made, and with how much output; its reservation is made to fit, or released. */
+export async function checkBudgets(db: Database, call: ReservedCall): Promise<BudgetVerdict> {
+  const [row] = await db.call<{ result: BudgetVerdict }>({
+    name: 'check_budgets',
+    text: 'select check_budgets($1::jsonb) as result',
+    values: [JSON.stringify(call)],
+  });
+  if (!row) throw new Error('a function of the database answered no row');
+  return row.result;
+}
+
+/** Tenants with reservations that are not added up yet; an act of maintenance. */
+export async function listReservingTenants(tx: Tx): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>('select distinct tenant_id as id from reservations where not rolled_up');
+  return rows.map(({ id }) => id);
+}
+
+/** Settles what lost drivers have left open. */
+export async function settleLostReservations(tx: Tx, tenant: string, quietMs: number): Promise<number> {
+  const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [tenant, quietMs]);
+  return row?.lost ?? 0;
+}
+
+/** Adds up settled reservations. */
+export async function rollUpBudgets(tx: Tx, tenant: string, most: number): Promise<number> {
+  const [row] = await tx.query<{ rolled: number }>('select roll_up_budgets($1, $2) as rolled', [tenant, most]);
+  return row?.rolled ?? 0;
+}
+
+export interface BudgetDrift {
+  run_id: string | null;
+  budget_id: string | null;
+  step: number | null;
+  what: string;
+}
+
+/** Reservations of a tenant that disagree with its model calls, and usage that disagrees with the reservations. */
+export async function listBudgetDrift(tx: Tx, tenant: string): Promise<BudgetDrift[]> {
+  return tx.query<BudgetDrift>('select * from budget_drift($1)', [tenant]);
+}
+
+function valuesOf({ max_tokens, max_cost_usd, soft_limit, on_soft_limit }: BudgetLimits): unknown[] {
+  return [max_tokens, max_cost_usd, soft_limit, on_soft_limit];
+}

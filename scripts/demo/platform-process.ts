@@ -1,12 +1,12 @@
 /** Drover as a process of its own, in embedded mode, so that it can be killed and started again on the same data. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync, readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { closeSync, openSync } from 'node:fs';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { answers, freePort, hasEnded, tailOf } from '../kit/child-process.ts';
 
 const READY_MS = 60_000;
 const STOP_MS = 10_000;
@@ -88,32 +88,9 @@ function embedded(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 
 async function untilReady(child: ChildProcess, { url, logFile }: { url: string; logFile: string }): Promise<void> {
   const endsAt = Date.now() + READY_MS;
-  while (!(await isReady(url))) {
-    if (hasEnded(child)) throw new Error(`Drover did not start:\n${tail(logFile)}`);
-    if (Date.now() > endsAt) throw new Error(`Drover was not ready within ${READY_MS / 1000} s:\n${tail(logFile)}`);
+  while (!(await answers(url, '/readyz'))) {
+    if (hasEnded(child)) throw new Error(`Drover did not start:\n${tailOf(logFile)}`);
+    if (Date.now() > endsAt) throw new Error(`Drover was not ready within ${READY_MS / 1000} s:\n${tailOf(logFile)}`);
     await delay(50);
   }
-}
-
-async function isReady(url: string): Promise<boolean> {
-  const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
-  await answer?.body?.cancel();
-  return answer?.ok === true;
-}
-
-function hasEnded(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
-}
-
-function tail(file: string): string {
-  return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-15).join('\n');
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -5,15 +5,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { sendDuplicates, type Inside } from './inside.ts';
 import type { Fleet, Slot } from './fleet.ts';
 import type { OwnServices } from './place.ts';
-import type { TortureProxy } from './proxy.ts';
+import type { ServiceProxy } from '../kit/service-proxy.ts';
 import type { Fault } from './schedule.ts';
 
 export interface Stage {
   fleet: Fleet;
   inside: Inside;
   own: OwnServices | undefined;
-  databaseProxy: TortureProxy;
-  redisProxy: TortureProxy | undefined;
+  databaseProxy: ServiceProxy;
+  redisProxy: ServiceProxy | undefined;
   signal: AbortSignal;
   /** One line for whoever watches. */
   say: (line: string) => void;
@@ -156,7 +156,7 @@ async function freeze(slot: Slot | undefined, forMs: number): Promise<string | u
   return `${slot.name} for ${forMs} ms`;
 }
 
-async function cut(proxy: TortureProxy | undefined, forMs: number): Promise<string | undefined> {
+async function cut(proxy: ServiceProxy | undefined, forMs: number): Promise<string | undefined> {
   if (!proxy) return undefined;
   await proxy.cut();
   await delay(forMs);
@@ -164,7 +164,7 @@ async function cut(proxy: TortureProxy | undefined, forMs: number): Promise<stri
   return `for ${forMs} ms`;
 }
 
-async function slow(proxy: TortureProxy, forMs: number): Promise<string> {
+async function slow(proxy: ServiceProxy, forMs: number): Promise<string> {
   proxy.setLatency(SLOW_MS);
   await delay(forMs);
   proxy.setLatency(0);

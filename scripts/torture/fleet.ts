@@ -2,10 +2,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { answers, freePort, hasEnded, tailOf } from '../kit/child-process.ts';
 import type { KillPoint } from './kill-points.ts';
 
 export interface FleetOptions {
@@ -66,7 +66,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const url = urls[index] ?? '';
     const how = { env: { PORT: String(port) }, skewMs: options.skewMs(index) };
     const start = (name: string) => launch(name, 'api/main', how);
-    const parts = { dir: options.dir, start, answers: () => isReady(url), ready, doomed };
+    const parts = { dir: options.dir, start, isReady: () => answers(url, '/healthz'), ready, doomed };
     slots.push(makeSlot(`api-${index + 1}`, 'api', parts));
   }
   for (let index = 0; index < options.workers; index++) {
@@ -140,7 +140,7 @@ interface SlotParts {
   dir: string;
   start: (name: string) => ChildProcess;
   /** Absent: the log says when it is ready. */
-  answers?: () => Promise<boolean>;
+  isReady?: () => Promise<boolean>;
   ready: WeakSet<ChildProcess>;
   /** Those that were told to die. */
   doomed: WeakSet<ChildProcess>;
@@ -172,11 +172,11 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
     async start() {
       const started = parts.start(name);
       child = started;
-      const answers = parts.answers ?? (async () => isStarted(log, started.pid ?? 0));
+      const isReady = parts.isReady ?? (async () => isStarted(log, started.pid ?? 0));
       const endsAt = Date.now() + READY_MS;
-      while (!(await answers())) {
-        if (hasEnded(started)) throw new Error(`${name} did not start:\n${tail(log)}`);
-        if (Date.now() > endsAt) throw new Error(`${name} was not ready within ${READY_MS / 1000} s:\n${tail(log)}`);
+      while (!(await isReady())) {
+        if (hasEnded(started)) throw new Error(`${name} did not start:\n${tailOf(log)}`);
+        if (Date.now() > endsAt) throw new Error(`${name} was not ready within ${READY_MS / 1000} s:\n${tailOf(log)}`);
         await delay(50);
       }
       parts.ready.add(started);
@@ -194,34 +194,11 @@ async function endsWithin(child: ChildProcess, withinMs: number): Promise<boolea
 
 async function runToEnd(child: ChildProcess, log: string): Promise<void> {
   const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0) throw new Error(`the migration failed:\n${tail(log)}`);
+  if (code !== 0) throw new Error(`the migration failed:\n${tailOf(log)}`);
 }
 
 /** A worker takes jobs while its first reconciliation is still under way, which a backlog can make long. */
 function isStarted(log: string, pid: number): boolean {
   const lines = readFileSync(log, 'utf8').split('\n');
   return lines.some((line) => line.includes(`"pid":${pid},`) && /"msg":"(workers started|job)"/.test(line));
-}
-
-async function isReady(url: string): Promise<boolean> {
-  const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
-  await answer?.body?.cancel();
-  return answer?.ok === true;
-}
-
-function hasEnded(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
-}
-
-function tail(file: string): string {
-  return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-15).join('\n');
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

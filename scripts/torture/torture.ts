@@ -11,7 +11,7 @@ import { openInside, type Inside } from './inside.ts';
 import type { LocalServer } from './local-server.ts';
 import { openPlace, type Place } from './place.ts';
 import { planRuns } from './plan.ts';
-import { openTortureProxy, type TortureProxy } from './proxy.ts';
+import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 import { createRandom } from './random.ts';
 import { describeOutcome, violationsOf } from './report.ts';
 import { makeSchedule, type Fault } from './schedule.ts';
@@ -77,8 +77,8 @@ interface Scene {
   place: Place;
   tools: EffectServer;
   model: LocalServer;
-  databaseProxy: TortureProxy;
-  redisProxy: TortureProxy | undefined;
+  databaseProxy: ServiceProxy;
+  redisProxy: ServiceProxy | undefined;
   fleet: Fleet;
   inside: Inside;
   key: string;
@@ -102,9 +102,9 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
   closers.push(tools.close);
   const model = await startScriptedModel();
   closers.push(model.close);
-  const databaseProxy = await openTortureProxy(place.databaseUrl);
+  const databaseProxy = await openServiceProxy(place.databaseUrl);
   closers.push(databaseProxy.close);
-  const redisProxy = place.redisUrl === undefined ? undefined : await openTortureProxy(place.redisUrl);
+  const redisProxy = place.redisUrl === undefined ? undefined : await openServiceProxy(place.redisUrl);
   if (redisProxy) closers.push(redisProxy.close);
   const key = `torture-${randomBytes(16).toString('hex')}`;
   const env = {

@@ -4,19 +4,19 @@ import { loadConfig } from '../../config.ts';
 import { isDatabaseAway, migrate, openDatabase, type Database } from '../../db/database.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
-import { openProxy, type Proxy } from '../support/proxy.ts';
+import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 if (MODES.includes('postgres')) describe('a Postgres that goes away', onPostgres);
 
 function onPostgres(): void {
   let place: Awaited<ReturnType<typeof createTestDatabase>>;
-  let proxy: Proxy;
+  let proxy: ServiceProxy;
   let database: Database;
 
   before(async () => {
     place = await createTestDatabase();
-    proxy = await openProxy(place.url);
+    proxy = await openServiceProxy(place.url);
     const config = loadConfig({ DATABASE_URL: proxy.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
     await migrate(config);
     database = await openDatabase(config);

@@ -5,12 +5,12 @@ import { migrate, openDatabase, type Database } from '../../db/database.ts';
 import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../support/modes.ts';
-import { openProxy, type Proxy } from '../support/proxy.ts';
+import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
 for (const mode of MODES.filter((each) => each !== 'embedded')) {
   describe(`a queue in ${mode} mode whose service goes away`, () => {
     let place: Awaited<ReturnType<typeof createTestDatabase>>;
-    let proxy: Proxy;
+    let proxy: ServiceProxy;
     let config: Config;
     let database: Database;
     let backend: QueueBackend;
@@ -18,7 +18,7 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
 
     before(async () => {
       place = await createTestDatabase();
-      proxy = await openProxy(mode === 'full' ? (TEST_REDIS_URL ?? '') : place.url);
+      proxy = await openServiceProxy(mode === 'full' ? (TEST_REDIS_URL ?? '') : place.url);
       config = loadConfig({
         DROVER_SECRET_KEY: 'the tests have no secrets',
         DATABASE_URL: mode === 'full' ? place.url : proxy.url,

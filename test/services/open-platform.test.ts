@@ -5,7 +5,7 @@ import { migrate } from '../../db/database.ts';
 import { openPlatform } from '../../services/open-platform.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
-import { openProxy } from '../support/proxy.ts';
+import { openServiceProxy } from '../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** PGlite is never away: only Postgres can be waited for. */
@@ -15,7 +15,7 @@ if (MODES.includes('postgres')) {
       const place = await createTestDatabase();
       const secrets = { DROVER_SECRET_KEY: 'the tests have no secrets' };
       await migrate(loadConfig({ DATABASE_URL: place.url, ...secrets }));
-      const proxy = await openProxy(place.url);
+      const proxy = await openServiceProxy(place.url);
       await proxy.cut();
       const log: string[] = [];
       const opening = openPlatform(loadConfig({ DATABASE_URL: proxy.url, ...secrets }), {

@@ -12,8 +12,7 @@ import { openPlatform } from '../../services/open-platform.ts';
 import { createTestDatabase } from './database.ts';
 import { TEST_REDIS_URL } from './modes.ts';
 import type { Mode } from './modes.ts';
-import { openProxy } from './proxy.ts';
-import type { Proxy } from './proxy.ts';
+import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
 export interface Answer {
   status: number;
@@ -41,8 +40,8 @@ export interface TestApi {
   /** Log lines so far. */
   log: Record<string, unknown>[];
   /** With `proxied`: what stands before Postgres and Redis. */
-  database: Proxy | undefined;
-  redis: Proxy | undefined;
+  database: ServiceProxy | undefined;
+  redis: ServiceProxy | undefined;
   call(method: string, path: string, call?: Call): Promise<Answer>;
   /** A new tenant's admin key. */
   newTenant(): Promise<{ id: string; key: string; workspace_id: string }>;
@@ -62,7 +61,8 @@ export async function startTestApi(
   { env = {}, routes = ROUTES, proxied = false }: TestApiOptions = {},
 ): Promise<TestApi> {
   const place = mode === 'embedded' ? undefined : await createTestDatabase();
-  const proxies = proxied && place ? [await openProxy(place.url), await openProxy(TEST_REDIS_URL ?? place.url)] : [];
+  const proxies =
+    proxied && place ? [await openServiceProxy(place.url), await openServiceProxy(TEST_REDIS_URL ?? place.url)] : [];
   const [databaseUrl, redisUrl] = proxied ? proxies.map(({ url }) => url) : [place?.url, TEST_REDIS_URL];
   const key = `test-${randomUUID()}`;
   const config = loadConfig({

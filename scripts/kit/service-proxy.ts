@@ -1,8 +1,8 @@
-/** Stands between the fleet and a service, so that the network between them can be cut or slow. */
+/** Stands between Drover and a service, so that the network between them can be cut or slow. */
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
-export interface TortureProxy {
+export interface ServiceProxy {
   /** The service's URL with the proxy's address. */
   url: string;
   /** Breaks all connections and refuses new ones until `restore`. */
@@ -10,19 +10,27 @@ export interface TortureProxy {
   restore: () => Promise<void>;
   /** Holds back everything by so long, in both directions; 0 for no more. */
   setLatency: (ms: number) => void;
+  /** Connections open now. */
+  count: () => number;
+  /** Turns of the conversation: how often the client spoke after the service had. */
+  roundTrips: () => number;
   close: () => Promise<void>;
 }
 
 /** Opens a proxy on a free port of the loopback interface. */
-export async function openTortureProxy(target: string): Promise<TortureProxy> {
+export async function openServiceProxy(target: string): Promise<ServiceProxy> {
   const to = new URL(target);
   const targetPort = Number(to.port || (to.protocol.startsWith('redis') ? 6379 : 5432));
   const sockets = new Set<Socket>();
   let latencyMs = 0;
+  let trips = 0;
   let port = 0;
   let server: Server | undefined;
   const accept = (client: Socket) => {
     const upstream = connect(targetPort, to.hostname);
+    countTurns(client, upstream, () => {
+      trips += 1;
+    });
     forward(client, upstream, () => latencyMs);
     forward(upstream, client, () => latencyMs);
     for (const socket of [client, upstream]) {
@@ -60,11 +68,24 @@ export async function openTortureProxy(target: string): Promise<TortureProxy> {
     url: url.href,
     cut,
     restore,
+    count: () => sockets.size / 2,
+    roundTrips: () => trips,
     setLatency: (ms) => {
       latencyMs = ms;
     },
     close: cut,
   };
+}
+
+function countTurns(client: Socket, upstream: Socket, onTurn: () => void): void {
+  let clientSpoke = false;
+  client.on('data', () => {
+    if (!clientSpoke) onTurn();
+    clientSpoke = true;
+  });
+  upstream.on('data', () => {
+    clientSpoke = false;
+  });
 }
 
 /** In order, whatever the latency was when each piece came. */

@@ -6,6 +6,8 @@ import { AUDIT_ROUTES } from './audit.ts';
 import { BUDGET_ROUTES } from './budgets.ts';
 import type { Route } from './kit/route.ts';
 import { POLICY_ROUTES } from './policies.ts';
+import { OBJECTIVE_ROUTES } from './objectives.ts';
+import { CANCEL_MANY_ROUTES } from './runs/cancel-many.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
@@ -18,7 +20,9 @@ import { TOOL_ROUTES } from './tools/routes.ts';
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...AGENT_ROUTES,
+  ...CANCEL_MANY_ROUTES,
   ...RUN_ROUTES,
+  ...OBJECTIVE_ROUTES,
   ...TURN_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,

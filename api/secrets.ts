@@ -3,6 +3,7 @@ import { badRequest, notFound } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { deleteSecret, findSecret, listSecrets } from '../db/secrets.ts';
 import type { SecretRow } from '../db/secrets.ts';
+import { recordAudit } from '../services/record-audit.ts';
 import { storeSecret } from '../services/secrets.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
@@ -35,7 +36,10 @@ const put = defineRoute({
     }
     const { tenantId } = caller;
     const owned = { tenantId, name: params.name, value: body.value };
-    const { created, ...row } = await context.db.withTenant(tenantId, (tx) => storeSecret(tx, context.keyring, owned));
+    const { created, ...row } = await context.db.withTenant(tenantId, async (tx) => {
+      await recordAudit(tx, caller, { action: 'secret.stored', target: ['secret', params.name] });
+      return storeSecret(tx, context.keyring, owned);
+    });
     return { status: created ? 201 : 200, body: presentSecret(row) };
   },
 });
@@ -77,8 +81,10 @@ const remove = defineRoute({
   params: byName,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
-    const found = await context.db.withTenant(caller.tenantId, (tx) => deleteSecret(tx, params.name));
-    if (!found) throw notFound('This secret');
+    await context.db.withTenant(caller.tenantId, async (tx) => {
+      if (!(await deleteSecret(tx, params.name))) throw notFound('This secret');
+      await recordAudit(tx, caller, { action: 'secret.deleted', target: ['secret', params.name] });
+    });
     return { status: 204 };
   },
 });

@@ -56,6 +56,8 @@ export const LIMITS = {
   syncWaitSeconds: 60,
   /** Outbox rows that one sweep sends. */
   sweepRows: 1000,
+  /** Runs that one request cancels by a filter. */
+  cancelRuns: 200,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */

@@ -63,7 +63,11 @@ export async function createRun(context: Context, request: CreateRun): Promise<I
   return answer;
 }
 
-async function writeRun(tx: Tx, request: CreateRun): Promise<{ body: CreatedRun; written: Announcement }> {
+/** The same in a transaction of the caller's, who announces afterwards what was written. */
+export async function writeRun(
+  tx: Tx,
+  request: Omit<CreateRun, 'idempotency'>,
+): Promise<{ body: CreatedRun; written: Announcement }> {
   const { agentId, workspaceId, config } = request;
   const { version, definition } = await agentForRun(tx, { agentId, workspaceId, version: config.agent_version });
   checkAutonomy(config.autonomy_level, definition, request.mayRaiseAutonomy);
@@ -93,7 +97,7 @@ async function writeRun(tx: Tx, request: CreateRun): Promise<{ body: CreatedRun;
   };
 }
 
-async function previousRun(tx: Tx, request: CreateRun): Promise<RunRow | undefined> {
+async function previousRun(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise<RunRow | undefined> {
   if (!request.threadId) return undefined;
   const thread = await lockThread(tx, request.threadId);
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
@@ -107,7 +111,7 @@ async function previousRun(tx: Tx, request: CreateRun): Promise<RunRow | undefin
 type Created = Extract<NewEvent, { type: 'run.created' }>;
 
 function createdEvent(
-  request: CreateRun,
+  request: Omit<CreateRun, 'idempotency'>,
   parts: {
     threadId: string;
     version: string;

@@ -9,6 +9,7 @@ import { budgets } from './0006-budgets.ts';
 import { policies } from './0008-policies.ts';
 import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
+import { objectives } from './0010-objectives.ts';
 import { maintenance } from './0011-maintenance.ts';
 
 export interface Migration {
@@ -27,5 +28,6 @@ export const MIGRATIONS: readonly Migration[] = [
   policies,
   tools,
   audit,
+  objectives,
   maintenance,
 ];

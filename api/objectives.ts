@@ -1,0 +1,94 @@
+/** Objectives: what is to be done, in a versioned envelope. */
+import { z } from 'zod';
+import { forbidden, impossible, notFound } from '../core/errors.ts';
+import { hasScope } from '../core/scopes.ts';
+import { hasWorkspace } from '../db/tenants.ts';
+import type { Context } from '../engine/context.ts';
+import type { Caller } from '../services/authenticate-key.ts';
+import { startObjective } from '../services/start-objective.ts';
+import { UNSUPPORTED } from '../services/unsupported.ts';
+import { defineRoute, type Route } from './kit/route.ts';
+import { idParam } from './kit/validate.ts';
+
+const data = z.union([z.record(z.string(), z.unknown()), z.array(z.unknown()), z.string()]);
+
+/** Of the constraints those that bind Drover; the others are for the agent. */
+const binding = z.looseObject({
+  max_turns: z.int().min(1).max(1000).optional(),
+  autonomy_level: z.int().min(0).max(3).optional(),
+});
+
+const objectiveRequest = z
+  .strictObject({
+    schema_version: z.string().max(50).describe('"v1"'),
+    request_id: z.string().min(1).max(255),
+    workspace_id: idParam.optional(),
+    agent_id: idParam.optional(),
+    team_id: idParam.optional(),
+    thread_id: idParam.nullish(),
+    objective_prompt: z.string().min(1),
+    context: data.optional(),
+    constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
+    budget: z.record(z.string(), z.unknown()).optional(),
+  })
+  .refine(({ agent_id, team_id }) => (agent_id === undefined) !== (team_id === undefined), {
+    message: 'needs either agent_id or team_id',
+    path: ['agent_id'],
+  })
+  .meta({ id: 'ObjectiveRequestV1' });
+
+const start = defineRoute({
+  method: 'post',
+  path: '/v1/objectives',
+  access: 'runs:write',
+  summary: 'Start a run for an objective; the same request_id starts it once',
+  idempotent: true,
+  body: objectiveRequest,
+  responses: { 202: z.strictObject({ request_id: z.string(), run_id: z.uuid() }) },
+  async handle({ caller, body, context, ctx, idempotency }) {
+    const workspaceId = await workspaceOf(context, caller, body.workspace_id);
+    const answer = await startObjective(context, {
+      tenantId: caller.tenantId,
+      workspaceId,
+      objective: {
+        requestId: body.request_id,
+        agentId: agentOf(body),
+        threadId: body.thread_id ?? undefined,
+        prompt: body.objective_prompt,
+        context: body.context,
+        constraints: body.constraints,
+      },
+      config: configOf(body),
+      mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+      traceparent: ctx.state.traceparent,
+      idempotency,
+    });
+    return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };
+  },
+});
+
+type Body = z.output<typeof objectiveRequest>;
+
+/** Throws 422 for an envelope that this version does not know, and for a team while there are none. */
+function agentOf(body: Body): string {
+  const refuse = (path: string, message: string) => impossible(`${path} ${message}.`, [{ path, message }]);
+  if (body.schema_version !== 'v1') throw refuse('body.schema_version', 'must be "v1"');
+  if (body.agent_id === undefined) throw refuse('body.team_id', UNSUPPORTED);
+  if (body.budget) throw refuse('body.budget', UNSUPPORTED);
+  return body.agent_id;
+}
+
+function configOf({ constraints }: Body) {
+  const { max_turns, autonomy_level } = binding.safeParse(constraints).data ?? {};
+  return { max_turns, autonomy_level };
+}
+
+/** As `X-Workspace-Id`: 403 where the key is bound to another one, 404 where there is none. */
+async function workspaceOf(context: Context, caller: Caller, named: string | undefined): Promise<string> {
+  if (named === undefined || named === caller.workspaceId) return caller.workspaceId;
+  if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');
+  if (!(await context.db.withTenant(caller.tenantId, (tx) => hasWorkspace(tx, named)))) throw notFound('The workspace');
+  return named;
+}
+
+export const OBJECTIVE_ROUTES: readonly Route[] = [start];

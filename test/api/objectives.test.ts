@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+describe('POST /v1/objectives', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let agent: string;
+  let key: string;
+  let number = 0;
+
+  before(async () => {
+    api = await startTestApi();
+    workers = await startWorkers(api.context);
+    ({ key } = await api.newTenant());
+    const { json } = await api.call('POST', '/v1/agents', { key, body: { name: 'worker', tools: ['calculator'] } });
+    agent = json.id;
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+  });
+
+  const envelope = (more: Record<string, unknown> = {}) => ({
+    schema_version: 'v1',
+    request_id: `request-${(number += 1)}`,
+    agent_id: agent,
+    objective_prompt: 'What is 6*7?',
+    ...more,
+  });
+  const post = (body: unknown, headers: Record<string, string> = {}) =>
+    api.call('POST', '/v1/objectives', { key, body, headers });
+
+  it('starts a run that reaches the objective', async () => {
+    const body = envelope();
+    const { status, json, headers } = await post(body);
+    assert.deepEqual([status, json.request_id, Object.keys(json).length], [202, body.request_id, 2]);
+    assert.equal(headers.get('location'), `/v1/runs/${json.run_id}`);
+    await waitUntil('the run ends', async () => {
+      const { json: run } = await api.call('GET', `/v1/runs/${json.run_id}`, { key });
+      return run.status === 'completed';
+    });
+  });
+
+  it('starts one run however often it is sent, at once or later, with or without an Idempotency-Key', async () => {
+    const body = envelope();
+    const answers = await Promise.all([post(body), post(body), post(body), post(body, { 'idempotency-key': 'k1' })]);
+    const [first] = answers;
+    for (const { status, json } of [...answers, await post(body)]) {
+      assert.deepEqual([status, json], [202, first.json]);
+    }
+    assert.equal(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null).length, 1);
+    const other = await post({ ...body, objective_prompt: 'What is 7*7?' });
+    assert.deepEqual([other.status, other.json.errors[0].path], [422, 'body.request_id']);
+    const { json: runs } = await api.call('GET', `/v1/runs?agent=${agent}&limit=200`, { key });
+    assert.equal(runs.runs.filter(({ id }: { id: string }) => id === first.json.run_id).length, 1);
+  });
+
+  it('keeps the request ids of tenants apart', async () => {
+    const body = envelope();
+    const { json } = await post(body);
+    const other = await api.newTenant();
+    const made = await api.call('POST', '/v1/agents', { key: other.key, body: { name: 'theirs' } });
+    const theirs = await api.call('POST', '/v1/objectives', {
+      key: other.key,
+      body: { ...body, agent_id: made.json.id },
+    });
+    assert.equal(theirs.status, 202);
+    assert.notEqual(theirs.json.run_id, json.run_id);
+  });
+
+  it('leaves a request id free where no run came of it', async () => {
+    const body = envelope({ agent_id: '00000000-0000-7000-8000-00000000dead' });
+    assert.equal((await post(body)).status, 404);
+    assert.equal((await post({ ...body, agent_id: agent })).status, 202);
+  });
+
+  it('tells the agent context and constraints, and is bound by those that it knows', async () => {
+    const constraints = { max_turns: 3, autonomy_level: 1, tone: 'dry' };
+    const { json } = await post(envelope({ context: { ledger: 'May' }, constraints }));
+    const { json: log } = await api.call('GET', `/v1/runs/${json.run_id}/events?types=run.created,turn.started`, {
+      key,
+    });
+    const [created, turn] = log.events;
+    assert.deepEqual(created.payload.config, { max_turns: 3, autonomy_level: 1 });
+    assert.equal(
+      turn.payload.input.message,
+      'What is 6*7?\n\nContext:\n{"ledger":"May"}\n\nConstraints:\n{"autonomy_level":1,"max_turns":3,"tone":"dry"}',
+    );
+  });
+
+  it('refuses what it cannot do', async () => {
+    const team = '00000000-0000-7000-8000-00000000dead';
+    const cases: [Record<string, unknown>, number, string?][] = [
+      [{ schema_version: 'v2' }, 422, 'body.schema_version'],
+      [{ agent_id: undefined, team_id: team }, 422, 'body.team_id'],
+      [{ team_id: team }, 400, 'body.agent_id'],
+      [{ agent_id: undefined }, 400, 'body.agent_id'],
+      [{ objective_prompt: '' }, 400, 'body.objective_prompt'],
+      [{ wish: 'x' }, 400, 'body.wish'],
+      [{ constraints: { max_turns: 0 } }, 400],
+      [{ workspace_id: team }, 404],
+    ];
+    for (const [more, status, path] of cases) {
+      const answer = await post(envelope(more));
+      assert.equal(answer.status, status, JSON.stringify(more) + answer.text);
+      if (path !== undefined) assert.equal(answer.json.errors[0].path, path);
+    }
+    const reader = await api.call('POST', '/v1/api-keys', { key, body: { name: 'r', scopes: ['runs:read'] } });
+    assert.equal((await api.call('POST', '/v1/objectives', { key: reader.json.key, body: envelope() })).status, 403);
+  });
+});
+
+describe('POST /v1/runs/cancel', () => {
+  let api: TestApi;
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+
+  it('cancels the unfinished runs that fit, no others, and tells the audit log', async () => {
+    const { key } = await api.newTenant();
+    const call = async (path: string, body: unknown) => (await api.call('POST', path, { key, body })).json;
+    const [one, two] = [await call('/v1/agents', { name: 'one' }), await call('/v1/agents', { name: 'two' })];
+    const start = async (agent: string): Promise<string> => (await call(`/v1/agents/${agent}/runs`, {})).run_id;
+    const mine = [await start(one.id), await start(one.id), await start(one.id)];
+    const other = await start(two.id);
+    await call(`/v1/runs/${mine[0]}/complete`, {});
+    const answer = await call('/v1/runs/cancel', { filter: { agent_id: one.id }, reason: 'a bad prompt' });
+    assert.deepEqual(answer, { cancelled: 2, run_ids: mine.slice(1).toSorted(), more: false });
+    const statusOf = async (run: string) => (await api.call('GET', `/v1/runs/${run}`, { key })).json.status;
+    assert.deepEqual(await Promise.all([...mine, other].map(statusOf)), [
+      'completed',
+      'cancelled',
+      'cancelled',
+      'created',
+    ]);
+    assert.equal((await call('/v1/runs/cancel', { filter: { agent_id: one.id } })).cancelled, 0);
+    assert.equal((await call('/v1/runs/cancel', { filter: { status: ['completed'] } })).cancelled, 0);
+    const { json } = await api.call('GET', '/v1/audit?action=runs.cancelled', { key });
+    assert.deepEqual(json.audit.at(-1).details.filter.agentId, one.id);
+    const each = await api.call('GET', '/v1/audit?action=run.cancelled', { key });
+    assert.equal(each.json.audit.length, 2);
+  });
+
+  it('takes so many at a time, says when there are more, and wants a filter', async () => {
+    const { key } = await api.newTenant();
+    const stranger = await api.newTenant();
+    const call = (path: string, body: unknown, as = key) => api.call('POST', path, { key: as, body });
+    const { json: agent } = await call('/v1/agents', { name: 'many' });
+    for (let n = 0; n < 203; n += 1) await call(`/v1/agents/${agent.id}/runs`, {});
+    const filter = { status: 'created' };
+    assert.equal((await call('/v1/runs/cancel', { filter }, stranger.key)).json.cancelled, 0);
+    const first = (await call('/v1/runs/cancel', { filter })).json;
+    assert.deepEqual([first.cancelled, first.more], [200, true]);
+    const second = (await call('/v1/runs/cancel', { filter })).json;
+    assert.deepEqual([second.cancelled, second.more], [3, false]);
+    for (const body of [{}, { filter: {} }]) assert.equal((await call('/v1/runs/cancel', body)).status, 400);
+  });
+});

@@ -249,6 +249,16 @@ table messages partition by RANGE (lineage) row level security forced
 
 table messages_default partition of messages DEFAULT
 
+table objectives row level security forced
+  tenant_id uuid not null
+  request_id text not null
+  body_digest text not null
+  run_id uuid
+  created_at timestamp with time zone not null default now()
+  constraint objectives_pkey PRIMARY KEY (tenant_id, request_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table outbox row level security forced
   id uuid not null
   tenant_id uuid not null

@@ -73,6 +73,11 @@ describe('GET /v1/audit', () => {
     await call('PATCH', `/v1/tools/${tool.id}`, { description: 'e' });
     await call('DELETE', `/v1/tools/${tool.id}`);
     assert.deepEqual(await actions(tool.id), ['tool.registered', 'tool.updated', 'tool.deleted']);
+    await call('PUT', '/v1/secrets/canary_name', { value: 'canary-value' });
+    await call('DELETE', '/v1/secrets/canary_name');
+    assert.equal((await call('DELETE', '/v1/secrets/canary_name')).status, 404);
+    assert.deepEqual(await actions('canary_name'), ['secret.stored', 'secret.deleted']);
+    assert.ok(!JSON.stringify(await about('canary_name')).includes('canary-value'));
     const made = await make('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });
     await call('DELETE', `/v1/api-keys/${made.id}`);
     await call('DELETE', `/v1/api-keys/${made.id}`);

@@ -28,6 +28,7 @@ const APPEND_ONLY = [
   'agent_versions',
   'tool_versions',
   'audit_log',
+  'policy_versions',
 ];
 
 /** What maintenance may do over all tenants, and nothing else. */

@@ -1,5 +1,6 @@
 /** Objectives: what is to be done, in a versioned envelope. */
 import { z } from 'zod';
+import { runBudget } from '../core/budget.ts';
 import { forbidden, impossible, notFound } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
 import { hasWorkspace } from '../db/tenants.ts';
@@ -29,7 +30,7 @@ const objectiveRequest = z
     objective_prompt: z.string().min(1),
     context: data.optional(),
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
-    budget: z.record(z.string(), z.unknown()).optional(),
+    budget: runBudget.optional(),
   })
   .refine(({ agent_id, team_id }) => (agent_id === undefined) !== (team_id === undefined), {
     message: 'needs either agent_id or team_id',
@@ -74,13 +75,12 @@ function agentOf(body: Body): string {
   const refuse = (path: string, message: string) => impossible(`${path} ${message}.`, [{ path, message }]);
   if (body.schema_version !== 'v1') throw refuse('body.schema_version', 'must be "v1"');
   if (body.agent_id === undefined) throw refuse('body.team_id', UNSUPPORTED);
-  if (body.budget) throw refuse('body.budget', UNSUPPORTED);
   return body.agent_id;
 }
 
-function configOf({ constraints }: Body) {
+function configOf({ constraints, budget }: Body) {
   const { max_turns, autonomy_level } = binding.safeParse(constraints).data ?? {};
-  return { max_turns, autonomy_level };
+  return { max_turns, autonomy_level, budget };
 }
 
 /** As `X-Workspace-Id`: 403 where the key is bound to another one, 404 where there is none. */

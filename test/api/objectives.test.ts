@@ -78,12 +78,12 @@ describe('POST /v1/objectives', () => {
 
   it('tells the agent context and constraints, and is bound by those that it knows', async () => {
     const constraints = { max_turns: 3, autonomy_level: 1, tone: 'dry' };
-    const { json } = await post(envelope({ context: { ledger: 'May' }, constraints }));
+    const { json } = await post(envelope({ context: { ledger: 'May' }, constraints, budget: { max_steps: 9 } }));
     const { json: log } = await api.call('GET', `/v1/runs/${json.run_id}/events?types=run.created,turn.started`, {
       key,
     });
     const [created, turn] = log.events;
-    assert.deepEqual(created.payload.config, { max_turns: 3, autonomy_level: 1 });
+    assert.deepEqual(created.payload.config, { max_turns: 3, autonomy_level: 1, budget: { max_steps: 9 } });
     assert.equal(
       turn.payload.input.message,
       'What is 6*7?\n\nContext:\n{"ledger":"May"}\n\nConstraints:\n{"autonomy_level":1,"max_turns":3,"tone":"dry"}',

@@ -4,11 +4,12 @@ import { badRequest, forbidden, notFound } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
 import { findApproval, listApprovals, type ApprovalRow } from '../db/approvals.ts';
 import { decideApproval, type ApprovalDecision } from '../services/decide-approval.ts';
-import { postSignal } from '../services/post-signal.ts';
+import { postResults, postSignal } from '../services/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 import { defineRunRoutes, requireRun, runParams } from './runs/run-access.ts';
+import { toolResultsPayload } from './runs/schemas.ts';
 
 const statuses = z.enum(['pending', 'approved', 'denied', 'expired', 'settled']);
 const when = z.iso.datetime();
@@ -147,6 +148,11 @@ const signal = defineRunRoutes({
       if (row?.run_id !== params.run) throw notFound('The approval');
       const { status } = await decideApproval(context, ref, toDecision(decided, 'body.payload'));
       return { status: 200, body: { id: approval_id, status } };
+    }
+    if (type === 'tool_results') {
+      const results = parse(toolResultsPayload, body.payload);
+      const posted = await postResults(context, { tenant: caller.tenantId, run: params.run, id, results });
+      return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
     const posted = await postSignal(context, { tenant: caller.tenantId, run: params.run, id, type, name, payload });

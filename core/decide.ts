@@ -1,6 +1,7 @@
 /** What a run does next, as a pure function of its state: the default ReAct graph (doc 000, "ReAct Loop"). */
 import { isTerminal, OUT_OF_BUDGET } from './events.ts';
-import { isSettled, type CallState, type KeptSignal, type RunState, type TurnState } from './state.ts';
+import { isSettled, type CallState, type RunState, type TurnState } from './state.ts';
+import { isAnswer, type KeptSignal } from './waits.ts';
 
 /** The settings of an agent that a decision depends on. */
 export interface RunLimits {
@@ -20,13 +21,15 @@ export type Decision =
   | { kind: 'call_model'; step: number; toolChoice: 'auto' | 'none'; announced: boolean; last: boolean }
   /** Calls that the driver makes itself. */
   | { kind: 'run_calls'; calls: CallState[] }
-  /** Calls that other workers make, with those whose jobs are to be sent; the run waits without a worker. */
+  /** Calls that other workers or the client make, with those whose jobs are to be sent; the run waits without a worker. */
   | { kind: 'await_calls'; calls: CallState[] }
   /** Calls of unknown outcome that a person must be asked about. */
   | { kind: 'ask_about'; calls: CallState[] }
-  /** A question to a person that a signal answers already. */
+  /** Calls that something from outside is to answer, of which nobody has been told yet. */
+  | { kind: 'open_waits'; calls: CallState[] }
+  /** A call that waits for a signal which has come already. */
   | { kind: 'use_signal'; call: CallState; signal: KeptSignal }
-  /** Nothing but a person can let the run go on. */
+  /** Nothing but a person, a webhook or the time can let the run go on. */
   | { kind: 'await_people'; calls: CallState[] }
   /** What it waited for has come. */
   | { kind: 'resume' }
@@ -63,19 +66,23 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
 
   const own = calls.filter((call) => !isSettled(call) && (call.mode === 'cheap' || call.mode === 'inline'));
   if (own.length > 0) return status === 'executing' ? { kind: 'run_calls', calls: own } : { kind: 'resume' };
+  const unopened = calls.filter((call) => call.mode === 'wait' && call.status === 'pending');
+  if (unopened.length > 0) return status === 'executing' ? { kind: 'open_waits', calls: unopened } : { kind: 'resume' };
+  const waits = calls.filter((call) => call.mode === 'wait' && call.status === 'running');
+  for (const call of waits) {
+    const signal = state.signals.find((each) => isAnswer(each, call));
+    if (signal) return { kind: 'use_signal', call, signal };
+  }
   const queued = calls.filter(
     (call) => call.mode === 'queued' && (call.status === 'pending' || call.status === 'running'),
   );
   const unsent = queued.filter((call) => call.status === 'pending' && !call.sent);
   if (unsent.length > 0) return status === 'executing' ? { kind: 'await_calls', calls: unsent } : { kind: 'resume' };
-  if (queued.length > 0) return { kind: 'await_calls', calls: [] };
+  const isClients = (call: CallState) => call.wait?.type === 'tool_results';
+  if (queued.length > 0 || waits.some(isClients)) return { kind: 'await_calls', calls: [] };
 
-  const questions = calls.filter((call) => call.mode === 'person' && call.status === 'running');
-  const answer = state.signals.find((signal) => signal.type === 'user');
-  const [question] = questions;
-  if (question && answer) return { kind: 'use_signal', call: question, signal: answer };
   const asked = limits.onUnknown === 'ask' ? unknown : [];
-  const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...asked, ...questions];
+  const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...asked, ...waits];
   return people.length > 0 ? { kind: 'await_people', calls: people } : undefined;
 }
 

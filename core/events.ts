@@ -110,8 +110,10 @@ export const PAYLOADS = {
   'run.status_changed': z.object({
     from: status,
     to: status,
-    /** What a run that now waits for a person waits for. */
-    waiting_for: z.object({ type: z.enum(['user', 'approval']), name: z.string().optional() }).optional(),
+    /** What a run that is now `awaiting_human` in the middle of a turn waits for. */
+    waiting_for: z
+      .object({ type: z.enum(['user', 'approval', 'webhook', 'timer']), name: z.string().optional() })
+      .optional(),
   }),
   'run.completed': z.object({ stop_reason: z.string(), output_ordinal: count.optional() }),
   'run.failed': z.object({ error: problem }),
@@ -172,7 +174,7 @@ export const PAYLOADS = {
     tool_use_id: z.string(),
     place: count,
     name: z.string(),
-    mode: z.enum(['cheap', 'inline', 'queued', 'person']),
+    mode: z.enum(['cheap', 'inline', 'queued', 'wait']),
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
     /** In a replay: the call of the record that answers this one, which is not made. */
     recorded_from: uuid.optional(),
@@ -184,7 +186,7 @@ export const PAYLOADS = {
     ...requestedCall,
     latency_ms: count,
     output_bytes: count,
-    /** The signal that answered a question to a person. */
+    /** The signal that the call waited for. */
     signal_id: z.string().optional(),
   }),
   'tool.failed': z.object({ ...requestedCall, error: problem, attempts: count, latency_ms: count.optional() }),
@@ -214,12 +216,31 @@ export const PAYLOADS = {
     decision: z.enum(['happened', 'rerun', 'give_up']),
     reason: z.string().optional(),
   }),
-  'input.requested': z.object({ ...requestedCall, question: z.string() }),
+  /** A call that something from outside answers: a signal of this type and name. */
+  'input.requested': z.object({
+    ...requestedCall,
+    type: z.enum(['user', 'webhook', 'timer']),
+    name: z.string().optional(),
+    question: z.string().optional(),
+    /** When the wait ends unanswered: so long from now, or then. */
+    timeout_seconds: z.number().optional(),
+    until: z.iso.datetime().optional(),
+  }),
+  /** Calls that the client executes, all that are open; a partial set of results asks for the rest again. */
+  'client_tools.requested': z.object({ tool_call_ids: z.array(uuid), timeout_seconds: z.number().optional() }),
   'signal.received': z.object({
     signal_id: z.string(),
     type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),
     name: z.string().optional(),
     payload: z.unknown(),
+    /** The call that it is for, where it is for one alone. */
+    tool_call_id: uuid.optional(),
+  }),
+  /** The time of a wait is up: a timer's is what it waited for, any other's is its failure. */
+  'timer.fired': z.object({
+    ...requestedCall,
+    type: z.enum(['user', 'webhook', 'timer', 'tool_results']),
+    name: z.string().optional(),
   }),
 
   /** A soft limit was passed; with `approval_id` a person is asked whether to go on. */

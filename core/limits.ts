@@ -22,6 +22,8 @@ export const LIMITS = {
   idleSeconds: 86_400,
   /** Time a person has to decide where the agent does not say, in seconds. */
   approvalSeconds: 86_400,
+  /** Time the client has for its own tools where the agent does not say, in seconds. */
+  clientToolSeconds: 3600,
   /** Depth of child runs. */
   depth: 5,
   /** Answer of one model call in tokens where the agent does not say. */

@@ -99,6 +99,14 @@ function apply(place: Place, event: NewEvent): void {
     case 'approval.settled':
       place.changes.approvals.push(approval(place, event));
       break;
+    case 'client_tools.requested':
+      turnChange(changes, event.turn_id ?? '').set = { status: 'awaiting_tool' };
+      set['waiting_for'] = { type: 'tool_results' };
+      break;
+    case 'signal.received':
+    case 'timer.fired':
+      if (event.payload.type === 'tool_results') endClientWait(place, event);
+      break;
     default:
       if (event.type.startsWith('turn.')) applyTurn(place, event);
   }
@@ -108,7 +116,7 @@ function failureOf({ code }: { code: string }): string {
   return code === OUT_OF_BUDGET ? OUT_OF_BUDGET : 'failed';
 }
 
-/** A run that waits for a person in the middle of a turn is not idle: its turn waits, too. */
+/** A run that waits in the middle of a turn is not idle: its turn waits for somebody, too, unless only time must pass. */
 function changeStatus(place: Place, event: Extract<NewEvent, { type: 'run.status_changed' }>): void {
   const { to, from, waiting_for } = event.payload;
   const { set } = place.changes.runs;
@@ -119,9 +127,16 @@ function changeStatus(place: Place, event: Extract<NewEvent, { type: 'run.status
   set['idle_since'] = isIdle ? at : null;
   if (isTerminal(to)) set['completed_at'] = at;
   if (!event.turn_id) return;
-  if (waiting_for) turnChange(place.changes, event.turn_id).set = { status: 'awaiting_human' };
+  if (waiting_for && waiting_for.type !== 'timer')
+    turnChange(place.changes, event.turn_id).set = { status: 'awaiting_human' };
   else if (from === 'awaiting_human' && to === 'executing')
     turnChange(place.changes, event.turn_id).set = { status: 'running' };
+}
+
+/** The client has answered, or has had its time: its turn is under way again unless other calls are still the client's. */
+function endClientWait(place: Place, event: NewEvent): void {
+  if (event.turn_id) turnChange(place.changes, event.turn_id).set = { status: 'running' };
+  place.changes.runs.set['waiting_for'] = null;
 }
 
 type ApprovalEvent = Extract<NewEvent, { type: `approval.${string}` }>;

@@ -1,8 +1,10 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import type { RunEvent, RunStatus } from './events.ts';
+import { foldCall, newCall, waitingCall } from './fold-call.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { ToolEffect } from './tool.ts';
+import type { KeptSignal, Wait } from './waits.ts';
 
 export type CallStatus = 'awaiting_approval' | 'pending' | 'running' | 'succeeded' | 'failed' | 'denied' | 'unknown';
 
@@ -11,7 +13,7 @@ export interface CallState {
   toolUseId: string;
   name: string;
   place: number;
-  mode: 'cheap' | 'inline' | 'queued' | 'person';
+  mode: 'cheap' | 'inline' | 'queued' | 'wait';
   effect: ToolEffect;
   status: CallStatus;
   attempt: number;
@@ -21,14 +23,8 @@ export interface CallState {
   asked: 'no' | 'yes' | 'settled';
   /** The approval that was opened last for this call. */
   approvalId: string | null;
-}
-
-/** A signal that came before anything waited for it. */
-export interface KeptSignal {
-  id: string;
-  type: string;
-  name: string | null;
-  payload: unknown;
+  /** What it waits for from outside, once it does. */
+  wait: Wait | null;
 }
 
 export interface TurnState {
@@ -154,6 +150,10 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onCall(state, event.payload.tool_call_id, refused(state, event.payload.tool_call_id));
     case 'approval.settled':
       return onCall(state, event.payload.tool_call_id, SETTLED_AS[event.payload.decision]);
+    case 'input.requested':
+      return startWait(state, [event.payload.tool_call_id], event.payload);
+    case 'client_tools.requested':
+      return startWait(state, event.payload.tool_call_ids, { type: 'tool_results' });
     case 'signal.received':
       return keepSignal(state, event);
     default:
@@ -185,8 +185,19 @@ function refused(state: RunState, id: string | undefined): Partial<CallState> {
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {
-  const { signal_id: id, type, name = null, payload } = event.payload;
-  return { signals: [...state.signals, { id, type, name, payload }] };
+  const { signal_id: id, type, name = null, payload, tool_call_id: callId = null } = event.payload;
+  // Results of the client's calls are in the ledger already.
+  if (type === 'tool_results') return {};
+  return { signals: [...state.signals, { id, type, name, payload, callId }] };
+}
+
+function startWait(
+  state: RunState,
+  ids: readonly string[],
+  { type, name = null }: { type: Wait['type']; name?: string | null | undefined },
+): Partial<RunState> {
+  const calls = state.calls.map((call) => (ids.includes(call.id) ? waitingCall(call, { type, name }) : call));
+  return { calls };
 }
 
 function onTurn(state: RunState, change: Partial<TurnState>): Partial<RunState> {
@@ -249,23 +260,9 @@ type ToolEvent = Extract<RunEvent, { type: `tool.${string}` }>;
 function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   const tool = event as ToolEvent;
   if (tool.type === 'tool.requested') {
-    const { payload } = tool;
-    const call: CallState = {
-      id: payload.tool_call_id,
-      toolUseId: payload.tool_use_id,
-      name: payload.name,
-      place: payload.place,
-      mode: payload.mode,
-      effect: payload.effect,
-      status: BORN[payload.mode],
-      attempt: BORN[payload.mode] === 'running' ? 1 : 0,
-      sent: false,
-      asked: 'no',
-      approvalId: null,
-    };
-    return { calls: [...state.calls, call] };
+    return { calls: [...state.calls, newCall(tool)] };
   }
-  const calls = state.calls.map((call) => (call.id === tool.payload.tool_call_id ? settleCall(call, tool) : call));
+  const calls = state.calls.map((call) => (call.id === tool.payload.tool_call_id ? foldCall(call, tool) : call));
   const call = state.calls.find((item) => item.id === tool.payload.tool_call_id);
   const isDriven = call?.mode === 'cheap' || call?.mode === 'inline';
   const drivenMs = isDriven && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
@@ -276,29 +273,4 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
     signals,
     ...(state.turn && drivenMs > 0 ? onTurn(state, { drivenMs: state.turn.drivenMs + drivenMs }) : {}),
   };
-}
-
-/** A cheap call is born running: no event of its own tells its start. So is a question to a person. */
-const BORN: Record<CallState['mode'], CallStatus> = {
-  cheap: 'running',
-  inline: 'pending',
-  queued: 'pending',
-  person: 'running',
-};
-
-function settleCall(call: CallState, event: Exclude<ToolEvent, { type: 'tool.requested' }>): CallState {
-  switch (event.type) {
-    case 'tool.started':
-      return { ...call, status: 'running', attempt: event.payload.attempt };
-    case 'tool.succeeded':
-      return { ...call, status: 'succeeded' };
-    case 'tool.failed':
-      return { ...call, status: 'failed' };
-    case 'tool.denied':
-      return { ...call, status: 'denied' };
-    case 'tool.unknown':
-      return { ...call, status: 'unknown' };
-    case 'tool.resolved':
-      return { ...call, status: event.payload.outcome, asked: 'settled' };
-  }
 }

@@ -15,6 +15,8 @@ export interface ToolAnnotations {
 
 export type ToolTransport =
   | { type: 'builtin' }
+  /** Whoever talks to the run executes it. */
+  | { type: 'client' }
   | {
       type: 'http';
       endpoint: string;
@@ -63,6 +65,12 @@ export const CHEAP_BUILTINS: readonly string[] = ['calculator', 'current_time', 
 
 /** The built-in tool whose calls a person answers. */
 export const ASK_USER_TOOL = 'ask_user';
+
+/** Whether something from outside answers the tool's calls: a person or the client. Nobody is held up meanwhile. */
+export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
+  const { type } = tool.transport;
+  return type === 'client' || (type === 'builtin' && tool.name === ASK_USER_TOOL);
+}
 
 /** Cheap calls are committed together with the next model response (execution.md, Jobs). */
 export function isCheap(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {

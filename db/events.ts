@@ -1,4 +1,5 @@
 /** The log as it is read: events with the message or the call that they refer to. */
+import type { EventType } from '../core/events.ts';
 import type { Tx } from './database.ts';
 import type { EventRow } from './run-store.ts';
 
@@ -15,6 +16,8 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
     status: string;
     error: unknown;
   } | null;
+  /** The ledger rows that the event speaks of, where it speaks of several. */
+  calls: { id: string; tool_use_id: string; name: string; arguments: unknown }[] | null;
 }
 
 export interface EventFilter {
@@ -31,7 +34,11 @@ export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEve
   return tx.query<LoggedEvent>(
     `select e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at, m.content,
        case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', k.arguments, 'output', k.output,
-         'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call
+         'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call,
+       case when e.type = 'client_tools.requested' then (
+         select jsonb_agg(jsonb_build_object('id', c.id, 'tool_use_id', c.tool_use_id, 'name', c.name,
+           'arguments', c.arguments) order by c.step, c.place)
+         from tool_calls c where c.id in (select jsonb_array_elements_text(e.payload->'tool_call_ids')::uuid)) end as calls
      from run_events e
      join runs r on r.id = e.run_id
      left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
@@ -41,4 +48,13 @@ export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEve
      order by e.seq limit $3`,
     [filter.run, filter.after, filter.limit, filter.types ?? null, filter.turn ?? null],
   );
+}
+
+/** Position of the last event of this type in a run's log; 0 where there is none. */
+export async function lastEventSeq(tx: Tx, run: string, type: EventType): Promise<number> {
+  const [row] = await tx.query<{ seq: number }>(
+    'select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and type = $2',
+    [run, type],
+  );
+  return row?.seq ?? 0;
 }

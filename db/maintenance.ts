@@ -37,7 +37,7 @@ export interface LostRun {
 
 /**
  * Runs that should be driven and are not: unfinished, nobody's lease on them, and with something to do: a turn that has
- * begun or waits to begin, or calls that have all settled. Those that changed a moment ago have a job under way.
+ * begun or waits to begin, calls that have all settled, or one that an approval has freed. Those that changed a moment ago have a job under way.
  */
 export async function listLostRuns(
   db: Database,
@@ -49,10 +49,10 @@ export async function listLostRuns(
        where r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())
-         and (r.status <> 'awaiting_human' or not exists (
-           select from approvals a where a.run_id = r.id and a.status = 'pending'))
-         and (r.status <> 'awaiting_human' or r.waiting_for->>'type' <> 'user' or r.turn_count = 0 or exists (
-           select from turns t where t.id = r.open_turn_id and t.status = 'running'))
+         and (r.status <> 'awaiting_human'
+           or not exists (select from approvals a where a.run_id = r.id and a.status = 'pending')
+             and not exists (select from waits w where w.run_id = r.id and w.closed_at is null)
+           or exists (select from tool_calls k where k.run_id = r.id and k.status = 'pending'))
          and (r.status <> 'awaiting_tool' or not exists (
            select from tool_calls k where k.run_id = r.id and k.status in ('pending', 'running')))
        order by r.id limit $3`,

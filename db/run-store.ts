@@ -1,6 +1,7 @@
 /** The one way to write to a run, and the way to take hold of one. See `db/migrations/0004-run-functions.ts`. */
 import type { CallStatus } from '../core/state.ts';
 import type { RowChanges, TurnChange } from '../core/project.ts';
+import type { Wait } from '../core/waits.ts';
 import type { Database, Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
@@ -25,6 +26,17 @@ export interface OutboxRow {
   /** Not before so many ms have passed; a sweep does not keep to it. */
   delay_ms?: number;
   children?: { queue: 'tool-calls'; job_id: string; payload: Columns }[];
+}
+
+/** Something from outside that a call waits for, until then or for so long. */
+export interface NewWait extends Wait {
+  /** The call's. */
+  id: string;
+  turn_id: string;
+  until?: string;
+  seconds?: number;
+  /** SHA-256, in hex. */
+  token_hash?: string;
 }
 
 /** One change of one run: all of it or nothing. */
@@ -53,6 +65,9 @@ export interface RunChange {
   policy_decisions?: Columns[];
   new_calls?: Columns[];
   calls?: CallChange[];
+  /** Opened before others, or these, are closed. */
+  waits?: NewWait[];
+  close_waits?: string[] | true;
   checkpoint?: Columns;
   outbox?: OutboxRow[];
   reservations?: ReservationChange[];

@@ -1,6 +1,12 @@
 /** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
+import type { Wait } from '../core/waits.ts';
 import type { Tx } from './database.ts';
 import type { RunRow } from './run-store.ts';
+
+export interface OpenWait extends Wait {
+  id: string;
+  until: string;
+}
 
 /** A run as the API shows it; `output` is the last answer's content. */
 export interface RunView {
@@ -10,7 +16,12 @@ export interface RunView {
   agent_version: string;
   thread_id: string;
   status: string;
-  waiting_for: Record<string, unknown> | null;
+  /** Since when it has been waiting for its next turn. */
+  idle_since: Date | null;
+  /** What it waits for from outside, what ends first first; times are RFC 3339. */
+  waits: OpenWait[] | null;
+  /** When the first of its open approvals expires. */
+  approval_until: Date | null;
   open_turn_id: string | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
@@ -33,10 +44,15 @@ export interface RunView {
 }
 
 const VIEW = `
-  select r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.waiting_for, r.open_turn_id,
+  select r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
     r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
     r.parent_run_id, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
-    r.updated_at, m.content as output
+    r.updated_at, r.idle_since, m.content as output,
+    case when r.status in ('awaiting_tool', 'awaiting_human') then (
+      select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) order by w.until, w.id)
+      from waits w where w.run_id = r.id and w.closed_at is null) end as waits,
+    case when r.status in ('awaiting_tool', 'awaiting_human') then (
+      select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until
   from runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {

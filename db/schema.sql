@@ -1,6 +1,6 @@
 -- Made by `npx tsx scripts/dump-schema.ts` from db/migrations. A listing to read, not to run.
 
-domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::text, 'queued'::text, 'person'::text])))
+domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::text, 'queued'::text, 'wait'::text])))
 domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'::text, 'awaiting_approval'::text, 'pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
 domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
 domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
@@ -549,7 +549,28 @@ table turns row level security forced
   completed_at timestamp with time zone
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
-  policy maintenance_reconcile_turns for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table waits row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  run_id uuid not null
+  turn_id uuid not null
+  type text not null
+  name text
+  until timestamp with time zone not null
+  token_hash bytea
+  created_at timestamp with time zone not null
+  claimed_until timestamp with time zone
+  closed_at timestamp with time zone
+  constraint waits_type_check CHECK ((type = ANY (ARRAY['user'::text, 'webhook'::text, 'timer'::text, 'tool_results'::text])))
+  constraint waits_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX waits_by_token ON public.waits USING btree (token_hash) WHERE (token_hash IS NOT NULL)
+  CREATE INDEX waits_due ON public.waits USING btree (until) WHERE (closed_at IS NULL)
+  CREATE INDEX waits_open ON public.waits USING btree (run_id) WHERE (closed_at IS NULL)
+  policy maintenance_claim_due_waits for update to drover_maintenance using true
+  policy maintenance_find_waits for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance

@@ -77,7 +77,7 @@ export interface ToolCallRow {
   tool_id: string | null;
   tool_version: string | null;
   name: string;
-  mode: 'cheap' | 'inline' | 'queued' | 'person';
+  mode: 'cheap' | 'inline' | 'queued' | 'wait';
   arguments: Record<string, unknown>;
   effect: 'read_only' | 'idempotent' | 'unknown';
   idempotency_key: string;
@@ -100,6 +100,16 @@ const CALL = `select id, run_id, turn_id, step, place, tool_use_id, tool_id, too
 
 export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {
   return tx.query<ToolCallRow>(`${CALL} where run_id = $1 and turn_id = $2 order by step, place`, [runId, turnId]);
+}
+
+/** Those that the client is to execute now. */
+export async function listAwaitedCalls(tx: Tx, runId: string): Promise<ToolCallRow[]> {
+  return tx.query<ToolCallRow>(
+    `${CALL} where run_id = $1 and status = 'running' and id in (
+       select w.id from waits w where w.run_id = $1 and w.closed_at is null and w.type = 'tool_results')
+     order by step, place`,
+    [runId],
+  );
 }
 
 export async function findToolCall(tx: Tx, id: string): Promise<ToolCallRow | undefined> {

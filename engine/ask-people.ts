@@ -1,12 +1,10 @@
-/** What a run asks people: to approve a call, to say what became of one, to answer a question. */
+/** What a run asks people: to approve a call, or to say what became of one. */
 import { digestOf, newId } from '../core/ids.ts';
-import type { Decision } from '../core/decide.ts';
 import type { NewEvent } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallState } from '../core/state.ts';
 import type { GateDecision } from '../policy/gate.ts';
-import { record, showOutcome, type DriveSession } from './session.ts';
-import { settlementChange, settlementEvent } from './settlement.ts';
+import { record, type DriveSession } from './session.ts';
 
 /** What exactly is approved: this version of this tool with these arguments, as that version of a policy asked for it. */
 export function approvalDigest(
@@ -58,24 +56,6 @@ export function askAbout(session: DriveSession, calls: readonly CallState[]): vo
       },
     });
   }
-}
-
-/** Answers a question with a signal that has come: the signal is used up in the same commit. */
-export function useSignal(session: DriveSession, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
-  const settlement = { status: 'succeeded' as const, output: signal.payload };
-  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
-  const event = settlementEvent(settled);
-  if (event.type !== 'tool.succeeded') return;
-  const change = settlementChange(settled);
-  record(session, {
-    ...event,
-    actor: 'user',
-    turn_id: session.state.turn?.id,
-    step: session.state.steps,
-    payload: { ...event.payload, signal_id: signal.id },
-  });
-  session.pending.calls.push(change);
-  showOutcome(session, change);
 }
 
 function approvalSeconds(session: DriveSession): number {

@@ -69,6 +69,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
     ...(pending.calls.length > 0 && { calls: pending.calls }),
     ...(pending.reservations.length > 0 && { reservations: pending.reservations }),
+    ...(pending.waits.length > 0 && { waits: pending.waits }),
+    ...(pending.closedWaits.length > 0 && { close_waits: pending.closedWaits }),
     ...(pending.checkpoint && {
       checkpoint: checkpointRow({
         tenant: session.tenant,

@@ -4,16 +4,15 @@
  */
 import type { ImageBlock, TextBlock } from '../core/content.ts';
 import { decide, type Decision } from '../core/decide.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import { isTerminal } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
-import type { CallState } from '../core/state.ts';
-import { mayBecome } from '../core/transitions.ts';
 import { claimRun, commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
-import { askAbout, closeQuestions, useSignal } from './ask-people.ts';
+import { askAbout, closeQuestions } from './ask-people.ts';
+import { awaitCalls, awaitPeople, become } from './await.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
 import { LostRunError } from './errors.ts';
@@ -23,6 +22,7 @@ import { openSession } from './load.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import { record, append, knownOf, type DriveSession } from './session.ts';
 import { announce, reserveCall, think, TurnFailure } from './think.ts';
+import { openWaits, useSignal } from './waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
 export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
@@ -117,6 +117,9 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
     case 'ask_about':
       askAbout(session, decision.calls);
       return undefined;
+    case 'open_waits':
+      await openWaits(session, decision.calls);
+      return undefined;
     case 'use_signal':
       useSignal(session, decision);
       return undefined;
@@ -171,32 +174,6 @@ function pauseMs(): number {
   return Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random()));
 }
 
-async function awaitCalls(session: DriveSession): Promise<DriveEnd | undefined> {
-  if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
-  // Whatever the log did not know as sent when it was last committed is sent with this commit, and nothing twice;
-  // reconciliation sees to jobs that were lost.
-  const sent = new Set(session.base.calls.filter((call) => call.sent).map((call) => call.id));
-  const unsent = session.state.calls.filter(
-    (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
-  );
-  if (unsent.length === 0) return (await commit(session, 'rest')) ? 'rest' : undefined;
-  return (await commit(session, { awaitCalls: unsent })) ? 'handed_over' : undefined;
-}
-
-/** The run waits as a row: no worker, no connection, no job. */
-async function awaitPeople(session: DriveSession, calls: readonly CallState[]): Promise<DriveEnd | undefined> {
-  if (session.state.status !== 'awaiting_human') {
-    if (session.state.status === 'awaiting_tool') become(session, 'executing');
-    const isQuestion = calls.length > 0 && calls.every((call) => call.mode === 'person');
-    const waiting_for = { type: isQuestion ? ('user' as const) : ('approval' as const) };
-    record(session, {
-      ...statusChanged(session, 'awaiting_human'),
-      payload: { from: session.state.status, to: 'awaiting_human', waiting_for },
-    });
-  }
-  return (await commit(session, 'rest')) ? 'rest' : undefined;
-}
-
 /** The event of the turn comes last: a stream ends with its `done`. */
 function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
   const turn_id = session.state.turn?.id;
@@ -236,20 +213,6 @@ function dropUncounted(session: DriveSession): void {
   const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
   session.messages = session.messages.filter(isCounted);
   session.pending.messages = session.pending.messages.filter(isCounted);
-}
-
-/** Each status on the way is an event; a transition that is not in the table cannot be expressed. */
-function become(session: DriveSession, ...way: RunStatus[]): void {
-  for (const to of way) {
-    const from = session.state.status;
-    if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
-    record(session, statusChanged(session, to));
-  }
-}
-
-function statusChanged(session: DriveSession, to: RunStatus): Extract<NewEvent, { type: 'run.status_changed' }> {
-  const payload = { from: session.state.status, to };
-  return { type: 'run.status_changed', actor: 'worker', turn_id: session.state.turn?.id, payload };
 }
 
 function userContent(input: {

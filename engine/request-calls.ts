@@ -5,7 +5,7 @@ import type { StageName } from '../core/policy.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallState } from '../core/state.ts';
-import { ASK_USER_TOOL, effectOf, isCheap, type ToolDefinition } from '../core/tool.ts';
+import { effectOf, isCheap, isWait, type ToolDefinition } from '../core/tool.ts';
 import type { CallOutcome } from '../db/run-store.ts';
 import type { GateDecision } from '../policy/gate.ts';
 import { approvalRequest } from './ask-people.ts';
@@ -68,10 +68,6 @@ function requestCall(session: DriveSession, requested: Requested): string {
     events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
   }
   if (decision.kind === 'ask') events.push(approvalRequest(session, { id, step, decision }));
-  if (mode === 'person') {
-    const question = String(args['question']);
-    events.push({ ...about, type: 'input.requested', payload: { tool_call_id: id, question } });
-  }
   if (decision.kind === 'deny')
     events.push({ ...about, actor: 'system', type: 'tool.denied', payload: refusal(id, decision) });
   if (decision.kind === 'invalid') {
@@ -107,13 +103,13 @@ function origin(decision: Verdict): { recorded_from?: string; allowed_by?: Stage
 }
 
 /**
- * A call that waits for approval is made by a worker, whatever its tool asks for: the driver does not wait with it. So is
- * one with other arguments than the model's, which the driver would take from the conversation.
+ * A call that waits for approval is made by a worker, whatever its tool asks for, or from outside: the driver does not
+ * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation.
  */
 function modeOf(decision: Verdict): CallState['mode'] {
+  if ((decision.kind === 'allow' || decision.kind === 'ask') && isWait(decision.tool)) return 'wait';
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
-  if (tool.transport.type === 'builtin' && tool.name === ASK_USER_TOOL) return 'person';
   if (decision.rewritten) return 'queued';
   if (isCheap(tool)) return 'cheap';
   return tool.execution.inline ? 'inline' : 'queued';
@@ -122,7 +118,9 @@ function modeOf(decision: Verdict): CallState['mode'] {
 function birth(decision: GateDecision, mode: CallState['mode']): Record<string, unknown> {
   if (decision.kind === 'ask') return { status: 'awaiting_approval', attempt: 0 };
   if (decision.kind === 'allow') {
-    return mode === 'queued' ? { status: 'pending', attempt: 0 } : { status: 'running', attempt: 1, started_at: 'now' };
+    return mode === 'queued' || mode === 'wait'
+      ? { status: 'pending', attempt: 0 }
+      : { status: 'running', attempt: 1, started_at: 'now' };
   }
   const { code, message } = decision;
   const status = decision.kind === 'deny' ? 'denied' : 'failed';

@@ -5,7 +5,7 @@ import { checkEvent, type NewEvent } from '../core/events.ts';
 import { fold, type RunState } from '../core/state.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from '../policy/governance.ts';
-import type { CallChange, CallOutcome, MessageRow, ReservationChange, RunRow } from '../db/run-store.ts';
+import type { CallChange, CallOutcome, MessageRow, NewWait, ReservationChange, RunRow } from '../db/run-store.ts';
 import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import type { KnownRun } from './known-run.ts';
@@ -17,6 +17,8 @@ export interface Pending {
   messages: MessageRow[];
   newCalls: Record<string, unknown>[];
   calls: CallChange[];
+  waits: NewWait[];
+  closedWaits: string[];
   checkpoint: { id: string; trigger: 'turn_complete' | 'tool_result' } | null;
   reservations: ReservationChange[];
 }
@@ -64,6 +66,8 @@ export const noPending = (): Pending => ({
   messages: [],
   newCalls: [],
   calls: [],
+  waits: [],
+  closedWaits: [],
   checkpoint: null,
   reservations: [],
 });
@@ -95,6 +99,8 @@ export function rewindTo(session: DriveSession, point: Pending): void {
     messages: pending.messages.slice(0, point.messages.length),
     newCalls: pending.newCalls.slice(0, point.newCalls.length),
     calls: pending.calls.slice(0, point.calls.length),
+    waits: pending.waits.slice(0, point.waits.length),
+    closedWaits: pending.closedWaits.slice(0, point.closedWaits.length),
     checkpoint: point.checkpoint,
     reservations: pending.reservations.slice(0, point.reservations.length),
   };
@@ -105,12 +111,14 @@ export function rewindTo(session: DriveSession, point: Pending): void {
 
 /** What is pending now, as a point to come back to. */
 export function pointOf({ pending }: DriveSession): Pending {
-  const { events, messages, newCalls, calls, checkpoint, reservations } = pending;
+  const { events, messages, newCalls, calls, waits, closedWaits, checkpoint, reservations } = pending;
   return {
     events: [...events],
     messages: [...messages],
     newCalls: [...newCalls],
     calls: [...calls],
+    waits: [...waits],
+    closedWaits: [...closedWaits],
     checkpoint,
     reservations: [...reservations],
   };
@@ -124,6 +132,14 @@ export function append(session: DriveSession, message: Pick<MessageRow, 'role' |
   session.messages.push(row);
   session.pending.messages.push(row);
   return ordinal;
+}
+
+/** Changes a row of the ledger with the next commit, one that this commit is to insert, too. */
+export function changeCall(session: DriveSession, change: CallChange): void {
+  const born = session.pending.newCalls.find((row) => row['id'] === change.id);
+  if (born) Object.assign(born, change.set);
+  else session.pending.calls.push(change);
+  showOutcome(session, change);
 }
 
 /** Shows a ledger change in the warm conversation. */

@@ -98,8 +98,9 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   if (uses.length > 0) requestGated(session, uses, call.step);
   if (session.state.turn?.answer) return;
   if (uses.length === 0) goOn(session);
-  // Where only other workers have something to do, the hand-over to them is the commit.
-  if (decide(session.state, session.limits).kind !== 'await_calls') await commit(session);
+  // Where only others have something to do, the hand-over to them is the commit.
+  const { kind } = decide(session.state, session.limits);
+  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
 }
 
 /** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */

@@ -7,6 +7,7 @@ export const MAINTENANCE_ACTS = [
   'sweep-outbox',
   'reconcile',
   'expire-approvals',
+  'end-waits',
   'expire-idle',
   'expire-keys',
   'settle-budgets',
@@ -20,6 +21,8 @@ export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
 /** How often each act runs, in ms. Reconciliation runs twice a lease (decisions.md, Runs and turns). */
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
+    case 'end-waits':
+      return 1000;
     case 'sweep-outbox':
     case 'expire-approvals':
     case 'seal-audit':

@@ -21,6 +21,7 @@ export interface AppendedChange {
   bump_fence?: boolean;
   release?: boolean;
   calls?: CallChange[];
+  close_waits?: string[] | true;
   checkpoint?: Record<string, unknown>;
   outbox?: OutboxRow[];
 }

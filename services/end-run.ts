@@ -33,6 +33,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
     return {
       events: [...(await closeApprovals(tx, run)), ...cancelEvents(run, reason)],
       calls: await closeCalls(tx, run.id, 'cancelled'),
+      close_waits: true,
       bump_fence: true,
       release: true,
     };
@@ -83,7 +84,7 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
       failed.push({ type: 'turn.failed', actor: 'system', turn_id: run.open_turn_id, payload: { error } });
     }
     const calls = await closeCalls(tx, run.id, 'failed');
-    return { events: failed, calls, bump_fence: true, release: true };
+    return { events: failed, calls, close_waits: true, bump_fence: true, release: true };
   });
 }
 

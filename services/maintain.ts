@@ -5,6 +5,7 @@ import type { Context } from '../engine/context.ts';
 import type { MaintenanceAct } from '../jobs/maintenance.ts';
 import { expireApproval } from './decide-approval.ts';
 import { expireRun } from './end-run.ts';
+import { endDueWaits } from './end-waits.ts';
 import { reconcile } from './reconcile.ts';
 import { sealAudit } from './seal-audit.ts';
 import { settleBudgets } from './settle-budgets.ts';
@@ -23,6 +24,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { expired: await expireApprovals(context) };
     case 'seal-audit':
       return { sealed: await sealAudit(context) };
+    case 'end-waits':
+      return { ended: await endDueWaits(context) };
     case 'expire-idle':
       return { expired: await expireIdle(context) };
     case 'expire-keys':

@@ -3,8 +3,10 @@ import { conflict } from '../core/errors.ts';
 import { isTerminal, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { insertSignal } from '../db/approvals.ts';
+import { findAnsweredWait } from '../db/waits.ts';
 import type { Context } from '../engine/context.ts';
 import { appendToRun } from './append-to-run.ts';
+import { takeResults, type ToolResult } from './client-calls.ts';
 import { wake } from './decide-approval.ts';
 
 export interface PostedSignal {
@@ -12,7 +14,7 @@ export interface PostedSignal {
   run: string;
   /** Makes it count once; one is made where it is absent. */
   id?: string | undefined;
-  type: 'timer' | 'webhook' | 'user' | 'tool_results';
+  type: 'timer' | 'webhook' | 'user';
   name?: string | undefined;
   payload: unknown;
 }
@@ -24,11 +26,30 @@ export async function postSignal(context: Context, signal: PostedSignal): Promis
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
     const { tenant: tenantId, run: runId, type, name, payload } = signal;
     if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
-    const event = { signal_id: id, type, ...(name !== undefined && { name }), payload: payload ?? null };
+    const wait = await findAnsweredWait(tx, { runId, type, name: name ?? null });
+    const event = {
+      signal_id: id,
+      type,
+      ...(name !== undefined && { name }),
+      payload: payload ?? null,
+      ...(wait && { tool_call_id: wait.id }),
+    };
     return {
       events: [{ type: 'signal.received', actor: 'user', turn_id: run.open_turn_id ?? undefined, payload: event }],
-      ...(run.status === 'awaiting_human' && run.open_turn_id ? wake(run) : {}),
+      // Nothing waits for it yet: the log keeps it until something does.
+      ...(wait && { close_waits: [wait.id], ...wake(run) }),
     };
   });
+  return { id, isNew: appended !== null };
+}
+
+/** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */
+export async function postResults(
+  context: Context,
+  posted: { tenant: string; run: string; id?: string | undefined; results: readonly ToolResult[] },
+): Promise<{ id: string; isNew: boolean }> {
+  const id = posted.id ?? newId();
+  const { results } = posted;
+  const appended = await appendToRun(context, posted, (run, tx) => takeResults(tx, run, { results, signalId: id }));
   return { id, isNew: appended !== null };
 }

@@ -1,7 +1,7 @@
 /** A run as it happens: the log after a position, then live. The bus only says when to look. */
 import { isTerminal, type RunStatus } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
-import { ENDS_TURN, SHOWN, toSse, type SseEvent } from '../core/views/sse.ts';
+import { ENDS_STREAM, SHOWN, toSse, type SseEvent } from '../core/views/sse.ts';
 import { listEvents, type LoggedEvent } from '../db/events.ts';
 import { findRun } from '../db/runs.ts';
 import type { Context } from '../engine/context.ts';
@@ -97,7 +97,7 @@ async function readPage(context: Context, request: Omit<StreamRequest, 'signal'>
       hasMore: isFull || isAhead,
       lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
       isOver: !isFull && (!row || isTerminal(row.status as RunStatus)),
-      endsTurn: turn !== undefined && events.some((event) => ENDS_TURN.includes(event.type)),
+      endsTurn: turn !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
     };
   });
 }

@@ -18,7 +18,7 @@ const AGENT_FIELDS: readonly { path: string; used: (agent: AgentDefinition) => b
 ];
 
 /** Transports that the documents know and this version does not. */
-export const UNSUPPORTED_TRANSPORTS = ['mcp_http', 'mcp_sse', 'client'] as const;
+export const UNSUPPORTED_TRANSPORTS = ['mcp_http', 'mcp_sse'] as const;
 
 /** MCP transports that tools cannot be imported over yet. */
 export const UNSUPPORTED_IMPORTS = ['http', 'sse'] as const;

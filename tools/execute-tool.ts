@@ -98,6 +98,8 @@ type Runner<T extends ToolTransport> = (
 /** A new transport is one line here. */
 const RUNNERS: { [Type in ToolTransport['type']]: Runner<Extract<ToolTransport, { type: Type }>> } = {
   builtin: ({ tool }, attempt, { options }) => runBuiltin(tool.name, attempt, options),
+  client: () =>
+    Promise.resolve({ kind: 'error', code: 'no-client', message: 'The client executes this tool, in a run alone.' }),
   http: ({ transport, secrets }, attempt, { options }) =>
     callHttp(transport, attempt, { egress: options.egress, secrets }),
   mcp_stdio: ({ tool, transport, secrets }, attempt, { pool }) =>

@@ -27,6 +27,7 @@ export function secretNamesOf(transport: ToolTransport): string[] {
 function textsOf(transport: ToolTransport): string[] {
   switch (transport.type) {
     case 'builtin':
+    case 'client':
       return [];
     case 'http':
       return Object.values(transport.headers ?? {});

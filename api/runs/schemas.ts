@@ -3,9 +3,9 @@ import { z } from 'zod';
 import { runBudget } from '../../core/budget.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
-import { LIMITS } from '../../core/limits.ts';
 import type { RunView } from '../../db/runs.ts';
 import type { ModelCallRow, ToolCallRow, TurnRow } from '../../db/turns.ts';
+import { presentWaiting, waitingFor } from './waiting.ts';
 
 const attachment = z
   .discriminatedUnion('type', [
@@ -27,11 +27,16 @@ export const turnInput = z
   })
   .meta({ id: 'TurnInput' });
 
-const toolResult = z.strictObject({
-  tool_use_id: z.string().min(1).max(200),
-  content: z.unknown(),
-  is_error: z.boolean().optional(),
-});
+const toolResults = z
+  .array(
+    z.strictObject({
+      tool_use_id: z.string().min(1).max(200),
+      content: z.unknown(),
+      is_error: z.boolean().optional(),
+    }),
+  )
+  .min(1)
+  .max(200);
 
 export const createRunBody = z.strictObject({
   thread_id: z.uuid().toLowerCase().nullish(),
@@ -49,9 +54,27 @@ export const createRunBody = z.strictObject({
     .optional(),
 });
 
-export const postTurnBody = z.strictObject({
-  input: turnInput.extend({ tool_results: z.array(toolResult).max(200).nullish() }),
-});
+/** The payload of a signal of type `tool_results`, with or without the name around the list. */
+export const toolResultsPayload = z.union([
+  toolResults,
+  z.strictObject({ tool_results: toolResults }).transform(({ tool_results }) => tool_results),
+]);
+
+/** A message, or results of the client's tools, which the open turn goes on with. */
+export const postTurnBody = z
+  .strictObject({
+    input: turnInput.partial({ message: true }).extend({ tool_results: toolResults.nullish() }).optional(),
+    tool_results: toolResults.optional().describe('The same as in `input`.'),
+  })
+  .superRefine(({ input, tool_results }, context) => {
+    const results = tool_results ?? input?.tool_results;
+    const say = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
+    if (!results && !input) say(['input'], 'is required, or tool_results');
+    else if (!results && input?.message === undefined) say(['input', 'message'], 'is required, or tool_results');
+    if (results && input?.message) say(['input', 'message'], 'cannot go with tool_results: the turn has its message');
+    if (results && input?.attachments) say(['input', 'attachments'], 'cannot go with tool_results');
+    if (tool_results && input?.tool_results) say(['tool_results'], 'is there twice');
+  });
 
 const usage = z.object({ tokens_in: z.int(), tokens_out: z.int(), cost_usd: z.number().nullable() });
 const problem = z.object({ code: z.string(), message: z.string() });
@@ -70,7 +93,7 @@ export const run = z
     thread_id: z.uuid(),
     workspace_id: z.uuid(),
     status: z.enum(RUN_STATUSES),
-    waiting_for: z.object({ type: z.string(), name: z.string().nullable(), until: when }).optional(),
+    waiting_for: waitingFor.optional(),
     stop_reason: z.string().nullable(),
     output: z.object({ message: z.string() }).optional(),
     error: problem.optional(),
@@ -165,7 +188,7 @@ export const turnDetail = turn.extend({
 });
 
 export function presentRun(row: RunView): z.input<typeof run> {
-  const until = new Date(row.updated_at.getTime() + LIMITS.idleSeconds * 1000).toISOString();
+  const waiting = presentWaiting(row);
   return {
     id: row.id,
     run_id: row.id,
@@ -174,9 +197,7 @@ export function presentRun(row: RunView): z.input<typeof run> {
     thread_id: row.thread_id,
     workspace_id: row.workspace_id,
     status: row.status as z.input<typeof run>['status'],
-    ...(row.waiting_for && {
-      waiting_for: { type: String(row.waiting_for['type']), name: (row.waiting_for['name'] as string) ?? null, until },
-    }),
+    ...(waiting && { waiting_for: waiting }),
     stop_reason: row.stop_reason,
     ...(row.output && { output: { message: textOf(row.output) } }),
     ...(row.error && { error: row.error }),

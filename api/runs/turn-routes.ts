@@ -1,13 +1,14 @@
 /** Turns: synchronously, in the background, or streamed; and as they went. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import { conflict, notFound } from '../../core/errors.ts';
+import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../core/link-signals.ts';
-import { findTurn, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
+import { findTurn, listAwaitedCalls, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
 import type { Context } from '../../engine/context.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
 import type { IdempotentRequest } from '../../services/idempotency.ts';
+import { postToolResults } from '../../services/post-tool-results.ts';
 import { postTurn } from '../../services/post-turn.ts';
 import { waitForTurn } from '../../services/wait-for-turn.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
@@ -50,7 +51,9 @@ const post = defineRunRoutes({
       const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
       return { status: 202, body, replayed, headers: { location, ...applied } };
     }
-    const calls = await context.db.withTenant(ref.tenant, (tx) => listToolCalls(tx, ref.run, ref.turn));
+    const calls = await context.db.withTenant(ref.tenant, (tx) =>
+      row.status === 'awaiting_tool' ? listAwaitedCalls(tx, ref.run) : listToolCalls(tx, ref.run, ref.turn),
+    );
     return { status: 200, body: presentAnswer(row, calls), replayed };
   },
 });
@@ -66,9 +69,9 @@ const stream = defineRunRoutes({
   responses: { 200: SSE_CONTENT },
   async handle(request) {
     const { caller, params, context, app, ctx } = request;
-    const { turnId, replayed } = await start(request);
+    const { turnId, after, replayed } = await start(request);
     const signal = untilGone(ctx, app.closing);
-    const events = eventStream(context, { tenant: caller.tenantId, run: params.run, turn: turnId, after: 0, signal });
+    const events = eventStream(context, { tenant: caller.tenantId, run: params.run, turn: turnId, after, signal });
     return { status: 200, body: Readable.from(events), replayed, headers: { 'content-type': 'text/event-stream' } };
   },
 });
@@ -82,20 +85,21 @@ interface TurnRequest {
   idempotency: IdempotentRequest;
 }
 
+/** The turn, and the position after which its stream goes on. */
 async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
   const run = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-  const { message, attachments, tool_results } = body.input;
-  if (tool_results && tool_results.length > 0) throw conflict('No call of this run waits for results from the client.');
-  // The turn is the same whether it is waited for or followed, and under which path.
-  const route = `POST /v1/runs/${run.id}/turns`;
-  return postTurn(context, {
+  const { message = '', attachments } = body.input ?? {};
+  const results = body.tool_results ?? body.input?.tool_results;
+  const about = {
     tenantId: caller.tenantId,
     agentId: run.agent_id,
     runId: run.id,
-    input: { message, ...(attachments && { attachments }) },
-    traceparent: ctx.state.traceparent,
-    idempotency: { ...idempotency, route },
-  });
+    // The turn is the same whether it is waited for or followed, and under which path.
+    idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
+  };
+  if (results) return postToolResults(context, { ...about, results });
+  const input = { message, ...(attachments && { attachments }) };
+  return { ...(await postTurn(context, { ...about, input, traceparent: ctx.state.traceparent })), after: 0 };
 }
 
 /** RFC 7240: `respond-async`, `wait=N` in seconds. */

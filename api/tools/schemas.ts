@@ -53,12 +53,15 @@ const stdio = z.strictObject({
   tool: z.string().min(1).max(200).optional().describe("The tool's name at the server, where it is another."),
 });
 
+const client = z.strictObject({ type: z.literal('client') }).describe('Whoever talks to the run executes the tool.');
+
 const builtin = z.strictObject({ type: z.literal('builtin') });
 
 const anyTransport = z.discriminatedUnion('type', [
   http,
   stdio,
   builtin,
+  client,
   z.looseObject({ type: z.enum(UNSUPPORTED_TRANSPORTS) }).describe('Not supported by this version.'),
 ]);
 

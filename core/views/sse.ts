@@ -14,6 +14,7 @@ export interface ResolvedEvent {
   payload: unknown;
   content: { type: string; text?: string; thinking?: string }[] | null;
   call: { name: string; arguments: unknown; output: unknown; is_error: boolean | null; status: string } | null;
+  calls: { id: string; tool_use_id: string; name: string; arguments: unknown }[] | null;
 }
 
 export interface SseEvent {
@@ -36,13 +37,19 @@ export const SHOWN: readonly EventType[] = [
   'tool.resolved',
   'approval.requested',
   'approval.granted',
+  'client_tools.requested',
   'turn.completed',
   'turn.failed',
   'turn.interrupted',
 ];
 
-/** The end of a turn: its stream closes after it. */
-export const ENDS_TURN: readonly string[] = ['turn.completed', 'turn.failed', 'turn.interrupted'];
+/** Whoever follows a turn has something to do after these, or nothing to wait for: its stream closes. */
+export const ENDS_STREAM: readonly string[] = [
+  'turn.completed',
+  'turn.failed',
+  'turn.interrupted',
+  'client_tools.requested',
+];
 
 /** What a client sees of an event; null where it sees nothing. */
 export function toSse(event: ResolvedEvent): SseEvent | null {
@@ -75,6 +82,8 @@ function viewOf(event: ResolvedEvent): View {
     case 'approval.requested':
     case 'approval.granted':
       return approval(event, payload);
+    case 'client_tools.requested':
+      return { event: 'done', data: { status: 'awaiting_tool', tool_calls: (event.calls ?? []).map(clientCall) } };
     case 'turn.completed':
       return {
         event: 'done',
@@ -133,6 +142,10 @@ function toolResult(event: ResolvedEvent, payload: Record<string, unknown>): Vie
       ...(isError && { error: payload['error'] }),
     },
   };
+}
+
+function clientCall({ id, tool_use_id, name, arguments: input }: NonNullable<ResolvedEvent['calls']>[number]) {
+  return { id, tool_call_id: id, tool_use_id, tool: name, input };
 }
 
 function done(status: string, payload: Record<string, unknown>): Record<string, unknown> {

@@ -16,7 +16,7 @@ export const runs: Migration = {
         'awaiting_tool', 'awaiting_human', 'reflecting', 'completed', 'failed', 'cancelled'));
       create domain turn_status as text check (value in ('running', 'complete', 'awaiting_tool', 'awaiting_human',
         'failed', 'cancelled'));
-      create domain call_mode as text check (value in ('cheap', 'inline', 'queued', 'person'));
+      create domain call_mode as text check (value in ('cheap', 'inline', 'queued', 'wait'));
       create domain call_status as text check (value in ('proposed', 'denied', 'awaiting_approval', 'pending', 'running',
         'succeeded', 'failed', 'unknown'));
       create domain tool_effect as text check (value in ('read_only', 'idempotent', 'unknown'));

@@ -149,6 +149,15 @@ begin
       end if;
     end loop;
   end if;
+  if c ? 'waits' then
+    insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, created_at)
+      select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
+        now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->>'token_hash', 'hex'), now() from jsonb_array_elements(c->'waits') w;
+  end if;
+  if c ? 'close_waits' then
+    update waits set closed_at = now()
+      where run_id = run and closed_at is null and (c->'close_waits' = 'true' or c->'close_waits' ? id::text);
+  end if;
   if c ? 'checkpoint' then
     insert into checkpoints select * from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;

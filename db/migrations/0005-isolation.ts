@@ -39,7 +39,6 @@ const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' |
     ['outbox', 'select', 'maintenance_outbox_sweep'],
     ['outbox', 'delete', 'maintenance_outbox_sent'],
     ['runs', 'select', 'maintenance_reconcile_runs'],
-    ['turns', 'select', 'maintenance_reconcile_turns'],
     ['tool_calls', 'select', 'maintenance_reconcile_calls'],
     ['approvals', 'select', 'maintenance_find_due_approvals'],
     ['idempotency_keys', 'select', 'maintenance_find_old_keys'],

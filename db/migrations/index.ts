@@ -6,6 +6,7 @@ import { partitions } from './0003-partitions.ts';
 import { runFunctions } from './0004-run-functions.ts';
 import { isolation } from './0005-isolation.ts';
 import { budgets } from './0006-budgets.ts';
+import { waits } from './0007-waits.ts';
 import { policies } from './0008-policies.ts';
 import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
@@ -25,6 +26,7 @@ export const MIGRATIONS: readonly Migration[] = [
   runFunctions,
   isolation,
   budgets,
+  waits,
   policies,
   tools,
   audit,

@@ -108,7 +108,12 @@ describe('tools over HTTP', () => {
       { transport: { type: 'mcp_http', endpoint: 'https://x' } },
       'body.transport.type',
     ],
-    ['a client tool', 422, { transport: { type: 'client' } }, 'body.transport.type'],
+    [
+      'a client tool with an address',
+      400,
+      { transport: { type: 'client', endpoint: 'https://x' } },
+      'body.transport.endpoint',
+    ],
     ['a sandbox', 422, { execution: { sandbox: true } }, 'body.execution.sandbox'],
     [
       'a schema that does not compile',

@@ -51,7 +51,14 @@ describe('Every run, whatever happens to it,', () => {
       }),
       { numRuns: 500, seed: 1 },
     );
-    const elsewhere = ['run.forked', 'run.status_changed', 'model.fell_back', 'checkpoint.saved', 'checkpoint.corrupt'];
+    const elsewhere = [
+      'run.forked',
+      'run.status_changed',
+      'policy.decided',
+      'model.fell_back',
+      'checkpoint.saved',
+      'checkpoint.corrupt',
+    ];
     const statuses = ['initializing', 'planning', 'executing', 'awaiting_tool', 'awaiting_human', 'reflecting'];
     const expected = [...EVENT_TYPES.filter((type) => !elsewhere.includes(type)), ...statuses];
     expected.push('completed', 'failed', 'cancelled');

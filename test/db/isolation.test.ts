@@ -43,7 +43,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   runs: ['select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
-  turns: ['select'],
+  // To claim those that are due it may write one column.
+  waits: ['select'],
   workspaces: ['select'],
 };
 

@@ -71,10 +71,12 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
       return settleSome(simulation, decision.calls);
     case 'await_calls':
       if (simulation.state.status !== 'awaiting_tool') return become(simulation, 'awaiting_tool');
-      return settleSome(simulation, madeByWorkers(simulation.state));
+      return awaitCalls(simulation);
     case 'ask_about':
       assert.ok(decision.calls.every((call) => call.status === 'unknown' && call.asked === 'no'));
       return decision.calls.forEach((call) => askPeople(people(simulation), call, 'unknown'));
+    case 'open_waits':
+      return openWaits(simulation, decision.calls);
     case 'use_signal':
       return useSignal(simulation, decision);
     case 'await_people':
@@ -92,6 +94,33 @@ function madeByWorkers(state: RunState): CallState[] {
   return state.calls.filter(
     (call) => call.mode === 'queued' && (call.status === 'pending' || call.status === 'running'),
   );
+}
+
+/** Workers make some of their calls, or the client gives a result. */
+function awaitCalls(simulation: Simulation): void {
+  const made = madeByWorkers(simulation.state);
+  const clients = simulation.state.calls.filter((call) => call.wait?.type === 'tool_results' && !isSettled(call));
+  const [client] = clients;
+  if (!client || (made.length > 0 && simulation.pick(2) === 0)) return settleSome(simulation, made);
+  actOn(people(simulation), client);
+  const left = clients.slice(1).map(({ id }) => id);
+  if (left.length > 0)
+    emit(simulation, { type: 'client_tools.requested', actor: 'system', payload: { tool_call_ids: left } });
+}
+
+function openWaits(simulation: Simulation, calls: readonly CallState[]): void {
+  assert.equal(simulation.state.status, 'executing');
+  const types = ['user', 'webhook', 'timer', 'tool_results'] as const;
+  const clients: string[] = [];
+  for (const { id, status } of calls) {
+    assert.equal(status, 'pending', 'a wait is opened twice, or before it may be');
+    const type = types[simulation.pick(4)] ?? 'user';
+    if (type === 'tool_results') clients.push(id);
+    else emit(simulation, { type: 'input.requested', actor: 'agent', payload: { tool_call_id: id, type } });
+  }
+  if (clients.length === 0) return;
+  become(simulation, 'awaiting_tool');
+  emit(simulation, { type: 'client_tools.requested', actor: 'agent', payload: { tool_call_ids: clients } });
 }
 
 function people(simulation: Simulation): People {
@@ -196,22 +225,21 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: str
 function request(simulation: Simulation, { place, step }: { place: number; step: number }): void {
   const { pick } = simulation;
   const id = fixedId(`call ${simulation.ids++}`);
-  const mode = (['cheap', 'inline', 'queued', 'person'] as const)[pick(4)] ?? 'cheap';
+  const mode = (['cheap', 'inline', 'queued', 'wait'] as const)[pick(4)] ?? 'cheap';
   const refused = mode === 'queued' && pick(4) === 3;
   const payload = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
   emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
   const call = { tool_call_id: id };
-  if (mode === 'person')
-    emit(simulation, { type: 'input.requested', actor: 'agent', payload: { ...call, question: 'q' } });
   if (mode === 'inline') emit(simulation, { type: 'tool.started', actor: 'worker', payload: { ...call, attempt: 1 } });
-  if (mode === 'queued' && !refused && pick(3) === 2) askPeople(people(simulation), { id }, 'approval');
+  if ((mode === 'queued' || mode === 'wait') && !refused && pick(3) === 2)
+    askPeople(people(simulation), { id }, 'approval');
   if (refused) emit(simulation, { type: 'tool.denied', actor: 'system', payload: { ...call, error: PROBLEM } });
 }
 
 /** Each call may begin another attempt, settle in one of its ways, or take its time. */
 function settleSome(simulation: Simulation, calls: readonly CallState[]): void {
   assert.ok(calls.length > 0 && !calls.some(isSettled), 'calls are made that have settled');
-  assert.ok(!calls.some((call) => call.mode === 'person' || call.status === 'awaiting_approval'), 'made unasked');
+  assert.ok(!calls.some((call) => call.mode === 'wait' || call.status === 'awaiting_approval'), 'made unasked');
   for (const { id, attempt, mode, status } of calls) {
     const call = { tool_call_id: id };
     const by = { actor: 'worker' as const };

@@ -2,6 +2,7 @@
 import { fixedId } from '../../core/ids.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { CallState } from '../../core/state.ts';
+import type { Wait } from '../../core/waits.ts';
 
 export interface People {
   emit: (event: NewEvent) => void;
@@ -19,13 +20,29 @@ export function askPeople({ emit, nextId }: People, call: { id: string }, kind: 
 
 /** Somebody does something about one of the calls; the plainest (0) lets the run go on. */
 export function actOn(people: People, call: CallState): void {
-  if (call.mode === 'person') {
-    const payload = { signal_id: people.nextId(), type: 'user' as const, payload: { message: 'm' } };
-    people.emit({ type: 'signal.received', actor: 'user', payload });
+  if (call.wait) {
+    answer(people, call, call.wait);
   } else if (call.status === 'awaiting_approval') {
     decideOn(people, call);
   } else {
     settle(people, call);
+  }
+}
+
+/** A signal answers, for this call alone or by its type, or time runs out. The client's results settle their call at once. */
+function answer(people: People, call: CallState, { type }: Wait): void {
+  const about = { tool_call_id: call.id };
+  const isLate = people.pick(3) === 2;
+  if (isLate) people.emit({ type: 'timer.fired', actor: 'system', payload: { ...about, type } });
+  else {
+    const forOne = type !== 'tool_results' && people.pick(2) === 1 ? about : {};
+    const payload = { signal_id: people.nextId(), type, payload: {}, ...forOne };
+    people.emit({ type: 'signal.received', actor: 'user', payload });
+  }
+  if (isLate && type !== 'timer') {
+    people.emit({ type: 'tool.failed', actor: 'system', payload: { ...about, error: PROBLEM, attempts: 1 } });
+  } else if (isLate || type === 'tool_results') {
+    people.emit({ type: 'tool.succeeded', actor: 'user', payload: { ...about, latency_ms: 1, output_bytes: 1 } });
   }
 }
 

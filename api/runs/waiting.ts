@@ -1,0 +1,30 @@
+/** What a run waits for, as its row and the rows of its waits say. */
+import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
+import type { OpenWait, RunView } from '../../db/runs.ts';
+
+export const waitingFor = z.object({
+  type: z.enum(['approval', 'tool_results', 'user', 'webhook', 'timer']),
+  name: z.string().nullable(),
+  until: z.iso.datetime(),
+});
+
+/**
+ * What somebody can do something about comes first: the client's calls, an approval, a question, a webhook, then the
+ * time, then the next turn. `until` is when it gives up waiting. Undefined where it works, or is about to.
+ */
+export function presentWaiting(row: RunView): z.input<typeof waitingFor> | undefined {
+  const first = (type: OpenWait['type']) => row.waits?.find((wait) => wait.type === type);
+  const client = first('tool_results');
+  if (client) return presentWait(client);
+  if (row.approval_until) return { type: 'approval', name: null, until: row.approval_until.toISOString() };
+  const wait = first('user') ?? first('webhook') ?? first('timer');
+  if (wait) return presentWait(wait);
+  if (!row.idle_since || row.status !== 'awaiting_human') return undefined;
+  const until = new Date(row.idle_since.getTime() + LIMITS.idleSeconds * 1000).toISOString();
+  return { type: 'user', name: null, until };
+}
+
+function presentWait({ type, name, until }: OpenWait): z.input<typeof waitingFor> {
+  return { type, name, until: new Date(until).toISOString() };
+}

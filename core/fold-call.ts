@@ -1,0 +1,55 @@
+/** What the events of one tool call mean for its state. */
+import type { RunEvent } from './events.ts';
+import type { CallState, CallStatus } from './state.ts';
+
+type ToolEvent = Extract<RunEvent, { type: `tool.${string}` }>;
+type Requested = Extract<ToolEvent, { type: 'tool.requested' }>;
+
+/** A call that the model has just asked for. */
+export function newCall({ payload }: Requested): CallState {
+  return {
+    id: payload.tool_call_id,
+    toolUseId: payload.tool_use_id,
+    name: payload.name,
+    place: payload.place,
+    mode: payload.mode,
+    effect: payload.effect,
+    status: BORN[payload.mode],
+    attempt: BORN[payload.mode] === 'running' ? 1 : 0,
+    sent: false,
+    asked: 'no',
+    approvalId: null,
+    wait: null,
+  };
+}
+
+/** A cheap call is born running: no event of its own tells its start. */
+const BORN: Record<CallState['mode'], CallStatus> = {
+  cheap: 'running',
+  inline: 'pending',
+  queued: 'pending',
+  wait: 'pending',
+};
+
+/** The call after an event of its own. */
+export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>): CallState {
+  switch (event.type) {
+    case 'tool.started':
+      return { ...call, status: 'running', attempt: event.payload.attempt };
+    case 'tool.succeeded':
+      return { ...call, status: 'succeeded' };
+    case 'tool.failed':
+      return { ...call, status: 'failed' };
+    case 'tool.denied':
+      return { ...call, status: 'denied' };
+    case 'tool.unknown':
+      return { ...call, status: 'unknown' };
+    case 'tool.resolved':
+      return { ...call, status: event.payload.outcome, asked: 'settled' };
+  }
+}
+
+/** The call once it waits for something from outside. */
+export function waitingCall(call: CallState, wait: NonNullable<CallState['wait']>): CallState {
+  return { ...call, status: 'running', attempt: 1, wait };
+}

@@ -1,0 +1,40 @@
+/** What runs wait for from outside: one row a wait, which costs nothing until it is answered or its time is up. */
+import type { Migration } from './index.ts';
+
+export const waits: Migration = {
+  name: '0007-waits',
+  up: async (knex) => {
+    await knex.raw(`
+      -- The id is that of the tool call which waits.
+      create table waits (
+        id uuid primary key,
+        tenant_id uuid not null,
+        run_id uuid not null,
+        turn_id uuid not null,
+        type text not null check (type in ('user', 'webhook', 'timer', 'tool_results')),
+        name text,
+        until timestamptz not null,
+        -- SHA-256 of the webhook's token.
+        token_hash bytea,
+        created_at timestamptz not null,
+        -- Operational: whoever turns due waits into events holds them so long.
+        claimed_until timestamptz,
+        closed_at timestamptz
+      );
+      create index waits_open on waits (run_id) where closed_at is null;
+      create index waits_due on waits (until) where closed_at is null;
+      create unique index waits_by_token on waits (token_hash) where token_hash is not null;
+
+      alter table waits enable row level security;
+      alter table waits force row level security;
+      create policy tenant_isolation on waits to drover_app
+        using (tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid)
+        with check (tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid);
+      grant select, insert, update, delete on waits to drover_app;
+      create policy maintenance_find_waits on waits for select to drover_maintenance using (true);
+      grant select on waits to drover_maintenance;
+      create policy maintenance_claim_due_waits on waits for update to drover_maintenance using (true);
+      grant update (claimed_until) on waits to drover_maintenance;
+    `);
+  },
+};

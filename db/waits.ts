@@ -1,0 +1,76 @@
+/** Waits of runs for something from outside. `commit_run` opens and closes them; maintenance finds those that are due. */
+import type { WaitType } from '../core/waits.ts';
+import type { Database, Tx } from './database.ts';
+
+export interface WaitRow {
+  id: string;
+  tenant_id: string;
+  run_id: string;
+  turn_id: string;
+  type: WaitType;
+  name: string | null;
+}
+
+const WAIT = 'id, tenant_id, run_id, turn_id, type, name';
+
+/** A call that the client is to execute, and since when it has been asked. */
+export interface ClientCall {
+  id: string;
+  tool_use_id: string;
+  waited_ms: number;
+}
+
+/** Calls of a run that wait for the client, in their order. */
+export async function listClientCalls(tx: Tx, runId: string): Promise<ClientCall[]> {
+  return tx.query<ClientCall>(
+    `select k.id, k.tool_use_id, (extract(epoch from clock_timestamp() - w.created_at) * 1000)::int as waited_ms
+     from waits w join tool_calls k on k.id = w.id
+     where w.run_id = $1 and w.closed_at is null and w.type = 'tool_results' and k.status = 'running'
+     order by k.step, k.place`,
+    [runId],
+  );
+}
+
+/** The first open wait of a run that a signal of this type and name answers. */
+export async function findAnsweredWait(
+  tx: Tx,
+  signal: { runId: string; type: string; name: string | null },
+): Promise<WaitRow | undefined> {
+  const [row] = await tx.query<WaitRow>(
+    `select ${WAIT} from waits where run_id = $1 and closed_at is null and type = $2 and name is not distinct from $3
+     order by id limit 1`,
+    [signal.runId, signal.type, signal.name],
+  );
+  return row;
+}
+
+/** Open waits of a run whose time is up. */
+export async function listDueWaits(tx: Tx, runId: string): Promise<(WaitRow & { until: Date })[]> {
+  return tx.query(
+    `select ${WAIT}, until from waits where run_id = $1 and closed_at is null and until <= clock_timestamp() order by id`,
+    [runId],
+  );
+}
+
+/**
+ * Claims runs with waits whose time is up, over all tenants, for `claimMs`: no two processes get the same ones, and
+ * those of a process that dies are free again after that.
+ */
+export async function claimDueWaits(
+  db: Database,
+  claim: { limit: number; claimMs: number },
+): Promise<{ tenant_id: string; run_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `with due as (${DUE_WAITS}), claimed as (
+         update waits w set claimed_until = clock_timestamp() + $2 * interval '1 ms' from due where w.id = due.id
+         returning w.tenant_id, w.run_id)
+       select distinct tenant_id, run_id from claimed`,
+      [claim.limit, claim.claimMs],
+    ),
+  );
+}
+
+/** `$1` is the limit. */
+export const DUE_WAITS = `select id from waits where closed_at is null and until <= clock_timestamp()
+  and (claimed_until is null or claimed_until <= clock_timestamp()) order by until limit $1 for update skip locked`;

@@ -15,10 +15,12 @@ export interface StartedRun {
 const MODEL = 'anthropic/claude-haiku-4-5';
 const TOOL_TIMEOUT_MS = 20_000;
 const POLL_MS = 500;
+const NEVER_REACHED = 1_000_000_000;
 
-/** Registers the tools and an agent that is told of unknown outcomes; answers the agent's id. */
+/** Registers the tools, a budget that nothing exceeds, and an agent that is told of unknown outcomes; answers its id. */
 export async function createAgent(client: PatientClient, toolsUrl: string): Promise<string> {
   for (const name of HTTP_TOOLS) await client.post('/v1/tools', toolOf(name, toolsUrl), `tool-${name}`);
+  await client.post('/v1/budgets', { period: 'total', max_tokens: NEVER_REACHED }, 'budget');
   const agent = {
     name: 'torture',
     tools: ['calculator', ...HTTP_TOOLS],
@@ -53,7 +55,8 @@ export async function startRuns(
   const startOne = async (plan: PlannedRun) => {
     await delay(Math.max(0, plan.startAtMs - (performance.now() - sinceMs)), undefined, { signal: work.signal });
     const script: Script = { label: plan.label, steps: plan.steps };
-    const body = { input: { message: JSON.stringify(script) } };
+    const config = { budget: { max_tokens: NEVER_REACHED } };
+    const body = { input: { message: JSON.stringify(script) }, config };
     const path = `/v1/agents/${work.agent}/runs`;
     const { run_id: id } = await client.post<{ run_id: string }>(path, body, `start-${plan.label}`);
     work.started.push({ id, plan });

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { TOOL_CALLS } from '../../jobs/tool-call.ts';
 import { TURNS } from '../../jobs/turn.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
+import { findBudgetDrift } from '../../services/settle-budgets.ts';
 import type { PatientClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
@@ -23,6 +24,8 @@ export interface Findings {
   gaps: string[];
   differences: string[];
   stuck: string[];
+  /** What is set aside in budgets against what the model calls say. */
+  drift: string[];
   /** From the kill of a worker to the next event of each run that it held, in ms. */
   recoveriesMs: number[];
 }
@@ -59,6 +62,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     gaps: all.flatMap(({ gaps }) => gaps),
     differences: [...differences.map((each) => JSON.stringify(each)), ...all.flatMap((each) => each.differences)],
     stuck,
+    drift: await findDrift(inside, 10_000 + leaseMs),
     recoveriesMs: recoveries(evidence, examined),
   };
 }
@@ -111,6 +115,16 @@ async function findStuck(inside: Inside, withinMs: number): Promise<string[]> {
     if (outbox && outbox.count > 0) found.push(`${outbox.count} rows in the outbox`);
     if (found.length === 0 || performance.now() > endsAtMs) return found;
     await delay(250);
+  }
+}
+
+/** What a dead driver had set aside is settled by maintenance, soon after its run has ended. */
+async function findDrift(inside: Inside, withinMs: number): Promise<string[]> {
+  const endsAtMs = performance.now() + withinMs;
+  for (;;) {
+    const found = await findBudgetDrift(inside.database);
+    if (found.length === 0 || performance.now() > endsAtMs) return found.map((each) => JSON.stringify(each));
+    await delay(500);
   }
 }
 

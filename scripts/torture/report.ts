@@ -26,6 +26,7 @@ export function violationsOf({ findings, planned, crashes }: Outcome): Map<strin
     ['gaps in sequences', findings.gaps],
     ['projections that differ', findings.differences],
     ['stuck jobs', findings.stuck],
+    ['drift of budgets', findings.drift],
     ['processes that crashed', crashes > 0 ? [`${crashes} processes ended by themselves`] : []],
   ]);
 }
@@ -48,6 +49,7 @@ export function describeOutcome(outcome: Outcome): string {
     count('gaps in sequences'),
     count('projections that differ'),
     count('stuck jobs'),
+    count('drift of budgets'),
     count('processes that crashed'),
     ['requests sent again', String(outcome.apiRepeats)],
     ...recoveryRows(findings.recoveriesMs),

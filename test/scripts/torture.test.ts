@@ -97,6 +97,7 @@ describe('The examination after a torture', () => {
       gaps: ['e'],
       differences: ['f'],
       stuck: ['g'],
+      drift: ['h'],
       recoveriesMs: [10, 20, 90],
     };
     const outcome: Outcome = { planned: 4, findings: broken, injected: [], apiRepeats: 0, crashes: 1, elapsedMs: 0 };

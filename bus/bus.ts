@@ -14,6 +14,16 @@ export type BusMessage =
       step: number;
       delta: { type: 'text' | 'thinking'; text: string };
     }
+  | {
+      run: string;
+      kind: 'progress';
+      turn: string;
+      call: string;
+      tool: string;
+      progress: number;
+      total: number | undefined;
+      message: string | undefined;
+    }
   | { run: string; kind: 'abort'; reason: 'cancel' | 'interrupt' };
 
 export interface Bus {

@@ -30,6 +30,13 @@ export type ToolTransport =
       env?: Record<string, string> | undefined;
       /** The tool's name at the server, where it differs from the registered one. */
       tool?: string | undefined;
+    }
+  | {
+      /** Streamable HTTP, and the older HTTP with SSE. */
+      type: 'mcp_http' | 'mcp_sse';
+      endpoint: string;
+      headers?: Record<string, string> | undefined;
+      tool?: string | undefined;
     };
 
 /** One immutable version of a tool. `input_schema` is JSON Schema (draft 2020-12 or draft-07). */
@@ -89,7 +96,16 @@ export interface ToolAttempt {
   arguments: Record<string, unknown>;
   timeoutMs: number;
   traceparent?: string | undefined;
+  /** Told how far the tool is, as far as it says. */
+  onProgress?: ((progress: ToolProgress) => void) | undefined;
   signal: AbortSignal;
+}
+
+/** How far a call is (MCP, progress): `progress` of `total`, in the tool's own unit. */
+export interface ToolProgress {
+  progress: number;
+  total?: number | undefined;
+  message?: string | undefined;
 }
 
 /**

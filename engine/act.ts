@@ -4,6 +4,7 @@ import { INTERRUPTED, settle, type Settlement } from '../core/ledger.ts';
 import type { CallState } from '../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { commit } from './commit.ts';
+import { reportProgress } from './report-progress.ts';
 import { record, showOutcome, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from './settlement.ts';
 
@@ -64,6 +65,12 @@ async function execute(
     arguments: argumentsOf(session, call),
     timeoutMs: tool.execution.timeout_ms,
     traceparent: session.traceparent,
+    onProgress: reportProgress(session.context.bus, {
+      run: session.run.id,
+      turn: session.state.turn?.id ?? '',
+      call: call.id,
+      tool: call.name,
+    }),
     signal: session.signal,
   });
   // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.

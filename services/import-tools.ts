@@ -4,7 +4,7 @@ import { nextMinor } from '../core/semver.ts';
 import type { Tx } from '../db/database.ts';
 import { lockTool, publishToolVersion } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
-import type { ImportedTool } from '../tools/import-server.ts';
+import type { ImportedTool } from '../tools/mcp/import-server.ts';
 import type { Caller } from './authenticate-key.ts';
 import { auditTool, defineTool, hashTool, insertNewTool } from './register-tool.ts';
 

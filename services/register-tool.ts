@@ -12,7 +12,7 @@ import { BUILTIN_TOOLS } from '../tools/builtin.ts';
 import { checkSchema } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
-import { UNSUPPORTED, UNSUPPORTED_TRANSPORTS } from './unsupported.ts';
+import { UNSUPPORTED } from './unsupported.ts';
 
 /** A tool as a client describes it; what is absent has a default. */
 export interface ToolRequest {
@@ -22,7 +22,7 @@ export interface ToolRequest {
   description: string;
   input_schema?: Record<string, unknown> | undefined;
   output_schema?: Record<string, unknown> | undefined;
-  transport: ToolTransport | { type: (typeof UNSUPPORTED_TRANSPORTS)[number] };
+  transport: ToolTransport;
   execution?:
     | {
         timeout_ms?: number | undefined;
@@ -75,12 +75,10 @@ export async function auditTool(
 /** Fills in the defaults. Throws 422 for what this version does not have. */
 export function defineTool(request: ToolRequest, identity: { id: string; version: string }): ToolDefinition {
   const { execution, transport } = request;
-  const errors: FieldError[] = [];
-  if (execution?.sandbox === true) errors.push({ path: 'body.execution.sandbox', message: UNSUPPORTED });
-  if (!isSupported(transport))
-    errors.push({ path: 'body.transport.type', message: `"${transport.type}" ${UNSUPPORTED}` });
-  if (errors.length > 0 || !isSupported(transport))
+  if (execution?.sandbox === true) {
+    const errors = [{ path: 'body.execution.sandbox', message: UNSUPPORTED }];
     throw impossible('The tool asks for what this version does not have.', errors);
+  }
   return {
     ...identity,
     name: request.name,
@@ -132,10 +130,6 @@ export function checkMayRunPrograms(transport: { type: string }, caller: Caller)
 export function hashTool(tool: ToolDefinition): string {
   const { id: _id, version: _version, ...content } = tool;
   return digestOf(content);
-}
-
-function isSupported(transport: ToolRequest['transport']): transport is ToolTransport {
-  return !(UNSUPPORTED_TRANSPORTS as readonly string[]).includes(transport.type);
 }
 
 function prefixed(prefix: string, errors: FieldError[]): FieldError[] {

@@ -2,7 +2,8 @@
 import type { Bus, BusMessage } from '../bus/bus.ts';
 import { LIMITS } from '../core/limits.ts';
 
-export type Delta = Extract<BusMessage, { kind: 'delta' }>;
+/** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
+export type Delta = Extract<BusMessage, { kind: 'delta' | 'progress' }>;
 
 export interface RunNews {
   /** Waits for the next piece of an answer; undefined once the log is worth a look: it moved on beyond `seq`, the bus had a gap, a while has passed, or `signal` fired. */
@@ -24,7 +25,8 @@ export function listenToRun(bus: Bus, about: { run: string; turn?: string | unde
   const stops = [
     bus.subscribe(run, (message) => {
       if (message.kind === 'advanced') advancedTo = Math.max(advancedTo, message.seq);
-      if (message.kind === 'delta' && (turn === undefined || message.turn === turn)) deltas.push(message);
+      const isDelta = message.kind === 'delta' || message.kind === 'progress';
+      if (isDelta && (turn === undefined || message.turn === turn)) deltas.push(message);
       wake();
     }),
     bus.onGap(() => {

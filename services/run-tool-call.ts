@@ -11,6 +11,7 @@ import { listOpenCalls, lockToolCall, type ToolCallRow } from '../db/turns.ts';
 import { renewCallLease, type CallChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
 import { loadDefinitionsIn } from '../engine/definitions.ts';
+import { reportProgress } from '../engine/report-progress.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
@@ -138,6 +139,7 @@ function execute(
     arguments: call.arguments,
     timeoutMs: tool.execution.timeout_ms,
     traceparent: job.traceparent,
+    onProgress: reportProgress(context.bus, { run: job.run, turn: call.turn_id, call: call.id, tool: call.name }),
     signal: made.signal,
   });
 }

@@ -64,7 +64,8 @@ async function* live(
   for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
     at.quietSinceMs = Date.now();
     // Reasoning is shown once it is whole: pieces are pieces of the answer (decisions.md, Streams).
-    if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
+    if (delta.kind === 'progress') yield progressView(delta);
+    else if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
   }
   if (Date.now() - at.quietSinceMs < LIMITS.streamPingSeconds * 1000) return;
   at.quietSinceMs = Date.now();
@@ -102,6 +103,11 @@ async function readPage(context: Context, request: Omit<StreamRequest, 'signal'>
   });
 }
 
-function deltaView({ delta, turn, step }: Delta): SseEvent {
+function deltaView({ delta, turn, step }: Extract<Delta, { kind: 'delta' }>): SseEvent {
   return { event: 'message', data: { content: delta.text, done: false, turn_id: turn, step } };
+}
+
+function progressView(news: Extract<Delta, { kind: 'progress' }>): SseEvent {
+  const { tool, call, turn, progress, total, message } = news;
+  return { event: 'tool_progress', data: { tool, tool_call_id: call, progress, total, message, turn_id: turn } };
 }

@@ -17,12 +17,6 @@ const AGENT_FIELDS: readonly { path: string; used: (agent: AgentDefinition) => b
   { path: 'execution_config.reflect', used: (agent) => agent.execution_config?.reflect === true },
 ];
 
-/** Transports that the documents know and this version does not. */
-export const UNSUPPORTED_TRANSPORTS = ['mcp_http', 'mcp_sse'] as const;
-
-/** MCP transports that tools cannot be imported over yet. */
-export const UNSUPPORTED_IMPORTS = ['http', 'sse'] as const;
-
 export const UNSUPPORTED = 'is not supported by this version';
 
 /** The fields of an agent that ask for what is not there, as paths into a request's body. */

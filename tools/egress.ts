@@ -1,16 +1,16 @@
 /** The egress guard: the one way out of the process for tools and webhooks (api.md, Egress). */
 import { lookup as dnsLookup } from 'node:dns/promises';
-import { isIP } from 'node:net';
-import type { Socket } from 'node:net';
-import { Agent, buildConnector, fetch } from 'undici';
+import { Agent, fetch } from 'undici';
 import type { Response } from 'undici';
 import { createAddressRules } from './address-rules.ts';
-import type { AddressRules } from './address-rules.ts';
-import { raceSignal, startDeadline } from './deadline.ts';
+import { startDeadline } from './deadline.ts';
 import type { Deadline } from './deadline.ts';
 import { EgressError } from './egress-error.ts';
+import { pinnedConnector } from './pinned-connector.ts';
+import type { Route } from './pinned-connector.ts';
 import { nextHop } from './redirect.ts';
 import type { HopRequest } from './redirect.ts';
+import { streamedResponse } from './streamed-response.ts';
 
 export interface EgressOptions {
   /** Hosts, host:port, addresses or CIDRs that may be reached although they are not public (DROVER_EGRESS_ALLOW). */
@@ -42,14 +42,28 @@ export interface EgressResponse {
   body: Buffer;
 }
 
+export interface EgressStreamInit {
+  method: string;
+  headers: Record<string, string>;
+  body?: string | undefined;
+  /** An answer, or one event of it where it is a stream of events, that is longer breaks off. */
+  maxBytes: number;
+  /** Until the headers of the answer are there. */
+  timeoutMs: number;
+  /** For all of it, the body too. */
+  signal: AbortSignal;
+  /** Told once when the body has come to its end, whatever it was. */
+  onEnd?: (() => void) | undefined;
+}
+
 export interface Egress {
   /** One request, answered with any status and the whole body. Throws `EgressError` only. */
   fetch(url: string, init: EgressInit): Promise<EgressResponse>;
+  /** One request, answered as soon as its headers are there, redirects too. Throws `EgressError` only; so does its body. */
+  open(url: string, init: EgressStreamInit): Promise<globalThis.Response>;
 }
 
 const MAX_REDIRECTS = 5;
-const CONNECT_MS = 10_000;
-const MAX_ADDRESSES = 4;
 /** They belong to the connection, or would make the server see another request than the one that was checked. */
 const HEADERS_NOT_TO_SET =
   /^(host|connection|content-length|transfer-encoding|upgrade|expect|te|trailer|keep-alive|proxy-.*)$/i;
@@ -67,13 +81,60 @@ export function createEgress(options: EgressOptions): Egress {
         deadline.clear();
       }
     },
+    open: (url, init) => openStream({ rules, lookup }, url, init),
   };
 }
 
-interface Exchange {
-  rules: AddressRules;
-  lookup: (hostname: string) => Promise<{ address: string }[]>;
-  deadline: Deadline;
+async function openStream(
+  route: Pick<Route, 'rules' | 'lookup'>,
+  url: string,
+  init: EgressStreamInit,
+): Promise<globalThis.Response> {
+  const { signal, timeoutMs, method, body } = init;
+  const whole = new AbortController();
+  const end = () => whole.abort(signal.reason);
+  // Added first, so that an abort by the caller is known for one whatever else it stops.
+  const deadline = startDeadline(timeoutMs, signal);
+  deadline.signal.addEventListener('abort', end, { once: true });
+  const state = { connected: false };
+  const agent = new Agent({
+    pipelining: 0,
+    connect: pinnedConnector({ ...route, deadline }, state),
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  let finished = false;
+  const finish = () => {
+    if (finished) return;
+    finished = true;
+    signal.removeEventListener('abort', end);
+    void agent.destroy().catch(() => undefined);
+    init.onEnd?.();
+  };
+  try {
+    const request: HopRequest = { url: parseUrl(url, false), method, headers: checkHeaders(init.headers), body };
+    const { href } = request.url;
+    const response = await fetch(href, {
+      method,
+      headers: request.headers,
+      body: body ?? null,
+      redirect: 'manual',
+      dispatcher: agent,
+      signal: whole.signal,
+    }).catch((error: unknown) => {
+      throw explain(error, { exchange: { deadline, init }, request, sent: state.connected });
+    });
+    signal.addEventListener('abort', end, { once: true });
+    return streamedResponse(response, { maxBytes: init.maxBytes, finish });
+  } catch (error) {
+    finish();
+    throw error;
+  } finally {
+    deadline.clear();
+  }
+}
+
+interface Exchange extends Route {
   init: EgressInit;
 }
 
@@ -130,59 +191,6 @@ function head(response: Response, request: HopRequest): EgressResponse {
   return { status: response.status, headers: response.headers, url: request.url.href, body: Buffer.alloc(0) };
 }
 
-/** Resolves, checks, and connects to the address that was checked, so that the name cannot mean another one by then. */
-function pinnedConnector(exchange: Exchange, state: { connected: boolean }): buildConnector.connector {
-  return (options, callback) => {
-    openSocket(exchange, options).then(
-      (socket) => {
-        state.connected = true;
-        callback(null, socket);
-      },
-      (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
-    );
-  };
-}
-
-async function openSocket(exchange: Exchange, options: buildConnector.Options): Promise<Socket> {
-  const hostname = options.hostname.replace(/^\[|\]$/g, '');
-  const port = Number(options.port || (options.protocol === 'https:' ? 443 : 80));
-  const addresses = isIP(hostname) ? [hostname] : await addressesOf(exchange, hostname);
-  const allowed = addresses.filter((address) => exchange.rules.allows({ hostname, port, address }));
-  if (allowed.length === 0) throw refusal(hostname);
-  const connect = buildConnector({ timeout: Math.min(CONNECT_MS, Math.ceil(exchange.deadline.remainingMs()) + 1) });
-  let last: unknown;
-  for (const address of allowed.slice(0, MAX_ADDRESSES)) {
-    exchange.deadline.signal.throwIfAborted();
-    try {
-      return await connectTo(connect, { ...options, hostname: address });
-    } catch (error) {
-      last = error;
-    }
-  }
-  throw last;
-}
-
-/** `options.host` keeps the name, from which the certificate is checked. */
-function connectTo(connect: buildConnector.connector, options: buildConnector.Options): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    connect(options, (error, socket) => (socket ? resolve(socket) : reject(error ?? new Error('no connection'))));
-  });
-}
-
-async function addressesOf(exchange: Exchange, hostname: string): Promise<string[]> {
-  const found = await raceSignal(exchange.lookup(hostname), exchange.deadline.signal);
-  return found.map((entry) => entry.address);
-}
-
-function refusal(hostname: string): EgressError {
-  const entry = isIP(hostname) === 6 ? `[${hostname}]` : hostname;
-  return new EgressError(
-    'refused',
-    `${entry} is not a public address, so it is refused; an operator can allow it with DROVER_EGRESS_ALLOW=${entry}`,
-    { sent: false },
-  );
-}
-
 function parseUrl(text: string, sent: boolean): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url) throw new EgressError('bad-request', 'the URL cannot be read', { sent });
@@ -227,7 +235,7 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
 }
 
 interface Failure {
-  exchange: Exchange;
+  exchange: { deadline: Deadline; init: { timeoutMs: number } };
   request: HopRequest;
   sent: boolean;
 }

@@ -3,17 +3,18 @@ import { cleanJson, cleanText } from '../core/content.ts';
 import { forbidden, impossible } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
-import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
+import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolProgress, ToolTransport } from '../core/tool.ts';
 import { runBuiltin } from './builtin.ts';
 import { startDeadline } from './deadline.ts';
 import type { Egress } from './egress.ts';
 import { callHttp } from './http.ts';
-import { importServer } from './import-server.ts';
-import type { ImportedTool, McpServer } from './import-server.ts';
-import { createMcpPool } from './mcp-pool.ts';
-import { withSecrets } from './mcp-pool.ts';
-import type { McpPool, McpPoolOptions } from './mcp-pool.ts';
-import { callMcpTool } from './mcp-stdio.ts';
+import { callMcpTool } from './mcp/call-tool.ts';
+import { importServer } from './mcp/import-server.ts';
+import type { ImportedTool } from './mcp/import-server.ts';
+import { createMcpPool } from './mcp/pool.ts';
+import type { McpPool, McpPoolOptions } from './mcp/pool.ts';
+import { serverOf, withSecrets } from './mcp/server.ts';
+import type { McpServer, McpTransport } from './mcp/server.ts';
 import { createSecretValues, NO_SECRETS, secretNamesOf } from './secret-values.ts';
 import type { SecretValues } from './secret-values.ts';
 
@@ -26,7 +27,7 @@ export interface ToolsOptions {
   now?: () => Date;
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
-  stdio?: McpPoolOptions;
+  mcp?: Omit<McpPoolOptions, 'egress'>;
 }
 
 export interface Tools {
@@ -46,12 +47,12 @@ const MAX_MESSAGE_CHARS = 4000;
 
 /** Makes the tools of one process. `close()` must be called at its end. */
 export function createTools(options: ToolsOptions): Tools {
-  const pool = createMcpPool(options.stdio);
+  const pool = createMcpPool({ ...options.mcp, egress: options.egress });
   const checkCommand = (command: string): void => {
     if (options.stdioCommands === 'any' || options.stdioCommands.includes(command)) return;
     throw forbidden(`The command "${command}" may not be run; an operator can list it in DROVER_STDIO_COMMANDS.`);
   };
-  const checkTransport = (transport: ToolTransport): void => {
+  const checkTransport = (transport: ToolTransport | McpServer): void => {
     if (transport.type === 'mcp_stdio') checkCommand(transport.command);
   };
   return {
@@ -73,7 +74,7 @@ export function createTools(options: ToolsOptions): Tools {
       checkTransport(server);
       const secrets = await secretsOf(server, tenantId, options.readSecrets);
       if ('kind' in secrets) throw impossible(`The MCP server was not asked: ${secrets.message}`);
-      return importServer({ server, trusted, secrets }, pool);
+      return importServer({ tenantId, server, trusted, secrets }, pool);
     },
     close: () => pool.close(),
   };
@@ -102,9 +103,22 @@ const RUNNERS: { [Type in ToolTransport['type']]: Runner<Extract<ToolTransport, 
     Promise.resolve({ kind: 'error', code: 'no-client', message: 'The client executes this tool, in a run alone.' }),
   http: ({ transport, secrets }, attempt, { options }) =>
     callHttp(transport, attempt, { egress: options.egress, secrets }),
-  mcp_stdio: ({ tool, transport, secrets }, attempt, { pool }) =>
-    callMcpTool({ transport: withSecrets(transport, secrets), name: tool.name }, attempt, pool),
+  mcp_stdio: callMcp,
+  mcp_http: callMcp,
+  mcp_sse: callMcp,
 };
+
+function callMcp(
+  { tool, transport, secrets }: Prepared & { transport: McpTransport },
+  attempt: ToolAttempt,
+  { pool }: Runtime,
+): Promise<ToolOutcome> {
+  const target = { tenantId: attempt.tenantId, server: withSecrets(serverOf(transport), secrets) };
+  const call = { target, name: transport.tool ?? tool.name, outputSchema: tool.output_schema };
+  const { onProgress } = attempt;
+  const redacted = onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress)));
+  return callMcpTool(call, { ...attempt, onProgress: redacted }, pool);
+}
 
 function dispatch(call: Prepared, attempt: ToolAttempt, runtime: Runtime): Promise<ToolOutcome> {
   const { transport } = call.tool;
@@ -116,7 +130,7 @@ function dispatch(call: Prepared, attempt: ToolAttempt, runtime: Runtime): Promi
 
 /** Read for each attempt, so that the current value counts and none is kept. What is missing ends it before it begins. */
 async function secretsOf(
-  transport: ToolTransport,
+  transport: ToolTransport | McpServer,
   tenantId: string,
   readSecrets: ToolsOptions['readSecrets'],
 ): Promise<SecretValues | Exclude<ToolOutcome, { kind: 'succeeded' }>> {

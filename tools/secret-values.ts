@@ -1,6 +1,7 @@
 /** Secrets on their way into a request, and out of whatever comes back (docs/secrets.md). */
 import { cleanText } from '../core/content.ts';
 import type { ToolTransport } from '../core/tool.ts';
+import type { McpServer } from './mcp/server.ts';
 
 /** The secrets of one transport, for one attempt. */
 export interface SecretValues {
@@ -19,17 +20,19 @@ const MIN_LENGTH = 4;
 const MIN_ENCODED_LENGTH = 8;
 
 /** Names of the secrets that the headers or the environment of a transport refer to, each once. */
-export function secretNamesOf(transport: ToolTransport): string[] {
+export function secretNamesOf(transport: ToolTransport | McpServer): string[] {
   const texts = textsOf(transport).flatMap((text) => [...text.matchAll(REFERENCE)]);
   return [...new Set(texts.flatMap(([, name]) => name ?? []))];
 }
 
-function textsOf(transport: ToolTransport): string[] {
+function textsOf(transport: ToolTransport | McpServer): string[] {
   switch (transport.type) {
     case 'builtin':
     case 'client':
       return [];
     case 'http':
+    case 'mcp_http':
+    case 'mcp_sse':
       return Object.values(transport.headers ?? {});
     case 'mcp_stdio':
       return Object.values(transport.env ?? {});

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { impossible, notFound } from '../../core/errors.ts';
+import { notFound } from '../../core/errors.ts';
 import { findTool } from '../../db/tools.ts';
 import { executeTool } from '../../services/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../services/idempotency.ts';
 import { importTools } from '../../services/import-tools.ts';
 import { checkMayRunPrograms, registerTool } from '../../services/register-tool.ts';
-import { UNSUPPORTED } from '../../services/unsupported.ts';
 import { removeTool, updateTool } from '../../services/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+import type { McpServer } from '../../tools/mcp/server.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
@@ -155,17 +155,11 @@ const importAll = defineRoute({
   body: importRequest,
   responses: { 201: z.strictObject({ tools: z.array(listedTool) }) },
   async handle({ caller, body, context, idempotency }) {
-    const { transport } = body;
-    if (transport.type !== 'stdio') {
-      const message = `"${transport.type}" ${UNSUPPORTED}`;
-      throw impossible('Tools can be imported over stdio only.', [{ path: 'body.transport.type', message }]);
-    }
-    checkMayRunPrograms({ type: 'mcp_stdio' }, caller);
+    const server = serverToImport(body.transport);
+    checkMayRunPrograms(server, caller);
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
-    const { command, args, env } = transport;
-    const server = { type: 'mcp_stdio' as const, command, args: args ?? [], env: env ?? {} };
     const found = await context.tools.importServer(caller.tenantId, server, body.trusted ?? false);
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
@@ -173,6 +167,14 @@ const importAll = defineRoute({
     });
   },
 });
+
+/** The documents' `stdio`, `http` and `sse` are MCP (decisions: a plain HTTP tool has no server to import from). */
+function serverToImport(transport: z.output<typeof importRequest>['transport']): McpServer {
+  if (transport.type === 'stdio') {
+    return { ...transport, type: 'mcp_stdio', args: transport.args ?? [], env: transport.env ?? {} };
+  }
+  return { ...transport, type: `mcp_${transport.type}` };
+}
 
 /** `import` before `:id`, whose place it would take. */
 export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, patch, remove, execute];

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../db/tools.ts';
-import { UNSUPPORTED_TRANSPORTS } from '../../services/unsupported.ts';
 
 /** What answers show in place of a value that may be a credential. */
 const HIDDEN = '[hidden]';
@@ -54,16 +53,19 @@ const stdio = z.strictObject({
 });
 
 const client = z.strictObject({ type: z.literal('client') }).describe('Whoever talks to the run executes the tool.');
+const remote = {
+  endpoint: http.shape.endpoint,
+  headers: http.shape.headers,
+};
+
+const ownName = z.string().min(1).max(200).optional().describe("The tool's name at the server, where it is another.");
+
+const mcpHttp = z.strictObject({ type: z.literal('mcp_http'), ...remote, tool: ownName });
+const mcpSse = z.strictObject({ type: z.literal('mcp_sse'), ...remote, tool: ownName });
 
 const builtin = z.strictObject({ type: z.literal('builtin') });
 
-const anyTransport = z.discriminatedUnion('type', [
-  http,
-  stdio,
-  builtin,
-  client,
-  z.looseObject({ type: z.enum(UNSUPPORTED_TRANSPORTS) }).describe('Not supported by this version.'),
-]);
+const anyTransport = z.discriminatedUnion('type', [http, stdio, mcpHttp, mcpSse, builtin, client]);
 
 const permission = z.strictObject({ name: z.string().min(1).max(200), required: z.boolean().default(true) });
 
@@ -139,7 +141,8 @@ export const importRequest = z
   .strictObject({
     transport: z.discriminatedUnion('type', [
       z.strictObject({ type: z.literal('stdio'), ...program }),
-      z.looseObject({ type: z.enum(['http', 'sse']) }).describe('Not supported by this version.'),
+      z.strictObject({ type: z.literal('http'), ...remote }).describe('Streamable HTTP.'),
+      z.strictObject({ type: z.literal('sse'), ...remote }).describe('The older HTTP with SSE.'),
     ]),
     trusted: z.boolean().optional().describe("Whether the server's word on its tools' risks counts."),
   })
@@ -215,7 +218,7 @@ export function presentListedTool(
 }
 
 function presentTransport(transport: ToolTransport): Record<string, unknown> & { type: string } {
-  if (transport.type === 'http')
+  if (transport.type === 'http' || transport.type === 'mcp_http' || transport.type === 'mcp_sse')
     return { ...transport, ...(transport.headers && { headers: hide(transport.headers, isCredential) }) };
   if (transport.type === 'mcp_stdio')
     return { ...transport, ...(transport.env && { env: hide(transport.env, () => true) }) };

@@ -20,7 +20,16 @@ export interface ResolvedEvent {
 export interface SseEvent {
   /** The event's sequence number; absent for what is not in the log. */
   id?: number;
-  event: 'thought' | 'tool_call' | 'tool_result' | 'approval' | 'message' | 'status' | 'error' | 'done';
+  event:
+    | 'thought'
+    | 'tool_call'
+    | 'tool_progress'
+    | 'tool_result'
+    | 'approval'
+    | 'message'
+    | 'status'
+    | 'error'
+    | 'done';
   data: Record<string, unknown>;
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { startServer } from '../support/echo-server.ts';
+import { startEverything } from '../support/mcp-server-everything.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Call, TestApi } from '../support/api.ts';
-import { startServer } from '../support/echo-server.ts';
 import type { LocalServer } from '../support/echo-server.ts';
 
 const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
@@ -103,10 +104,10 @@ describe('tools over HTTP', () => {
     ],
     ['the built-in transport', 422, { transport: { type: 'builtin' } }, 'body.transport.type'],
     [
-      'a transport of a later version',
-      422,
-      { transport: { type: 'mcp_http', endpoint: 'https://x' } },
-      'body.transport.type',
+      'a server of no URL',
+      400,
+      { transport: { type: 'mcp_http', endpoint: 'mcp.example' } },
+      'body.transport.endpoint',
     ],
     [
       'a client tool with an address',
@@ -279,10 +280,40 @@ describe('tools over HTTP', () => {
       assert.equal((await load(key, { trusted: true }, headers)).status, 422);
     });
 
-    it('over http or sse are 422: not supported yet', async () => {
-      const transport = { type: 'http', endpoint: 'https://mcp.example' };
-      const { status, json } = await api.call('POST', '/v1/tools/import', { body: { transport } });
-      assert.deepEqual([status, json.errors[0].path], [422, 'body.transport.type']);
+    for (const type of ['http', 'sse'] as const) {
+      it(`over ${type} ask a server that runs, and need no admin`, async () => {
+        const mcp = await startEverything(type === 'http' ? 'streamableHttp' : 'sse');
+        const { key: admin } = await api.newTenant();
+        const scopes = ['tools:write', 'tools:read', 'tools:execute'];
+        const { json: made } = await api.call('POST', '/v1/api-keys', { key: admin, body: { name: 't', scopes } });
+        const { key } = made;
+        const transport = { type, endpoint: mcp.url, headers: { authorization: 'Bearer x' } };
+        const { status, json, text } = await api.call('POST', '/v1/tools/import', { key, body: { transport } });
+        assert.equal(status, 201, text);
+        const echo = json.tools.find((tool: { name: string }) => tool.name === 'echo');
+        const headers = { authorization: '[hidden]' };
+        assert.deepEqual(echo.transport, { type: `mcp_${type}`, endpoint: mcp.url, headers, tool: 'echo' });
+        const path = `/v1/tools/${echo.id}/execute`;
+        const answer = await api.call('POST', path, { key, body: { input: { message: 'hi' } } });
+        assert.equal(answer.json.output, 'Echo: hi');
+        await mcp.kill();
+      });
+    }
+
+    it('from addresses that are not public are refused, also behind a redirect', async () => {
+      const direct = { type: 'http', endpoint: 'http://169.254.169.254/mcp' };
+      const bouncer = await startServer((_request, response) => {
+        response.writeHead(307, { location: 'http://169.254.169.254/mcp' }).end();
+      });
+      const redirected = { type: 'http', endpoint: `${bouncer.url}/mcp` };
+      const loop = { type: 'sse', endpoint: 'http://[::ffff:10.0.0.1]/sse' };
+      for (const transport of [direct, redirected, loop]) {
+        const { status, text } = await api.call('POST', '/v1/tools/import', { body: { transport } });
+        assert.equal(status, 422, text);
+        assert.match(text, /refused|redirect/);
+      }
+      assert.equal(bouncer.seen.length, 1);
+      await bouncer.close();
     });
 
     it('from a command that does not start are 422', async () => {

@@ -3,10 +3,12 @@
  * ODD_LOG: a file to which it appends `started`, `cancelled` and `hanging`. ODD_DEAF: it ignores the end of its input
  * and SIGTERM. ODD_REFUSE: it ends before it answers anything.
  */
+import { spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
 
 const log = (line: string) => {
@@ -50,6 +52,19 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
   },
   text: () => text('plain words'),
   json: () => text('{"a": [1, 2]}'),
+  sample: async () => {
+    const params = { messages: [], maxTokens: 1 };
+    const refused = (error: Error) => error.message;
+    const sampling = await server.request({ method: 'sampling/createMessage', params }, z.any()).catch(refused);
+    const asked = { message: 'Your name?', requestedSchema: { type: 'object' as const, properties: {} } };
+    const elicitation = await server.request({ method: 'elicitation/create', params: asked }, z.any()).catch(refused);
+    return text(JSON.stringify([sampling, elicitation]));
+  },
+  family: () => {
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 60000)'], { stdio: 'inherit' });
+    return text(JSON.stringify([process.pid, child.pid]));
+  },
+  misfit: () => ({ ...text('{"n":"seven"}'), structuredContent: { n: 'seven' } }),
   structured: () => ({ ...text('for people'), structuredContent: { for: 'machines' } }),
   image: () => ({ content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] }),
   environment: () => text(JSON.stringify(process.env)),

@@ -6,7 +6,7 @@ import { SecretUnreadableError } from '../../core/secret-box.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
-import { uniqueName } from '../../tools/import-server.ts';
+import { uniqueName } from '../../tools/mcp/import-server.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 
@@ -167,7 +167,7 @@ describe('createTools', () => {
       make();
       const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
-      assert.equal(imported.length, 15);
+      assert.equal(imported.length, 18);
       assert.deepEqual(
         odd.map((tool) => tool.name),
         ['odd_name_1', 'odd_name_1_2'],

@@ -1,11 +1,12 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
-import { impossible } from '../core/errors.ts';
-import type { FieldError } from '../core/errors.ts';
-import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
-import { withSecrets } from './mcp-pool.ts';
-import type { McpPool, RunningServer } from './mcp-pool.ts';
-import type { SecretValues } from './secret-values.ts';
-import { checkSchema } from './validate-arguments.ts';
+import { impossible } from '../../core/errors.ts';
+import type { FieldError } from '../../core/errors.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import { withSecrets } from './server.ts';
+import type { McpServer } from './server.ts';
+import type { McpConnection, McpPool } from './pool.ts';
+import type { SecretValues } from '../secret-values.ts';
+import { checkSchema } from '../validate-arguments.ts';
 
 /** What a server says of a tool, in the form in which it can be registered. */
 export type ImportedTool = Pick<
@@ -20,10 +21,9 @@ export type ImportedTool = Pick<
   | 'annotations'
 >;
 
-/** An MCP server as it is registered: `{{secret:name}}` not filled in. */
-export type McpServer = Extract<ToolTransport, { type: 'mcp_stdio' }>;
-
 export interface ServerToImport {
+  tenantId: string;
+  /** `{{secret:name}}` not filled in. */
   server: McpServer;
   trusted: boolean;
   secrets: SecretValues;
@@ -46,11 +46,11 @@ export async function importServer(wanted: ServerToImport, pool: McpPool): Promi
   return listed.map((tool) => importTool(tool, { ...wanted, name: uniqueName(tool.name, taken) }));
 }
 
-async function listTools({ server, secrets }: ServerToImport, pool: McpPool): Promise<Tool[]> {
+async function listTools({ tenantId, server, secrets }: ServerToImport, pool: McpPool): Promise<Tool[]> {
   const refuse = (what: string) => (error: unknown) => {
     throw impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
   };
-  const running = await pool.acquire(withSecrets(server, secrets)).catch(refuse('did not start'));
+  const running = await pool.acquire({ tenantId, server: withSecrets(server, secrets) }).catch(refuse('did not start'));
   try {
     return await allPages(running).catch(refuse('did not list its tools'));
   } finally {
@@ -58,7 +58,7 @@ async function listTools({ server, secrets }: ServerToImport, pool: McpPool): Pr
   }
 }
 
-async function allPages(server: RunningServer): Promise<Tool[]> {
+async function allPages(server: McpConnection): Promise<Tool[]> {
   const tools: Tool[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {

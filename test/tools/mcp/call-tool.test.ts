@@ -5,14 +5,18 @@ import { join } from 'node:path';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { env } from 'node:process';
-import type { ToolAttempt } from '../../core/tool.ts';
-import { createMcpPool } from '../../tools/mcp-pool.ts';
-import type { McpPool } from '../../tools/mcp-pool.ts';
-import { callMcpTool } from '../../tools/mcp-stdio.ts';
-import type { StdioTransport } from '../../tools/mcp-stdio.ts';
-import { attemptOf, briefly, messageOf, outputOf } from '../support/tool-attempt.ts';
-import { isAlive, waitUntil } from '../support/wait-until.ts';
+import type { ToolAttempt, ToolTransport } from '../../../core/tool.ts';
+import { createMcpPool } from '../../../tools/mcp/pool.ts';
+import type { McpPool } from '../../../tools/mcp/pool.ts';
+import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
+import { createEgress } from '../../../tools/egress.ts';
+import type { McpServer } from '../../../tools/mcp/server.ts';
+import { attemptOf, briefly, messageOf, outputOf } from '../../support/tool-attempt.ts';
+import { isAlive, waitUntil } from '../../support/wait-until.ts';
 
+type StdioTransport = Extract<ToolTransport, { type: 'mcp_stdio' }>;
+
+const egress = createEgress({ allow: [], allowLoopback: true });
 const SERVER = { command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
 
 describe('callMcpTool', () => {
@@ -20,7 +24,7 @@ describe('callMcpTool', () => {
   let pool: McpPool;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'drover-mcp-'));
-    pool = createMcpPool();
+    pool = createMcpPool({ egress });
   });
   afterEach(async () => {
     await pool.close();
@@ -36,11 +40,17 @@ describe('callMcpTool', () => {
     }
   };
   const call = (name: string, more: Partial<ToolAttempt> = {}, transport: Partial<StdioTransport> = {}) =>
-    callMcpTool(
-      { transport: { type: 'mcp_stdio', ...SERVER, env: { ODD_LOG: logFile() }, ...transport }, name },
-      attemptOf(more.arguments ?? {}, more),
-      pool,
-    );
+    callAt({ ...SERVER, env: { ODD_LOG: logFile() }, ...transport }, transport.tool ?? name, {
+      attempt: attemptOf(more.arguments ?? {}, more),
+    });
+  const callAt = (
+    { tool: _tool, ...rest }: Partial<StdioTransport>,
+    name: string,
+    { attempt, from = pool }: { attempt: ToolAttempt; from?: McpPool },
+  ) => {
+    const server: McpServer = { ...SERVER, ...rest, type: 'mcp_stdio' };
+    return callMcpTool({ target: { tenantId: attempt.tenantId, server }, name }, attempt, from);
+  };
   const pidOf = async (transport: Partial<StdioTransport> = {}) => Number(outputOf(await call('pid', {}, transport)));
 
   it('prefers structured output, then JSON, then text, then the blocks as they are', async () => {
@@ -156,21 +166,21 @@ describe('callMcpTool', () => {
   });
 
   it('stops a server that nobody has used for a while', async () => {
-    const idle = createMcpPool({ idleMs: 50 });
+    const idle = createMcpPool({ egress, idleMs: 50 });
     const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER };
-    const pid = Number(outputOf(await callMcpTool({ transport, name: 'pid' }, attemptOf({}), idle)));
+    const pid = Number(outputOf(await callAt(transport, 'pid', { attempt: attemptOf({}), from: idle })));
     await waitUntil('the process is gone', () => !isAlive(pid));
     await idle.close();
   });
 
   it('does not lose sight of a server when the one before it ends late', async () => {
-    const idle = createMcpPool({ idleMs: 50 });
+    const idle = createMcpPool({ egress, idleMs: 50 });
     const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER, env: { ODD_LOG: logFile(), ODD_DEAF: '1' } };
-    const first = Number(outputOf(await callMcpTool({ transport, name: 'pid' }, attemptOf({}), idle)));
+    const first = Number(outputOf(await callAt(transport, 'pid', { attempt: attemptOf({}), from: idle })));
     await waitUntil('it is being stopped', () => logged().includes('deaf to SIGTERM'));
-    const hanging = callMcpTool({ transport, name: 'hang' }, attemptOf({}, { timeoutMs: 8000 }), idle);
+    const hanging = callAt(transport, 'hang', { attempt: attemptOf({}, { timeoutMs: 8000 }), from: idle });
     await waitUntil('the next one works and the first is gone', () => logged().includes('hanging') && !isAlive(first));
-    const second = Number(outputOf(await callMcpTool({ transport, name: 'pid' }, attemptOf({}), idle)));
+    const second = Number(outputOf(await callAt(transport, 'pid', { attempt: attemptOf({}), from: idle })));
     assert.equal(logged().split('started').length - 1, 2);
     assert.match(logged(), new RegExp(`started ${second}`));
     await idle.close();
@@ -179,9 +189,9 @@ describe('callMcpTool', () => {
   });
 
   it('does not stop a server for idleness while a call is on', async () => {
-    const idle = createMcpPool({ idleMs: 50 });
+    const idle = createMcpPool({ egress, idleMs: 50 });
     const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER };
-    const outcome = await callMcpTool({ transport, name: 'hang' }, attemptOf({}, { timeoutMs: 3000 }), idle);
+    const outcome = await callAt(transport, 'hang', { attempt: attemptOf({}, { timeoutMs: 3000 }), from: idle });
     assert.equal(briefly(outcome), 'lost timeout');
     await idle.close();
   });
@@ -195,10 +205,74 @@ describe('callMcpTool', () => {
     assert.equal(briefly(await call('text')), 'unreached server-start');
   });
 
+  it('leaves nothing behind that a server has started, whether it is stopped or killed', async () => {
+    const [pid, child] = outputOf(await call('family')) as [number, number];
+    const others = { env: { ODD_LOG: logFile(), ANOTHER: '1' } };
+    const [killed, orphan] = outputOf(await call('family', {}, others)) as [number, number];
+    process.kill(killed, 'SIGKILL');
+    await waitUntil('the child of the killed one is gone', () => !isAlive(orphan));
+    assert.ok(isAlive(child));
+    await pool.close();
+    await waitUntil('all are gone', () => !isAlive(pid) && !isAlive(child));
+  });
+
+  it('refuses what a server asks of a model or a person, and says so', async () => {
+    const [sampling, elicitation] = outputOf(await call('sample')) as string[];
+    assert.match(sampling ?? '', /Drover does not do sampling\/createMessage/);
+    assert.match(elicitation ?? '', /Drover does not do elicitation\/create/);
+  });
+
+  it('takes an answer that breaks its output schema for an error, which keeps the answer', async () => {
+    const server: McpServer = { type: 'mcp_stdio', ...SERVER };
+    const outputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
+    const outcome = await callMcpTool(
+      { target: { tenantId: 't', server }, name: 'misfit', outputSchema },
+      attemptOf({}),
+      pool,
+    );
+    assert.equal(briefly(outcome), 'error output-invalid');
+    assert.deepEqual(outcome.kind === 'error' && outcome.output, { n: 'seven' });
+    const fitting = { ...outputSchema, properties: { n: { type: 'string' } } };
+    const fits = await callMcpTool(
+      { target: { tenantId: 't', server }, name: 'misfit', outputSchema: fitting },
+      attemptOf({}),
+      pool,
+    );
+    assert.deepEqual(outputOf(fits), { n: 'seven' });
+  });
+
+  it('gives each tenant a server of its own', async () => {
+    assert.notEqual(outputOf(await call('pid', { tenantId: 'a' })), outputOf(await call('pid', { tenantId: 'b' })));
+  });
+
+  it('lets a server that keeps failing rest, longer each time, and tries it again', async () => {
+    const patient = createMcpPool({ egress, backoffMs: 200 });
+    const target = { tenantId: 't', server: { type: 'mcp_stdio' as const, command: 'no-such-command-anywhere' } };
+    const attempt = () => callMcpTool({ target, name: 'x' }, attemptOf({}), patient);
+    const waits: (number | undefined)[] = [];
+    for (let count = 0; count < 4; count += 1) {
+      const outcome = await attempt();
+      assert.equal(briefly(outcome), 'unreached server-start');
+      const waitMs = outcome.kind === 'unreached' ? outcome.retryAfterMs : undefined;
+      waits.push(waitMs);
+      if (waitMs !== undefined) await new Promise((resolve) => setTimeout(resolve, waitMs + 5));
+    }
+    assert.deepEqual(
+      waits.map((ms) => ms !== undefined && ms <= 200),
+      [false, false, true, false],
+    );
+    const rests = await attempt();
+    assert.ok(rests.kind === 'unreached' && (rests.retryAfterMs ?? 0) > 200, 'twice as long the next time');
+    await patient.close();
+  });
+
   it('leaves no process behind when we are killed', async () => {
     const script = `
-      import { createMcpPool } from './tools/mcp-pool.ts';
-      await createMcpPool().acquire({ ...${JSON.stringify(SERVER)}, env: { ODD_LOG: ${JSON.stringify(logFile())} } });
+      import { createEgress } from './tools/egress.ts';
+      import { createMcpPool } from './tools/mcp/pool.ts';
+      const server = { type: 'mcp_stdio', ...${JSON.stringify(SERVER)}, env: { ODD_LOG: ${JSON.stringify(logFile())} } };
+      const pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
+      await pool.acquire({ tenantId: 't', server });
     `;
     const parent = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
       stdio: 'inherit',

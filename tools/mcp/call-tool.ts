@@ -1,0 +1,200 @@
+/** Tools of MCP servers, over whatever transport (spec 2025-11-25). */
+import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { raceSignal, startDeadline } from '../deadline.ts';
+import type { Deadline } from '../deadline.ts';
+import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
+import { parseOrText } from '../response-body.ts';
+import { validateArguments } from '../validate-arguments.ts';
+import { ServerRestingError } from './failed-starts.ts';
+import type { McpConnection, McpPool, McpTarget } from './pool.ts';
+import { overStreams } from './remote-transport.ts';
+
+export interface McpCall {
+  target: McpTarget;
+  /** The tool's name at its server. */
+  name: string;
+  outputSchema?: Record<string, unknown> | undefined;
+}
+
+/** One attempt of a tool at its server, which is connected to, and started, where it is not. Never throws. */
+export async function callMcpTool(call: McpCall, attempt: ToolAttempt, pool: McpPool): Promise<ToolOutcome> {
+  const deadline = startDeadline(attempt.timeoutMs, attempt.signal);
+  try {
+    const outcome = await callOnce(call, { attempt, deadline }, pool);
+    // The server has refused the request together with its session, so nothing has happened yet.
+    return outcome === 'session-gone' ? unknownSession(await callOnce(call, { attempt, deadline }, pool)) : outcome;
+  } finally {
+    deadline.clear();
+  }
+}
+
+interface Running {
+  attempt: ToolAttempt;
+  deadline: Deadline;
+}
+
+type Answered = ToolOutcome | 'session-gone';
+
+async function callOnce(call: McpCall, running: Running, pool: McpPool): Promise<Answered> {
+  const connection = await acquire(call.target, running.deadline, pool);
+  if ('kind' in connection) return connection;
+  try {
+    const outcome = await request(connection, call, running);
+    if (outcome === 'session-gone') pool.discard(connection);
+    return outcome;
+  } finally {
+    pool.release(connection);
+  }
+}
+
+function unknownSession(outcome: Answered): ToolOutcome {
+  if (outcome !== 'session-gone') return outcome;
+  return { kind: 'unreached', code: 'session', message: "The tool's server does not keep its sessions." };
+}
+
+async function acquire(target: McpTarget, deadline: Deadline, pool: McpPool): Promise<McpConnection | ToolOutcome> {
+  const acquired = pool.acquire(target);
+  try {
+    return await raceSignal(acquired, deadline.signal);
+  } catch (error) {
+    // It may yet start: for the next call.
+    acquired.then((connection) => pool.release(connection)).catch(() => undefined);
+    if (deadline.ended() === 'aborted') return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
+    return notStarted(error);
+  }
+}
+
+/** Nothing was called yet, so nothing can have happened; what will not change is not tried again. */
+function notStarted(error: unknown): ToolOutcome {
+  const message = `The tool's server did not start: ${messageOf(error)}`;
+  const code = 'server-start';
+  if (error instanceof EgressError && (error.code === 'refused' || error.code === 'bad-request')) {
+    return outcomeOfEgressError(error);
+  }
+  if (error instanceof ServerRestingError) return { kind: 'unreached', code, message, retryAfterMs: error.waitMs };
+  const status = statusOf(error);
+  if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+    return { kind: 'error', code: `http-${status}`, message };
+  }
+  return { kind: 'unreached', code, message };
+}
+
+async function request(
+  connection: McpConnection,
+  { name, outputSchema }: McpCall,
+  { attempt, deadline }: Running,
+): Promise<Answered> {
+  if (deadline.ended()) return failed(undefined, connection, deadline);
+  const params = { name, arguments: attempt.arguments, _meta: metaOf(attempt) };
+  try {
+    // Not `client.callTool`: that throws away the answer of an effect whose output does not fit its own schema.
+    // The deadline's signal sends MCP's cancellation; the SDK's own limit is only set out of the way.
+    const send = (signal: AbortSignal) =>
+      connection.client.request({ method: 'tools/call', params }, CallToolResultSchema, {
+        signal,
+        timeout: Math.min(attempt.timeoutMs + 60_000, 2 ** 31 - 1),
+        ...(attempt.onProgress && { onprogress: attempt.onProgress }),
+      });
+    return outcomeOf(await overStreams(send, deadline.signal), outputSchema);
+  } catch (error) {
+    return failed(error, connection, deadline);
+  }
+}
+
+function metaOf(attempt: ToolAttempt): Record<string, string> {
+  return {
+    idempotencyKey: attempt.idempotencyKey,
+    'drover/idempotency-key': attempt.idempotencyKey,
+    'drover/tool-call-id': attempt.toolCallId,
+    ...(attempt.runId === '' ? {} : { 'drover/run-id': attempt.runId }),
+    ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
+  };
+}
+
+function outcomeOf(result: CallToolResult, outputSchema: Record<string, unknown> | undefined): ToolOutcome {
+  const output = outputOf(result);
+  if (result.isError === true) {
+    return {
+      kind: 'error',
+      code: 'tool-error',
+      message: textOf(result) || 'The tool failed without saying why.',
+      output,
+    };
+  }
+  const { structuredContent } = result;
+  const faults = structuredContent && outputSchema ? validateArguments(outputSchema, structuredContent) : [];
+  if (faults.length === 0) return { kind: 'succeeded', output };
+  // An error is never sent again: whatever the call has done, it has done.
+  const why = faults.map((fault) => fault.message).join('; ');
+  const message = `The tool has done its work, but its answer does not fit its output_schema: ${why}`;
+  return { kind: 'error', code: 'output-invalid', message, output };
+}
+
+/** Structured content, else the text (as JSON where it is), else the content blocks as they are. */
+function outputOf(result: CallToolResult): unknown {
+  if (result.structuredContent !== undefined) return result.structuredContent;
+  if (result.content.some((block) => block.type !== 'text')) return { content: result.content };
+  return parseOrText(textOf(result));
+}
+
+function textOf(result: CallToolResult): string {
+  return result.content.map((block) => (block.type === 'text' ? block.text : '')).join('\n');
+}
+
+function failed(error: unknown, connection: McpConnection, deadline: Deadline): Answered {
+  const ended = deadline.ended();
+  if (ended === 'aborted') return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
+  if (ended === 'timeout') return { kind: 'lost', code: 'timeout', message: 'The tool did not answer in time.' };
+  if (connection.sentTooMuch()) {
+    return { kind: 'error', code: 'output-too-large', message: 'The tool answered more than may be kept.' };
+  }
+  if (error instanceof EgressError) return outcomeOfEgressError(error);
+  const status = statusOf(error);
+  if (status > 0) return refused(status, messageOf(error), connection);
+  if (error instanceof McpError) return mcpFailure(error, connection);
+  if (error instanceof Error && error.message === 'Not connected') {
+    return { kind: 'unreached', code: 'server-gone', message: "The tool's server had ended before the call." };
+  }
+  if (connection.closed()) return lostServer(connection);
+  return { kind: 'error', code: 'bad-answer', message: 'The tool answered with something that is no tool result.' };
+}
+
+/** The HTTP status of a server that did not take a request; 0 where it is something else. The old transport only says it. */
+function statusOf(error: unknown): number {
+  if (error instanceof StreamableHTTPError) return error.code ?? 0;
+  const [, status] = /^Error POSTing to endpoint \(HTTP (\d{3})\)/.exec(messageOf(error)) ?? [];
+  return Number(status ?? 0);
+}
+
+const LOST_STATUSES = [408, 425, 502, 503, 504];
+
+function refused(status: number, message: string, connection: McpConnection): Answered {
+  // By the specification 404; many servers, the reference implementation's among them, answer 400 and say why.
+  if (connection.hasSession && (status === 404 || (status === 400 && /session/i.test(message)))) return 'session-gone';
+  const code = `http-${status}`;
+  if (status === 429) return { kind: 'unreached', code, message };
+  return { kind: LOST_STATUSES.includes(status) ? 'lost' : 'error', code, message };
+}
+
+const REQUEST_TIMEOUT: number = ErrorCode.RequestTimeout;
+const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed;
+
+function mcpFailure(error: McpError, connection: McpConnection): ToolOutcome {
+  if (error.code === REQUEST_TIMEOUT) return { kind: 'lost', code: 'timeout', message: error.message };
+  // Servers use the same code for errors of their own; ours comes from a connection that is gone.
+  if (error.code === CONNECTION_CLOSED && connection.closed()) return lostServer(connection);
+  return { kind: 'error', code: `mcp${error.code}`, message: error.message };
+}
+
+function lostServer(connection: McpConnection): ToolOutcome {
+  const said = connection.lastWords();
+  const message = `The tool's server ended during the call${said === '' ? '' : `; it said: ${said}`}`;
+  return { kind: 'lost', code: 'server-died', message };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

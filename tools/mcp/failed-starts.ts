@@ -1,0 +1,40 @@
+/** Servers that fail again and again are left alone, longer each time. */
+export interface FailedStarts {
+  /** Throws `ServerRestingError` while the server is to be left alone. */
+  check(key: string): void;
+  note(key: string, why: string): void;
+  forget(key: string): void;
+}
+
+/** A server that keeps failing, and when it may be tried again. */
+export class ServerRestingError extends Error {
+  readonly waitMs: number;
+
+  constructor(waitMs: number, why: string) {
+    super(`it keeps failing and is tried again in ${Math.ceil(waitMs / 1000)} s: ${why}`);
+    this.name = 'ServerRestingError';
+    this.waitMs = waitMs;
+  }
+}
+
+const LONGEST_MS = 60_000;
+const MOST_KEPT = 1000;
+
+/** The second failure in a row makes a server rest for `firstMs`, each further one twice as long, up to a minute. */
+export function createFailedStarts(firstMs: number): FailedStarts {
+  const failures = new Map<string, { count: number; untilMs: number; why: string }>();
+  return {
+    check(key) {
+      const failed = failures.get(key);
+      const restMs = Math.ceil((failed?.untilMs ?? 0) - performance.now());
+      if (failed && restMs > 0) throw new ServerRestingError(restMs, failed.why);
+    },
+    note(key, why) {
+      const count = (failures.get(key)?.count ?? 0) + 1;
+      const restMs = count < 2 ? 0 : Math.min(firstMs * 2 ** (count - 2), LONGEST_MS);
+      if (failures.size > MOST_KEPT) failures.clear();
+      failures.set(key, { count, untilMs: performance.now() + restMs, why });
+    },
+    forget: (key) => void failures.delete(key),
+  };
+}

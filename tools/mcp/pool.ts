@@ -1,0 +1,199 @@
+/** Connections to MCP servers: one per tenant and server in a process, made by the first call and closed when idle. */
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import { digestOf } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Egress } from '../egress.ts';
+import { createFailedStarts } from './failed-starts.ts';
+import { createRemoteTransport } from './remote-transport.ts';
+import { createStdioTransport } from './stdio-transport.ts';
+import type { McpServer } from './server.ts';
+
+/** A server as it is reached, and whose calls it gets: two tenants never share a connection. */
+export interface McpTarget {
+  tenantId: string;
+  /** Secrets filled in. */
+  server: McpServer;
+  /** Told when the server says that its tools have changed. */
+  onToolsChanged?: (() => void) | undefined;
+}
+
+export interface McpConnection {
+  client: Client;
+  /** True as soon as the process is gone or the connection was given up. */
+  closed(): boolean;
+  /** True if it was given up because it sent more than one message may hold. */
+  sentTooMuch(): boolean;
+  /** Whether requests belong to a session, which the server may forget. */
+  hasSession: boolean;
+  /** The end of what the process wrote to its standard error. */
+  lastWords(): string;
+}
+
+export interface McpPool {
+  /**
+   * Connects where there is no connection; it is not closed for idleness until `release`. Rejects with what the server
+   * or the guard says, or with `ServerRestingError` where it has failed again and again.
+   */
+  acquire(target: McpTarget): Promise<McpConnection>;
+  release(connection: McpConnection): void;
+  /** Gives a connection up that the server does not know any more; the next `acquire` makes another. */
+  discard(connection: McpConnection): void;
+  /** Closes every connection and waits for the processes to be gone: end of input, SIGTERM, SIGKILL, two seconds apart. */
+  close(): Promise<void>;
+}
+
+export interface McpPoolOptions {
+  egress: Egress;
+  /** How long an unused connection is kept; five minutes where absent. */
+  idleMs?: number | undefined;
+  startTimeoutMs?: number | undefined;
+  /** The first pause after a server has failed twice in a row, doubled each time; a second where absent. */
+  backoffMs?: number | undefined;
+}
+
+const IDLE_MS = 300_000;
+const START_MS = 30_000;
+const BACKOFF_MS = 1000;
+/** Who has lived that long has not failed at its start. */
+const STEADY_MS = 10_000;
+/** An answer may hold its output twice, as data and as text for those who read no data. */
+const MAX_MESSAGE_BYTES = 2 * LIMITS.toolOutputBytes + 65_536;
+
+interface Entry extends McpConnection {
+  key: string;
+  users: number;
+  startedAtMs: number;
+  end: () => Promise<void>;
+  idleTimer?: NodeJS.Timeout | undefined;
+}
+
+/** Makes an empty pool. A connection that ends is forgotten, and made again by the next `acquire`. */
+export function createMcpPool(options: McpPoolOptions): McpPool {
+  const entries = new Map<string, Promise<Entry>>();
+  const failed = createFailedStarts(options.backoffMs ?? BACKOFF_MS);
+  const closing = new Set<Promise<void>>();
+  let shut = false;
+
+  const stop = (entry: Entry): void => {
+    clearTimeout(entry.idleTimer);
+    entries.delete(entry.key);
+    const stopped = entry.end().catch(() => undefined);
+    closing.add(stopped);
+    void stopped.finally(() => closing.delete(stopped));
+  };
+  const startIdling = (entry: Entry): void => {
+    clearTimeout(entry.idleTimer);
+    if (!entry.closed()) entry.idleTimer = setTimeout(stop, options.idleMs ?? IDLE_MS, entry).unref();
+  };
+  const open = (key: string, target: McpTarget): Promise<Entry> => {
+    const onClose = (entry: Entry | undefined) => {
+      // A server that was stopped may end long after the next one under its key has started.
+      if (entries.get(key) !== started) return;
+      entries.delete(key);
+      // A program that starts and dies, again and again. Whoever is only connected to has other reasons to hang up.
+      const young = entry && performance.now() - entry.startedAtMs < STEADY_MS;
+      if (young && target.server.type === 'mcp_stdio') failed.note(key, entry.lastWords() || 'it ended');
+    };
+    const started: Promise<Entry> = connect(target, { ...options, key, onClose });
+    entries.set(key, started);
+    const onStarted = (entry: Entry) => {
+      if (target.server.type !== 'mcp_stdio') failed.forget(key);
+      startIdling(entry);
+    };
+    started.then(onStarted, (error: unknown) => {
+      onClose(undefined);
+      failed.note(key, messageOf(error));
+    });
+    return started;
+  };
+
+  return {
+    async acquire(target) {
+      if (shut) throw new Error('the process is shutting down');
+      const key = digestOf([target.tenantId, target.server]);
+      if (!entries.has(key)) failed.check(key);
+      const entry = await (entries.get(key) ?? open(key, target));
+      clearTimeout(entry.idleTimer);
+      entry.users += 1;
+      return entry;
+    },
+    release(connection) {
+      const entry = connection as Entry;
+      entry.users -= 1;
+      // Whoever has done something useful and lives has not failed.
+      if (!entry.closed() && performance.now() - entry.startedAtMs > STEADY_MS) failed.forget(entry.key);
+      if (entry.users === 0) startIdling(entry);
+    },
+    discard: (connection) => stop(connection as Entry),
+    async close() {
+      shut = true;
+      const started = await Promise.allSettled(entries.values());
+      for (const result of started) if (result.status === 'fulfilled') stop(result.value);
+      await Promise.all(closing);
+    },
+  };
+}
+
+interface ConnectOptions extends McpPoolOptions {
+  key: string;
+  onClose: (entry: Entry | undefined) => void;
+}
+
+async function connect(target: McpTarget, options: ConnectOptions): Promise<Entry> {
+  const { transport, failure, lastWords, endSession } = transportOf(target.server, options.egress);
+  const client = new Client({ name: 'drover', version: '1.0.0' });
+  let entry: Entry | undefined;
+  let closed = false;
+  let sentTooMuch = false;
+  client.fallbackRequestHandler = async ({ method }) => {
+    throw new McpError(ErrorCode.MethodNotFound, `Drover does not do ${method}: it only calls tools.`);
+  };
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => target.onToolsChanged?.());
+  Object.assign(client, {
+    onerror: (error: Error) => {
+      sentTooMuch ||= /exceeded maximum size/.test(error.message);
+    },
+    onclose: () => {
+      closed = true;
+      options.onClose(entry);
+    },
+  });
+  try {
+    await client.connect(transport, { timeout: options.startTimeoutMs ?? START_MS });
+  } catch (error) {
+    await client.close().catch(() => undefined);
+    const said = lastWords();
+    if (failure()) throw failure();
+    if (said === '') throw error;
+    throw new Error(`${messageOf(error)}; it said: ${said}`, { cause: error });
+  }
+  const end = async () => {
+    await endSession();
+    await client.close();
+  };
+  const hasSession = target.server.type === 'mcp_sse' || transport.sessionId !== undefined;
+  const flags = { closed: () => closed, sentTooMuch: () => sentTooMuch, hasSession };
+  entry = { key: options.key, users: 0, startedAtMs: performance.now(), client, end, lastWords, ...flags };
+  return entry;
+}
+
+interface AnyTransport {
+  transport: Transport;
+  failure: () => Error | undefined;
+  lastWords: () => string;
+  endSession: () => Promise<void>;
+}
+
+function transportOf(server: McpServer, egress: Egress): AnyTransport {
+  if (server.type !== 'mcp_stdio') {
+    return { ...createRemoteTransport(server, egress, MAX_MESSAGE_BYTES), lastWords: () => '' };
+  }
+  const { transport, stderr } = createStdioTransport(server, MAX_MESSAGE_BYTES);
+  return { transport, failure: () => undefined, lastWords: stderr, endSession: async () => undefined };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

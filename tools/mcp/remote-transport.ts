@@ -1,0 +1,118 @@
+/** MCP over HTTP (spec 2025-11-25, Streamable HTTP; 2024-11-05, HTTP with SSE), through the egress guard. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { SSEClientTransport, SseError } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { linkSignals } from '../../core/link-signals.ts';
+import { EgressError } from '../egress-error.ts';
+import type { Egress } from '../egress.ts';
+import type { McpServer } from './server.ts';
+
+type RemoteServer = Extract<McpServer, { type: 'mcp_http' | 'mcp_sse' }>;
+
+export interface RemoteTransport {
+  transport: Transport;
+  /** The last failure of a connection: the SDK tells of some in words only. */
+  failure: () => EgressError | undefined;
+  /** Ends the session at the server, if it has one; never throws. */
+  endSession: () => Promise<void>;
+}
+
+/** Until the headers of an answer are there; a server may take its time with what follows them. */
+const HEADERS_MS = 60_000;
+const END_SESSION_MS = 2000;
+/** How long a request goes on without any open stream that could bring its answer: the SDK may yet resume one. */
+const SILENCE_MS = 5000;
+
+/** The request that a connection belongs to: the SDK opens several, and resumes some, without saying for what. */
+const current = new AsyncLocalStorage<RequestStreams>();
+
+interface RequestStreams {
+  signal: AbortSignal;
+  opened: () => void;
+  ended: () => void;
+}
+
+/** Makes the transport of a server; nothing is sent yet. The SDK follows redirects within its origin only. */
+export function createRemoteTransport(server: RemoteServer, egress: Egress, maxMessageBytes: number): RemoteTransport {
+  let failure: EgressError | undefined;
+  const guarded: FetchLike = async (url, init = {}) => {
+    const streams = current.getStore();
+    const { signal, release } = linkSignals(
+      ...[init.signal, streams?.signal].filter((source) => source !== undefined && source !== null),
+    );
+    streams?.opened();
+    const onEnd = () => {
+      release();
+      streams?.ended();
+    };
+    try {
+      return await egress.open(String(url), {
+        method: init.method ?? 'GET',
+        headers: Object.fromEntries(new Headers(init.headers)),
+        body: typeof init.body === 'string' ? init.body : undefined,
+        maxBytes: maxMessageBytes,
+        timeoutMs: HEADERS_MS,
+        signal,
+        onEnd,
+      });
+    } catch (error) {
+      if (error instanceof EgressError) failure = error;
+      throw error;
+    }
+  };
+  const url = new URL(server.endpoint);
+  const options = { fetch: guarded, requestInit: { headers: { ...server.headers } } };
+  if (server.type === 'mcp_sse') {
+    const transport = new SSEClientTransport(url, options);
+    return { transport: endingWithItsStream(transport), failure: () => failure, endSession: async () => undefined };
+  }
+  const transport = new StreamableHTTPClientTransport(url, options);
+  const endSession = async () => {
+    const timer = setTimeout(() => void transport.close(), END_SESSION_MS);
+    await transport.terminateSession().catch(() => undefined);
+    clearTimeout(timer);
+  };
+  return { transport, failure: () => failure, endSession };
+}
+
+/** The stream is the session: the SDK would open another, which the server has never been introduced to. */
+function endingWithItsStream(transport: SSEClientTransport): Transport {
+  const onerror = (error: Error) => {
+    if (error instanceof SseError) void transport.close();
+  };
+  return Object.assign(transport, { onerror });
+}
+
+/**
+ * Sends a request and waits for its answer, for as long as there is a stream that could bring it. `send` gets the signal
+ * to hand to the SDK. Rejects with `EgressError` (`lost`) where the streams have ended without an answer.
+ */
+export async function overStreams<T>(send: (signal: AbortSignal) => Promise<T>, caller: AbortSignal): Promise<T> {
+  const silence = new AbortController();
+  const done = new AbortController();
+  const { signal, release } = linkSignals(caller, silence.signal);
+  let open = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const streams: RequestStreams = {
+    signal: done.signal,
+    opened: () => {
+      open += 1;
+      clearTimeout(timer);
+    },
+    ended: () => {
+      open -= 1;
+      if (open === 0) timer = setTimeout(() => silence.abort(), SILENCE_MS);
+    },
+  };
+  try {
+    return await current.run(streams, () => send(signal));
+  } catch (error) {
+    if (!silence.signal.aborted || caller.aborted) throw error;
+    throw new EgressError('lost', 'the server ended its answer before it had given one', { sent: true, cause: error });
+  } finally {
+    release();
+    done.abort();
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,27 @@
+/** An MCP server as a tool's transport names it. */
+import type { ToolTransport } from '../../core/tool.ts';
+import type { SecretValues } from '../secret-values.ts';
+
+export type McpTransport = Extract<ToolTransport, { type: 'mcp_stdio' | 'mcp_http' | 'mcp_sse' }>;
+
+/** The server of such a transport, whatever the tool: what is the same here is one server, with one connection. */
+export type McpServer =
+  | Omit<Extract<McpTransport, { type: 'mcp_stdio' }>, 'tool'>
+  | Omit<Extract<McpTransport, { type: 'mcp_http' | 'mcp_sse' }>, 'tool'>;
+
+export function isMcp(transport: ToolTransport): transport is McpTransport {
+  return transport.type === 'mcp_stdio' || transport.type === 'mcp_http' || transport.type === 'mcp_sse';
+}
+
+/** The server of a tool, `{{secret:name}}` not filled in. */
+export function serverOf({ tool: _tool, ...server }: McpTransport): McpServer {
+  return server;
+}
+
+/** The server as it is reached: secrets filled in. */
+export function withSecrets(server: McpServer, { fill }: SecretValues): McpServer {
+  const filled = (texts: Record<string, string> = {}) =>
+    Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, fill(text)]));
+  if (server.type === 'mcp_stdio') return { ...server, env: filled(server.env) };
+  return { ...server, headers: filled(server.headers) };
+}

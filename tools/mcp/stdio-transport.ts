@@ -1,0 +1,148 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { getDefaultEnvironment } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { LIMITS } from '../../core/limits.ts';
+import type { McpServer } from './server.ts';
+
+type StdioServer = Extract<McpServer, { type: 'mcp_stdio' }>;
+
+/** Pauses between the end of its input, SIGTERM and SIGKILL. */
+const PATIENCE_MS = 2000;
+/** Far more than is shown, so that a secret is never cut where it could not be recognised. */
+const STDERR_CHARS = LIMITS.secretBytes + 10_000;
+
+/**
+ * MCP over the standard streams of a child process (spec 2025-11-25, stdio). Not the SDK's: the process leads a group of
+ * its own, and whatever it has started ends with it. It gets a minimal environment and `env`.
+ */
+export function createStdioTransport(
+  server: StdioServer,
+  maxMessageBytes: number,
+): { transport: Transport; stderr: () => string } {
+  let child: ChildProcessWithoutNullStreams | undefined;
+  let ended: Promise<void> = Promise.resolve();
+  let stderr = '';
+  const transport: Transport = {
+    async start() {
+      const started = spawnLeader(server);
+      child = started;
+      ended = new Promise((resolve) => {
+        started.on('close', () => {
+          child = undefined;
+          resolve();
+          transport.onclose?.();
+        });
+      });
+      started.stdin.on('error', (error) => transport.onerror?.(error));
+      started.stderr.on('data', (chunk: Buffer) => {
+        stderr = (stderr + chunk.toString('utf8')).slice(-STDERR_CHARS);
+      });
+      listen(started, transport, maxMessageBytes);
+      await new Promise((resolve, reject) => {
+        started.on('spawn', resolve).on('error', reject);
+      });
+    },
+    async send(message) {
+      if (!child?.stdin.writable) throw new Error('Not connected');
+      const { stdin } = child;
+      if (!stdin.write(serializeMessage(message))) await drained(stdin);
+    },
+    async close() {
+      const closing = child;
+      if (!closing) return;
+      closing.stdin.end();
+      for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+        if (await settlesWithin(ended, PATIENCE_MS)) break;
+        signalGroup(closing, signal);
+      }
+      await settlesWithin(ended, PATIENCE_MS);
+    },
+  };
+  return { transport, stderr: () => stderr.trim() };
+}
+
+/** Starts the program as the leader of a process group, which is killed as soon as the leader has ended. */
+function spawnLeader({ command, args = [], env }: StdioServer): ChildProcessWithoutNullStreams {
+  const leader = spawn(command, [...args], {
+    env: { ...getDefaultEnvironment(), LANG: 'C.UTF-8', ...env },
+    stdio: 'pipe',
+    detached: true,
+  });
+  // What it leaves behind holds its streams open, so this comes before `close`, not after.
+  return leader.on('exit', () => signalGroup(leader, 'SIGKILL'));
+}
+
+function listen(child: ChildProcessWithoutNullStreams, transport: Transport, maxMessageBytes: number): void {
+  const split = lineSplitter(maxMessageBytes);
+  const receive = (line: string): void => {
+    try {
+      transport.onmessage?.(deserializeMessage(line));
+    } catch (error) {
+      transport.onerror?.(error as Error);
+    }
+  };
+  child.stdout.on('data', (chunk: Buffer) => {
+    try {
+      for (const line of split(chunk)) receive(line);
+    } catch (error) {
+      // More than a message may hold: nothing after it can be read either.
+      transport.onerror?.(error as Error);
+      void transport.close();
+    }
+  });
+}
+
+/** Lines out of chunks; not the SDK's buffer, which copies all it has with each chunk. Throws where a line is too long. */
+function lineSplitter(maxBytes: number): (chunk: Buffer) => string[] {
+  let parts: Buffer[] = [];
+  let bytes = 0;
+  return (chunk) => {
+    const lines: string[] = [];
+    let from = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
+      parts.push(chunk.subarray(from, end));
+      lines.push(Buffer.concat(parts).toString('utf8').replace(/\r$/, ''));
+      parts = [];
+      bytes = 0;
+      from = end + 1;
+    }
+    parts.push(chunk.subarray(from));
+    bytes += chunk.length - from;
+    if (bytes <= maxBytes) return lines;
+    parts = [];
+    throw new Error(`a message exceeded maximum size of ${maxBytes} bytes`);
+  };
+}
+
+/** Its group's id is the process's own, and stays taken as long as one of the group lives. */
+function signalGroup({ pid }: ChildProcessWithoutNullStreams, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal);
+  } catch {
+    // All of them have ended.
+  }
+}
+
+function drained(stream: NodeJS.WritableStream): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      stream.off('drain', done).off('close', done).off('error', done);
+      resolve();
+    };
+    stream.on('drain', done).on('close', done).on('error', done);
+  });
+}
+
+async function settlesWithin(work: Promise<void>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,70 @@
+import { isIP } from 'node:net';
+import type { Socket } from 'node:net';
+import { buildConnector } from 'undici';
+import type { AddressRules } from './address-rules.ts';
+import { raceSignal } from './deadline.ts';
+import type { Deadline } from './deadline.ts';
+import { EgressError } from './egress-error.ts';
+
+/** What connections may be made, and until when. */
+export interface Route {
+  rules: AddressRules;
+  lookup: (hostname: string) => Promise<{ address: string }[]>;
+  deadline: Deadline;
+}
+
+const CONNECT_MS = 10_000;
+const MAX_ADDRESSES = 4;
+
+/** Resolves, checks, and connects to the address that was checked, so that the name cannot mean another one by then. */
+export function pinnedConnector(route: Route, state: { connected: boolean }): buildConnector.connector {
+  return (options, callback) => {
+    openSocket(route, options).then(
+      (socket) => {
+        state.connected = true;
+        callback(null, socket);
+      },
+      (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
+    );
+  };
+}
+
+async function openSocket(route: Route, options: buildConnector.Options): Promise<Socket> {
+  const hostname = options.hostname.replace(/^\[|\]$/g, '');
+  const port = Number(options.port || (options.protocol === 'https:' ? 443 : 80));
+  const addresses = isIP(hostname) ? [hostname] : await addressesOf(route, hostname);
+  const allowed = addresses.filter((address) => route.rules.allows({ hostname, port, address }));
+  if (allowed.length === 0) throw refusal(hostname);
+  const connect = buildConnector({ timeout: Math.min(CONNECT_MS, Math.ceil(route.deadline.remainingMs()) + 1) });
+  let last: unknown;
+  for (const address of allowed.slice(0, MAX_ADDRESSES)) {
+    route.deadline.signal.throwIfAborted();
+    try {
+      return await connectTo(connect, { ...options, hostname: address });
+    } catch (error) {
+      last = error;
+    }
+  }
+  throw last;
+}
+
+/** `options.host` keeps the name, from which the certificate is checked. */
+function connectTo(connect: buildConnector.connector, options: buildConnector.Options): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    connect(options, (error, socket) => (socket ? resolve(socket) : reject(error ?? new Error('no connection'))));
+  });
+}
+
+async function addressesOf(route: Route, hostname: string): Promise<string[]> {
+  const found = await raceSignal(route.lookup(hostname), route.deadline.signal);
+  return found.map((entry) => entry.address);
+}
+
+function refusal(hostname: string): EgressError {
+  const entry = isIP(hostname) === 6 ? `[${hostname}]` : hostname;
+  return new EgressError(
+    'refused',
+    `${entry} is not a public address, so it is refused; an operator can allow it with DROVER_EGRESS_ALLOW=${entry}`,
+    { sent: false },
+  );
+}

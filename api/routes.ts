@@ -4,6 +4,7 @@ import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
 import { AUDIT_ROUTES } from './audit.ts';
 import { BUDGET_ROUTES } from './budgets.ts';
+import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { OBJECTIVE_ROUTES } from './objectives.ts';
@@ -27,6 +28,7 @@ export const ROUTES: readonly Route[] = [
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
   ...APPROVAL_ROUTES,
+  ...HOOK_ROUTES,
   ...TOOL_ROUTES,
   ...SECRET_ROUTES,
   ...POLICY_ROUTES,

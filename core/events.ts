@@ -48,6 +48,14 @@ export type PinnedTool = z.output<typeof pinnedTool>;
 export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;
 export type RequestPart = (typeof REQUEST_PARTS)[number];
 
+const keptSignal = z.object({
+  id: z.string(),
+  type: z.string(),
+  name: z.string().nullable(),
+  payload: z.unknown(),
+  callId: z.null(),
+});
+
 const requestedCall = { tool_call_id: uuid };
 /** An approval that is not of a call has none. */
 const approvedCall = { tool_call_id: uuid.optional() };
@@ -105,6 +113,8 @@ export const PAYLOADS = {
     /** The channels that were replaced. */
     modified: z.array(z.string()),
     custom: z.record(z.string(), z.unknown()),
+    /** Signals that the other run had kept at the point, for whatever waits for them here. */
+    signals: z.array(keptSignal).default([]),
   }),
   'run.started': z.object({}),
   'run.status_changed': z.object({

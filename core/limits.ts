@@ -24,6 +24,9 @@ export const LIMITS = {
   approvalSeconds: 86_400,
   /** Time the client has for its own tools where the agent does not say, in seconds. */
   clientToolSeconds: 3600,
+  /** Time a webhook has where the call does not say, and the longest time that anything is waited for, in seconds. */
+  webhookSeconds: 86_400,
+  waitSeconds: 31_536_000,
   /** Depth of child runs. */
   depth: 5,
   /** Answer of one model call in tokens where the agent does not say. */

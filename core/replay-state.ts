@@ -1,5 +1,6 @@
 /** The part of a run's state that says how it relates to the run it was forked from. */
 import type { RunEvent } from './events.ts';
+import type { KeptSignal } from './waits.ts';
 
 /** How a run that was forked from another relates to its record. */
 export interface ReplayState {
@@ -19,6 +20,7 @@ interface ForkedState {
   turnCount: number;
   steps: number;
   custom: Record<string, unknown>;
+  signals: KeptSignal[];
   replay: ReplayState;
 }
 
@@ -28,6 +30,7 @@ export function forked({ payload }: Extract<RunEvent, { type: 'run.forked' }>): 
     turnCount: payload.turn_count,
     steps: payload.iteration,
     custom: payload.custom,
+    signals: payload.signals,
     replay: {
       fromRunId: payload.from_run_id,
       mode: payload.mode,

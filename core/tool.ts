@@ -73,10 +73,13 @@ export const CHEAP_BUILTINS: readonly string[] = ['calculator', 'current_time', 
 /** The built-in tool whose calls a person answers. */
 export const ASK_USER_TOOL = 'ask_user';
 
-/** Whether something from outside answers the tool's calls: a person or the client. Nobody is held up meanwhile. */
+/** Built-in tools whose calls something from outside answers. */
+const WAITING_BUILTINS: readonly string[] = [ASK_USER_TOOL, 'sleep', 'wait_for_webhook'];
+
+/** Whether a person, the client, another system or the time answers the tool's calls. Nobody is held up meanwhile. */
 export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
   const { type } = tool.transport;
-  return type === 'client' || (type === 'builtin' && tool.name === ASK_USER_TOOL);
+  return type === 'client' || (type === 'builtin' && WAITING_BUILTINS.includes(tool.name));
 }
 
 /** Cheap calls are committed together with the next model response (execution.md, Jobs). */

@@ -35,8 +35,8 @@ export interface NewWait extends Wait {
   turn_id: string;
   until?: string;
   seconds?: number;
-  /** SHA-256, in hex. */
-  token_hash?: string;
+  /** Of a webhook: its SHA-256 and how it is sealed, in hex. */
+  token?: { hash: string; key_id: string; sealed: string };
 }
 
 /** One change of one run: all of it or nothing. */

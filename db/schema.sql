@@ -561,6 +561,8 @@ table waits row level security forced
   name text
   until timestamp with time zone not null
   token_hash bytea
+  token_key_id text
+  token_sealed bytea
   created_at timestamp with time zone not null
   claimed_until timestamp with time zone
   closed_at timestamp with time zone

@@ -44,6 +44,35 @@ export async function findAnsweredWait(
   return row;
 }
 
+/** An open wait of a run. */
+export async function findOpenWait(tx: Tx, runId: string, id: string): Promise<WaitRow | undefined> {
+  const [row] = await tx.query<WaitRow>(
+    `select ${WAIT} from waits where id = $1 and run_id = $2 and closed_at is null`,
+    [id, runId],
+  );
+  return row;
+}
+
+/** Whose wait a webhook's token was made for, over all tenants. */
+export async function findWaitByToken(db: Database, tokenHash: Buffer): Promise<WaitRow | undefined> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<WaitRow>(`select ${WAIT} from waits where token_hash = $1`, [tokenHash]),
+  );
+  return row;
+}
+
+/** The sealed tokens of a run's open webhooks. */
+export async function listWebhookTokens(
+  tx: Tx,
+  runId: string,
+): Promise<{ id: string; key_id: string; sealed: Buffer }[]> {
+  return tx.query(
+    `select id, token_key_id as key_id, token_sealed as sealed from waits
+     where run_id = $1 and closed_at is null and type = 'webhook'`,
+    [runId],
+  );
+}
+
 /** Open waits of a run whose time is up. */
 export async function listDueWaits(tx: Tx, runId: string): Promise<(WaitRow & { until: Date })[]> {
   return tx.query(

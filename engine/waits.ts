@@ -1,6 +1,9 @@
 /** Calls that something from outside answers: told in the log, kept as rows, and settled by the signal that comes. */
+import { randomBytes } from 'node:crypto';
 import type { Decision } from '../core/decide.ts';
+import { newSecret, sha256 } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
+import type { SecretOwner } from '../core/secret-box.ts';
 import type { CallState } from '../core/state.ts';
 import type { NewWait } from '../db/run-store.ts';
 import { findToolCall } from '../db/turns.ts';
@@ -17,16 +20,64 @@ export async function openWaits(session: DriveSession, calls: readonly CallState
 }
 
 async function ask(session: DriveSession, call: CallState): Promise<void> {
-  const seconds = session.definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
-  const question = String((await argumentsOf(session, call))['question']);
+  const wanted = wantedBy(session, call.name, await argumentsOf(session, call));
+  if ('fault' in wanted) return refuse(session, call, wanted.fault);
+  const { type, name, question, seconds, until } = wanted;
+  const named = name === undefined ? {} : { name };
+  const end = until === undefined ? { timeout_seconds: seconds } : { until };
   record(session, {
-    type: 'input.requested',
+    ...about(session),
     actor: 'agent',
-    turn_id: session.state.turn?.id,
-    step: session.state.steps,
-    payload: { tool_call_id: call.id, type: 'user', question, timeout_seconds: seconds },
+    type: 'input.requested',
+    payload: { tool_call_id: call.id, type, ...named, ...(question !== undefined && { question }), ...end },
   });
-  open(session, { id: call.id, type: 'user', name: null, seconds });
+  const wait = { id: call.id, type, name: name ?? null, ...(until === undefined ? { seconds } : { until }) };
+  open(session, type === 'webhook' ? { ...wait, ...newToken(session, call.id) } : wait);
+}
+
+type Wanted =
+  | { type: 'user' | 'webhook' | 'timer'; name?: string; question?: string; seconds: number; until?: string }
+  | { fault: string };
+
+/** What a call of a built-in tool waits for, and for how long. */
+function wantedBy({ definition }: DriveSession, tool: string, args: Record<string, unknown>): Wanted {
+  const given = args as {
+    question?: string;
+    name?: string;
+    seconds?: number;
+    timeout_seconds?: number;
+    until?: string;
+  };
+  const named = given.name === undefined ? {} : { name: given.name };
+  switch (tool) {
+    case 'wait_for_webhook':
+      return { type: 'webhook', ...named, seconds: given.timeout_seconds ?? LIMITS.webhookSeconds };
+    case 'sleep':
+      return given.until === undefined
+        ? { type: 'timer', ...named, seconds: given.seconds ?? 0 }
+        : { ...named, ...timerUntil(given.until) };
+    default: {
+      const seconds = definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+      return { type: 'user', question: String(given.question), seconds };
+    }
+  }
+}
+
+function timerUntil(text: string): Wanted {
+  const isInstant = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text);
+  const ms = isInstant ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) return { fault: `Invalid arguments: /until: "${text}" is no RFC 3339 time.` };
+  if (ms > Date.now() + LIMITS.waitSeconds * 1000) {
+    return { fault: `Invalid arguments: /until: is more than ${LIMITS.waitSeconds} s away.` };
+  }
+  return { type: 'timer', seconds: 0, until: new Date(ms).toISOString() };
+}
+
+function refuse(session: DriveSession, call: CallState, message: string): void {
+  const settlement = { status: 'failed' as const, code: 'invalid_arguments', message };
+  const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
+  record(session, { ...about(session), actor: 'system', ...settlementEvent(settled) });
+  changeCall(session, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }
 
 /** As the ledger has them: a rule or a person may have put others in place of the model's. */
@@ -38,15 +89,26 @@ async function argumentsOf(session: DriveSession, { id }: CallState): Promise<Re
   return row.arguments;
 }
 
+/** Found by its hash, and kept encrypted for those who may pass it on. */
+function newToken({ context, tenant }: DriveSession, waitId: string): Pick<NewWait, 'token'> {
+  const token = newSecret();
+  const { keyId, sealed } = context.keyring.seal(tokenOwner(tenant, waitId), token, randomBytes(12));
+  return { token: { hash: sha256(token).toString('hex'), key_id: keyId, sealed: sealed.toString('hex') } };
+}
+
+/** No secret of a tenant can have this name. */
+export function tokenOwner(tenantId: string, waitId: string): SecretOwner {
+  return { tenantId, name: `webhook of wait ${waitId}` };
+}
+
 function askClient(session: DriveSession, calls: readonly CallState[]): void {
   const seconds = session.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
   for (const { id } of calls) open(session, { id, type: 'tool_results', name: null, seconds });
   if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
   record(session, {
-    type: 'client_tools.requested',
+    ...about(session),
     actor: 'agent',
-    turn_id: session.state.turn?.id,
-    step: session.state.steps,
+    type: 'client_tools.requested',
     payload: { tool_call_ids: calls.map(({ id }) => id), timeout_seconds: seconds },
   });
 }
@@ -63,12 +125,15 @@ export function useSignal(session: DriveSession, { call, signal }: Extract<Decis
   const event = settlementEvent(settled);
   if (event.type !== 'tool.succeeded') return;
   record(session, {
+    ...about(session),
     ...event,
     actor: 'user',
-    turn_id: session.state.turn?.id,
-    step: session.state.steps,
     payload: { ...event.payload, signal_id: signal.id },
   });
   changeCall(session, settlementChange(settled));
   session.pending.closedWaits.push(call.id);
+}
+
+function about({ state }: DriveSession) {
+  return { turn_id: state.turn?.id, step: state.steps };
 }

@@ -177,6 +177,8 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       redo: point.redo,
       modified: given.map(([channel]) => channel),
       custom: fork.modified.custom ?? from.state.custom,
+      // One that is for a call of the original alone has no such call here.
+      signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
     },
   };
 }

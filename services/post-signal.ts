@@ -3,7 +3,7 @@ import { conflict } from '../core/errors.ts';
 import { isTerminal, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { insertSignal } from '../db/approvals.ts';
-import { findAnsweredWait } from '../db/waits.ts';
+import { findAnsweredWait, findOpenWait } from '../db/waits.ts';
 import type { Context } from '../engine/context.ts';
 import { appendToRun } from './append-to-run.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
@@ -17,6 +17,8 @@ export interface PostedSignal {
   type: 'timer' | 'webhook' | 'user';
   name?: string | undefined;
   payload: unknown;
+  /** The one wait that it is for; no other is answered, and where it is over nothing is kept. */
+  waitId?: string | undefined;
 }
 
 /** Keeps the signal in the run's log and wakes the run; `isNew` is false for a repeated one. 409 for a finished run. */
@@ -26,7 +28,10 @@ export async function postSignal(context: Context, signal: PostedSignal): Promis
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
     const { tenant: tenantId, run: runId, type, name, payload } = signal;
     if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
-    const wait = await findAnsweredWait(tx, { runId, type, name: name ?? null });
+    const wait = signal.waitId
+      ? await findOpenWait(tx, runId, signal.waitId)
+      : await findAnsweredWait(tx, { runId, type, name: name ?? null });
+    if (signal.waitId && !wait) throw conflict('Nothing waits for it any more.');
     const event = {
       signal_id: id,
       type,

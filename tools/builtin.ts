@@ -7,6 +7,7 @@ import { calculate, CALCULATOR } from './builtin/calculator.ts';
 import { CURRENT_TIME, tellTime } from './builtin/current-time.ts';
 import { HTTP_GET, httpGet } from './builtin/http-get.ts';
 import { JSON_QUERY, queryJson } from './builtin/json-query.ts';
+import { SLEEP, WAIT_FOR_WEBHOOK, waitForNothing } from './builtin/wait-tools.ts';
 import type { Builtin, BuiltinRuntime } from './builtin/builtin-type.ts';
 import { validateArguments } from './validate-arguments.ts';
 
@@ -16,6 +17,8 @@ const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
   { tool: CURRENT_TIME, run: tellTime },
   { tool: HTTP_GET, run: httpGet },
   { tool: JSON_QUERY, run: queryJson },
+  { tool: SLEEP, run: waitForNothing },
+  { tool: WAIT_FOR_WEBHOOK, run: waitForNothing },
 ];
 
 type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) => Promise<ToolOutcome>;

@@ -7,6 +7,7 @@ import { findAgent } from '../../db/agents.ts';
 import { listRuns } from '../../db/runs.ts';
 import { createRun } from '../../services/create-run.ts';
 import { cancelRun, completeRun } from '../../services/end-run.ts';
+import { webhookPaths } from '../../services/webhook-urls.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -96,7 +97,7 @@ function toFilter(query: z.output<typeof filters>) {
 
 function toPage(rows: Awaited<ReturnType<typeof listRuns>>, limit: number) {
   const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-  return { runs: items.map(presentRun), ...page };
+  return { runs: items.map((row) => presentRun(row)), ...page };
 }
 
 const get = defineRunRoutes({
@@ -106,9 +107,15 @@ const get = defineRunRoutes({
   summary: 'Get a run',
   params: runParams,
   responses: { 200: run },
-  async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-    return { status: 200, body: presentRun(row) };
+  async handle({ caller, params, context, ctx }) {
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const row = await requireRun(tx, caller, params);
+      const waits = row.waits?.some(({ type }) => type === 'webhook') && hasScope(caller.scopes, 'runs:write');
+      if (!waits) return presentRun(row);
+      const paths = await webhookPaths(tx, context, { tenantId: caller.tenantId, id: row.id });
+      return presentRun(row, new Map([...paths].map(([id, path]) => [id, `${ctx.protocol}://${ctx.host}${path}`])));
+    });
+    return { status: 200, body };
   },
 });
 

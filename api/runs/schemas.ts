@@ -5,7 +5,7 @@ import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import type { RunView } from '../../db/runs.ts';
 import type { ModelCallRow, ToolCallRow, TurnRow } from '../../db/turns.ts';
-import { presentWaiting, waitingFor } from './waiting.ts';
+import { openWait, presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 
 const attachment = z
   .discriminatedUnion('type', [
@@ -94,6 +94,7 @@ export const run = z
     workspace_id: z.uuid(),
     status: z.enum(RUN_STATUSES),
     waiting_for: waitingFor.optional(),
+    waits: z.array(openWait).optional(),
     stop_reason: z.string().nullable(),
     output: z.object({ message: z.string() }).optional(),
     error: problem.optional(),
@@ -187,8 +188,10 @@ export const turnDetail = turn.extend({
   tool_calls: z.array(toolCall),
 });
 
-export function presentRun(row: RunView): z.input<typeof run> {
-  const waiting = presentWaiting(row);
+/** `hookUrls`, by wait, are shown to those who may send what they take. */
+export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>): z.input<typeof run> {
+  const waiting = presentWaiting(row, hookUrls);
+  const waits = presentWaits(row, hookUrls);
   return {
     id: row.id,
     run_id: row.id,
@@ -198,6 +201,7 @@ export function presentRun(row: RunView): z.input<typeof run> {
     workspace_id: row.workspace_id,
     status: row.status as z.input<typeof run>['status'],
     ...(waiting && { waiting_for: waiting }),
+    ...(waits.length > 0 && { waits }),
     stop_reason: row.stop_reason,
     ...(row.output && { output: { message: textOf(row.output) } }),
     ...(row.error && { error: row.error }),

@@ -7,22 +7,37 @@ export const waitingFor = z.object({
   type: z.enum(['approval', 'tool_results', 'user', 'webhook', 'timer']),
   name: z.string().nullable(),
   until: z.iso.datetime(),
+  hook_url: z.url().optional(),
 });
 
 /**
  * What somebody can do something about comes first: the client's calls, an approval, a question, a webhook, then the
  * time, then the next turn. `until` is when it gives up waiting. Undefined where it works, or is about to.
  */
-export function presentWaiting(row: RunView): z.input<typeof waitingFor> | undefined {
+export function presentWaiting(
+  row: RunView,
+  hookUrls?: ReadonlyMap<string, string>,
+): z.input<typeof waitingFor> | undefined {
   const first = (type: OpenWait['type']) => row.waits?.find((wait) => wait.type === type);
   const client = first('tool_results');
   if (client) return presentWait(client);
   if (row.approval_until) return { type: 'approval', name: null, until: row.approval_until.toISOString() };
   const wait = first('user') ?? first('webhook') ?? first('timer');
-  if (wait) return presentWait(wait);
+  const hook_url = wait && hookUrls?.get(wait.id);
+  if (wait) return { ...presentWait(wait), ...(hook_url && { hook_url }) };
   if (!row.idle_since || row.status !== 'awaiting_human') return undefined;
   const until = new Date(row.idle_since.getTime() + LIMITS.idleSeconds * 1000).toISOString();
   return { type: 'user', name: null, until };
+}
+
+export const openWait = waitingFor.extend({ tool_call_id: z.uuid() });
+
+/** All that calls of a run wait for, what ends first first. `hookUrls` are by wait. */
+export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string>): z.input<typeof openWait>[] {
+  return (row.waits ?? []).map((wait) => {
+    const hook_url = hookUrls?.get(wait.id);
+    return { ...presentWait(wait), ...(hook_url && { hook_url }), tool_call_id: wait.id };
+  });
 }
 
 function presentWait({ type, name, until }: OpenWait): z.input<typeof waitingFor> {

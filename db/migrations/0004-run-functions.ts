@@ -150,9 +150,9 @@ begin
     end loop;
   end if;
   if c ? 'waits' then
-    insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, created_at)
+    insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
       select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
-        now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->>'token_hash', 'hex'), now() from jsonb_array_elements(c->'waits') w;
+        now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->'token'->>'hash', 'hex'), w->'token'->>'key_id', decode(w->'token'->>'sealed', 'hex'), now() from jsonb_array_elements(c->'waits') w;
   end if;
   if c ? 'close_waits' then
     update waits set closed_at = now()

@@ -16,6 +16,9 @@ export const waits: Migration = {
         until timestamptz not null,
         -- SHA-256 of the webhook's token.
         token_hash bytea,
+        -- The token itself, encrypted, for those who may pass it on.
+        token_key_id text,
+        token_sealed bytea,
         created_at timestamptz not null,
         -- Operational: whoever turns due waits into events holds them so long.
         claimed_until timestamptz,

@@ -157,7 +157,16 @@ describe('tools over HTTP', () => {
       seen.push(...json.tools.map(({ name }: { name: string }) => name));
       cursor = json.next_cursor === undefined ? '' : `&cursor=${json.next_cursor}`;
     } while (cursor !== '');
-    assert.deepEqual(seen, ['ask_user', 'calculator', 'current_time', 'http_get', 'json_query', ...made]);
+    assert.deepEqual(seen, [
+      'ask_user',
+      'calculator',
+      'current_time',
+      'http_get',
+      'json_query',
+      'sleep',
+      'wait_for_webhook',
+      ...made,
+    ]);
   });
 
   it('are filtered by kind, name and the permissions they need', async () => {

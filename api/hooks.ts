@@ -1,0 +1,22 @@
+/** Where other systems call a run that waits for them. */
+import { z } from 'zod';
+import { receiveWebhook } from '../services/receive-webhook.ts';
+import { defineRoute, type Route } from './kit/route.ts';
+
+const accepted = z.object({ status: z.literal('accepted') });
+
+const receive = defineRoute({
+  method: 'post',
+  path: '/v1/hooks/:token',
+  access: 'open',
+  summary: 'Call a run that waits for a webhook; the address itself is the permission, and the body the payload',
+  params: z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) }),
+  body: z.unknown(),
+  responses: { 200: accepted, 202: accepted },
+  async handle({ params, body, context }) {
+    const { isNew } = await receiveWebhook(context, params.token, body);
+    return { status: isNew ? 202 : 200, body: { status: 'accepted' as const } };
+  },
+});
+
+export const HOOK_ROUTES: readonly Route[] = [receive];

@@ -22,6 +22,14 @@ export type ToolTransport =
       endpoint: string;
       method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | undefined;
       headers?: Record<string, string> | undefined;
+      /** Templates (docs/tools.md): appended to the endpoint's path, in place of its query, in place of the body. */
+      path?: string | undefined;
+      query?: Record<string, string> | undefined;
+      body?: unknown;
+      /** JSONata over the answer. */
+      response?: { expression: string } | undefined;
+      max_bytes?: number | undefined;
+      max_redirects?: number | undefined;
     }
   | {
       type: 'mcp_stdio';

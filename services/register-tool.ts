@@ -9,6 +9,7 @@ import { insertTool } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
 import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
+import { checkHttpTransport } from '../tools/http-request.ts';
 import { checkSchema } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
@@ -113,10 +114,11 @@ export function checkTool(
   checkMayRunPrograms(tool.transport, caller);
   tools.checkTransport(tool.transport);
   const errors = [
+    ...(tool.transport.type === 'http' ? prefixed('body.transport', checkHttpTransport(tool.transport)) : []),
     ...prefixed('body.input_schema', checkSchema(tool.input_schema)),
     ...(tool.output_schema === undefined ? [] : prefixed('body.output_schema', checkSchema(tool.output_schema))),
   ];
-  if (errors.length > 0) throw impossible('A schema of the tool cannot be used.', errors);
+  if (errors.length > 0) throw impossible('A schema or a template of the tool cannot be used.', errors);
 }
 
 /** A stdio server is a program on the worker's machine: only `admin` may name one (api.md, Egress). Throws 403. */

@@ -25,6 +25,8 @@ export interface EgressInit {
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
+  /** The body is for this origin alone: a redirect that would take it to another is refused. */
+  confidentialBody?: boolean | undefined;
   /** A longer answer is an error. */
   maxBytes: number;
   /** 5 where absent. */
@@ -154,6 +156,10 @@ async function follow(exchange: Exchange, url: string): Promise<EgressResponse> 
       throw new EgressError('too-many-redirects', `${hostOf(request.url)} redirected more than ${maxRedirects} times`, {
         sent: true,
       });
+    }
+    if (init.confidentialBody && next.body !== undefined && next.url.origin !== request.url.origin) {
+      const message = `${hostOf(request.url)} redirected a body that holds a secret to another origin`;
+      throw new EgressError('refused', message, { sent: true });
     }
     request = next;
   }

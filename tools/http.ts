@@ -1,12 +1,12 @@
 /** Plain HTTP tools (api.md, "What a plain HTTP tool sees"). */
-import { LIMITS } from '../core/limits.ts';
-import type { ToolAttempt, ToolOutcome, ToolTransport } from '../core/tool.ts';
+import type { ToolAttempt, ToolOutcome } from '../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from './egress-error.ts';
-import type { Egress, EgressInit, EgressResponse } from './egress.ts';
+import type { Egress, EgressResponse } from './egress.ts';
+import { evaluateJsonata } from './evaluate-jsonata.ts';
+import { buildRequest } from './http-request.ts';
+import type { HttpTransport } from './http-request.ts';
 import { decodeBody } from './response-body.ts';
 import type { SecretValues } from './secret-values.ts';
-
-export type HttpTransport = Extract<ToolTransport, { type: 'http' }>;
 
 export interface HttpRuntime {
   egress: Egress;
@@ -19,63 +19,24 @@ export async function callHttp(
   attempt: ToolAttempt,
   runtime: HttpRuntime,
 ): Promise<ToolOutcome> {
-  const { url, init } = requestOf(transport, attempt, runtime.secrets);
+  const request = buildRequest(transport, attempt, runtime.secrets);
+  if ('fault' in request) return { kind: 'error', code: 'invalid-arguments', message: request.fault };
   try {
-    return outcomeOf(await runtime.egress.fetch(url, init));
+    const outcome = outcomeOf(await runtime.egress.fetch(request.url, request.init));
+    return await mapped(transport, outcome, attempt);
   } catch (error) {
     if (error instanceof EgressError) return outcomeOfEgressError(error);
     throw error;
   }
 }
 
-function requestOf(
-  transport: HttpTransport,
-  attempt: ToolAttempt,
-  { fill }: SecretValues,
-): { url: string; init: EgressInit } {
-  const method = transport.method ?? 'POST';
-  const inQuery = method === 'GET' || method === 'DELETE';
-  const own = Object.fromEntries(Object.entries(transport.headers ?? {}).map(([name, text]) => [name, fill(text)]));
-  const init: EgressInit = {
-    method,
-    headers: headersOf(attempt, { own, hasBody: !inQuery }),
-    body: inQuery ? undefined : JSON.stringify(attempt.arguments),
-    maxBytes: LIMITS.toolOutputBytes,
-    timeoutMs: attempt.timeoutMs,
-    signal: attempt.signal,
-  };
-  return { url: inQuery ? withQuery(transport.endpoint, attempt.arguments) : transport.endpoint, init };
-}
-
-/** The tool's own headers may change how the body is described, never who is calling. */
-function headersOf(
-  attempt: ToolAttempt,
-  { own, hasBody }: { own: Record<string, string>; hasBody: boolean },
-): Record<string, string> {
-  const lower = Object.fromEntries(Object.entries(own).map(([name, value]) => [name.toLowerCase(), value]));
-  return {
-    accept: 'application/json, text/*;q=0.9, */*;q=0.1',
-    ...(hasBody ? { 'content-type': 'application/json' } : {}),
-    ...lower,
-    'idempotency-key': attempt.idempotencyKey,
-    'x-drover-tool-call-id': attempt.toolCallId,
-    ...(attempt.runId === '' ? {} : { 'x-drover-run-id': attempt.runId }),
-    ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
-  };
-}
-
-/** Lists become repeated parameters, objects JSON; what is null is left out. */
-function withQuery(endpoint: string, args: Record<string, unknown>): string {
-  if (!URL.canParse(endpoint)) return endpoint;
-  const url = new URL(endpoint);
-  for (const [name, value] of Object.entries(args)) {
-    const items: unknown[] = Array.isArray(value) ? value : [value];
-    for (const item of items) {
-      if (item === null || item === undefined) continue;
-      url.searchParams.append(name, typeof item === 'string' ? item : JSON.stringify(item));
-    }
-  }
-  return url.href;
+/** The part of the answer that the tool is for. The call has been made, so a mapping that fails is never tried again. */
+async function mapped(transport: HttpTransport, outcome: ToolOutcome, attempt: ToolAttempt): Promise<ToolOutcome> {
+  if (transport.response === undefined || outcome.kind !== 'succeeded') return outcome;
+  const evaluated = await evaluateJsonata(transport.response.expression, outcome.output, attempt.timeoutMs);
+  if ('result' in evaluated) return { kind: 'succeeded', output: evaluated.result };
+  const message = `The tool has answered, but its response.expression fails: ${evaluated.message}`;
+  return { kind: 'error', code: 'response-mapping', message, output: outcome.output };
 }
 
 const LOST_STATUSES = [408, 425, 502, 503, 504];
@@ -103,7 +64,12 @@ function outcomeOf(response: EgressResponse): ToolOutcome {
 
 function excerpt(output: unknown): string {
   if (output === null || output === '') return '';
-  return `: ${typeof output === 'string' ? output : JSON.stringify(output)}`;
+  try {
+    return `: ${typeof output === 'string' ? output : JSON.stringify(output)}`;
+  } catch {
+    // Nested so deeply that it cannot be walked.
+    return '';
+  }
 }
 
 /** Seconds or an HTTP date (RFC 9110, 10.2.3), in ms from now. */

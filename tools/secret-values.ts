@@ -1,6 +1,7 @@
 /** Secrets on their way into a request, and out of whatever comes back (docs/secrets.md). */
 import { cleanText } from '../core/content.ts';
 import type { ToolTransport } from '../core/tool.ts';
+import { templatesOf } from './http-request.ts';
 import type { McpServer } from './mcp/server.ts';
 
 /** The secrets of one transport, for one attempt. */
@@ -31,6 +32,7 @@ function textsOf(transport: ToolTransport | McpServer): string[] {
     case 'client':
       return [];
     case 'http':
+      return templatesOf(transport);
     case 'mcp_http':
     case 'mcp_sse':
       return Object.values(transport.headers ?? {});

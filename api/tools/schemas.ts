@@ -1,10 +1,13 @@
 import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../db/tools.ts';
 
 /** What answers show in place of a value that may be a credential. */
 const HIDDEN = '[hidden]';
+
+const MAX_BODY_TEMPLATE = 64 * 1024;
 
 const jsonSchema = z.record(z.string(), z.unknown());
 const shown = (value: string) => value !== HIDDEN;
@@ -44,6 +47,22 @@ const http = z.strictObject({
     .nullable()
     .optional()
     .transform((value) => value ?? undefined),
+  path: z.string().max(2000).optional().describe('Template, appended to the path of the endpoint.'),
+  query: z
+    .record(z.string().min(1).max(200), z.string().max(8000).refine(shown, hiddenMessage))
+    .optional()
+    .describe('Templates.'),
+  body: z
+    .json()
+    .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_BODY_TEMPLATE, 'is too large')
+    .optional()
+    .describe('JSON in which every text is a template, in place of the input.'),
+  response: z
+    .strictObject({ expression: z.string().min(1).max(4000) })
+    .optional()
+    .describe('JSONata over the answer: its result is the output.'),
+  max_bytes: z.int().min(1).max(LIMITS.toolOutputBytes).optional(),
+  max_redirects: z.int().min(0).max(10).optional(),
 });
 
 const stdio = z.strictObject({
@@ -219,7 +238,11 @@ export function presentListedTool(
 
 function presentTransport(transport: ToolTransport): Record<string, unknown> & { type: string } {
   if (transport.type === 'http' || transport.type === 'mcp_http' || transport.type === 'mcp_sse')
-    return { ...transport, ...(transport.headers && { headers: hide(transport.headers, isCredential) }) };
+    return {
+      ...transport,
+      ...(transport.headers && { headers: hide(transport.headers, isCredential) }),
+      ...('query' in transport && transport.query && { query: hide(transport.query, isCredential) }),
+    };
   if (transport.type === 'mcp_stdio')
     return { ...transport, ...(transport.env && { env: hide(transport.env, () => true) }) };
   return transport;
@@ -236,6 +259,6 @@ function hide(
 
 /** A reference to a secret is none itself. */
 function isCredential(name: string, value: string): boolean {
-  if (/^(\S+ )?\{\{\s*secret:[^{}\s]+\s*\}\}$/.test(value)) return false;
+  if (/^(\S+ )?\{\{\s*(secret:[^{}\s]+|input[\w.-]*)\s*\}\}$/.test(value)) return false;
   return /auth|cookie|key|token|secret|password|signature/i.test(name);
 }

@@ -44,6 +44,28 @@ describe('tools over HTTP', () => {
     return json.key;
   };
 
+  it('with templates are registered, shown without what may be a credential, and called', async () => {
+    const templates = {
+      method: 'PUT',
+      path: '/people/{{input.id}}',
+      query: { api_key: 'abc', on: '{{input.on}}' },
+      body: { name: '{{input.name}}' },
+      response: { expression: 'got.name' },
+    };
+    const { id } = await create({ transport: { ...HTTP, ...templates } });
+    const { json } = await api.call('GET', `/v1/tools/${id}`);
+    assert.deepEqual(json.transport.query, { api_key: '[hidden]', on: '{{input.on}}' });
+    assert.deepEqual([json.transport.path, json.transport.body], [templates.path, templates.body]);
+    const answer = await api.call('POST', `/v1/tools/${id}/execute`, { body: { input: { id: 'a/b', name: 'Ada' } } });
+    assert.equal(answer.json.output, 'Ada', answer.text);
+    const wrong = await register({ transport: { ...HTTP, path: '/{{env.HOME}}', body: { a: '{{x}}' } } });
+    assert.equal(wrong.status, 422);
+    assert.deepEqual(
+      wrong.json.errors.map((error: { path: string }) => error.path),
+      ['body.transport.body', 'body.transport.path'],
+    );
+  });
+
   it("take the document's example as it stands, with defaults for the rest", async () => {
     const { id, tool_id, name, version, status } = await create({
       name: 'search',

@@ -1,0 +1,188 @@
+/** From an HTTP tool's templates and a call's arguments to a request; the host is never part of a template. */
+import { cleanText } from '../core/content.ts';
+import type { FieldError } from '../core/errors.ts';
+import { LIMITS } from '../core/limits.ts';
+import type { ToolAttempt, ToolTransport } from '../core/tool.ts';
+import type { EgressInit } from './egress.ts';
+import { jsonataFault } from './evaluate-jsonata.ts';
+import type { SecretValues } from './secret-values.ts';
+import { asText, fillTemplate, parseTemplate, valueOf } from './template.ts';
+import type { TemplateValues } from './template.ts';
+
+export type HttpTransport = Extract<ToolTransport, { type: 'http' }>;
+
+export interface HttpRequest {
+  url: string;
+  init: EgressInit;
+}
+
+/** The request of an attempt, or why these arguments make none. */
+export function buildRequest(
+  transport: HttpTransport,
+  attempt: ToolAttempt,
+  secrets: SecretValues,
+): HttpRequest | { fault: string } {
+  const values: TemplateValues = { input: attempt.arguments, secrets };
+  const url = urlOf(transport, values);
+  if ('fault' in url) return url;
+  const body = bodyOf(transport, values);
+  const init: EgressInit = {
+    method: methodOf(transport),
+    headers: headersOf(attempt, { own: ownHeaders(transport, values), hasBody: body !== undefined }),
+    body,
+    confidentialBody: textsIn(transport.body).some(holdsSecret),
+    maxBytes: Math.min(transport.max_bytes ?? LIMITS.toolOutputBytes, LIMITS.toolOutputBytes),
+    maxRedirects: transport.max_redirects,
+    timeoutMs: attempt.timeoutMs,
+    signal: attempt.signal,
+  };
+  return { url: url.href, init };
+}
+
+/** What keeps a transport from ever making a request, for its registration. Paths are below `transport`. */
+export function checkHttpTransport(transport: HttpTransport): FieldError[] {
+  const { path, response, body } = transport;
+  const errors: FieldError[] = [];
+  const add = (where: string, message: string | undefined) => {
+    if (message !== undefined) errors.push({ path: where, message });
+  };
+  if (/\{\{|%7b%7b/i.test(transport.endpoint))
+    add('endpoint', 'is no template: what changes belongs into path or query');
+  for (const part of ['headers', 'query'] as const) {
+    for (const [name, text] of Object.entries(transport[part] ?? {})) add(`${part}.${name}`, templateFault(text));
+  }
+  for (const text of textsIn(body)) add('body', templateFault(text));
+  if (path !== undefined) add('path', templateFault(path) ?? pathFault(path));
+  if (body !== undefined && methodOf(transport) === 'GET') add('body', 'is not sent with GET');
+  if (response !== undefined) add('response.expression', jsonataFault(response.expression));
+  return errors;
+}
+
+/** Every text of a transport in which `{{…}}` counts. */
+export function templatesOf({ headers, query, path, body }: HttpTransport): string[] {
+  return [...Object.values(headers ?? {}), ...Object.values(query ?? {}), path ?? '', ...textsIn(body)];
+}
+
+function templateFault(text: string): string | undefined {
+  const parts = parseTemplate(text);
+  return 'fault' in parts ? parts.fault : undefined;
+}
+
+/** Characters that no URL changes, so that what is sent is what is written here. */
+function pathFault(path: string): string | undefined {
+  if (!path.startsWith('/')) return 'must begin with /';
+  const parts = parseTemplate(path);
+  const plain = 'fault' in parts ? [] : parts.flatMap((part) => ('text' in part ? part.text : []));
+  if (plain.every((text) => /^[A-Za-z0-9\-._~!$&'()*+,;=:@%/]*$/.test(text)) && !hasDots(plain.join('x')))
+    return undefined;
+  return 'must be a path as it stands in a URL: encoded, without query, . or ..';
+}
+
+function methodOf({ method }: HttpTransport): string {
+  return method ?? 'POST';
+}
+
+function isQueryMethod(transport: HttpTransport): boolean {
+  return methodOf(transport) === 'GET' || methodOf(transport) === 'DELETE';
+}
+
+/** The plain form (api.md): GET and DELETE carry the arguments in the query, unless the tool says what goes there. */
+function urlOf(transport: HttpTransport, values: TemplateValues): URL | { fault: string } {
+  const { endpoint, path, query } = transport;
+  if (!URL.canParse(endpoint)) return { fault: 'The endpoint of the tool is no URL.' };
+  const url = new URL(endpoint);
+  if (path !== undefined) {
+    const filled = fillPath(path, values);
+    if (typeof filled !== 'string') return filled;
+    url.pathname = url.pathname.replace(/\/$/, '') + filled;
+  }
+  const entries = query
+    ? Object.entries(query).map(([name, text]): [string, unknown] => [name, fillTemplate(text, values)])
+    : isQueryMethod(transport)
+      ? Object.entries(values.input)
+      : [];
+  for (const [name, value] of entries) addToQuery(url, name, value);
+  return url;
+}
+
+function fillPath(path: string, values: TemplateValues): string | { fault: string } {
+  const parts = parseTemplate(path);
+  if ('fault' in parts) return parts;
+  let filled = '';
+  for (const part of parts) {
+    if ('text' in part) {
+      filled += part.text;
+      continue;
+    }
+    // Without it the path would be another one: of the collection in place of one of its things.
+    const text = cleanText(asText(valueOf(part, values)));
+    if (text === '') return { fault: `The path ${path} needs a value for each of its references.` };
+    filled += encodeURIComponent(text);
+  }
+  return hasDots(filled) ? { fault: `The path ${path} cannot have . or .. filled in.` } : filled;
+}
+
+/** Segments that a URL takes for "here" and "one up", however they are written. */
+function hasDots(path: string): boolean {
+  return /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(path);
+}
+
+/** Lists become repeated parameters, objects JSON; what is null is left out. */
+function addToQuery(url: URL, name: string, value: unknown): void {
+  for (const item of Array.isArray(value) ? (value as unknown[]) : [value]) {
+    if (item !== null && item !== undefined) url.searchParams.append(name, asText(item));
+  }
+}
+
+function bodyOf(transport: HttpTransport, values: TemplateValues): string | undefined {
+  if (transport.body !== undefined) return JSON.stringify(fillJson(transport.body, values) ?? null);
+  return isQueryMethod(transport) ? undefined : JSON.stringify(values.input);
+}
+
+/** A property whose reference is not in the input is left out; in a list it is null. */
+function fillJson(template: unknown, values: TemplateValues): unknown {
+  if (typeof template === 'string') return fillTemplate(template, values);
+  if (Array.isArray(template)) return template.map((item) => fillJson(item, values) ?? null);
+  if (template === null || typeof template !== 'object') return template;
+  const filled = Object.entries(template).map(([key, item]): [string, unknown] => [key, fillJson(item, values)]);
+  return Object.fromEntries(filled.filter(([, item]) => item !== undefined));
+}
+
+function ownHeaders({ headers }: HttpTransport, values: TemplateValues): Record<string, string> {
+  const filled = Object.entries(headers ?? {}).map(([name, text]): [string, unknown] => [
+    name,
+    fillTemplate(text, values),
+  ]);
+  return Object.fromEntries(
+    filled.filter(([, value]) => value !== undefined).map(([name, value]) => [name, asText(value)]),
+  );
+}
+
+/** The tool's own headers may change how the body is described, never who is calling. */
+function headersOf(
+  attempt: ToolAttempt,
+  { own, hasBody }: { own: Record<string, string>; hasBody: boolean },
+): Record<string, string> {
+  const lower = Object.fromEntries(Object.entries(own).map(([name, value]) => [name.toLowerCase(), value]));
+  return {
+    accept: 'application/json, text/*;q=0.9, */*;q=0.1',
+    ...(hasBody ? { 'content-type': 'application/json' } : {}),
+    ...lower,
+    'idempotency-key': attempt.idempotencyKey,
+    'x-drover-tool-call-id': attempt.toolCallId,
+    ...(attempt.runId === '' ? {} : { 'x-drover-run-id': attempt.runId }),
+    ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
+  };
+}
+
+function holdsSecret(text: string): boolean {
+  const parts = parseTemplate(text);
+  return !('fault' in parts) && parts.some((part) => 'secret' in part);
+}
+
+/** Every text of a JSON value. Its depth is bounded by the request that registers it. */
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value).flatMap(textsIn);
+}

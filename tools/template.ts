@@ -1,0 +1,66 @@
+/** Templates of HTTP tools: text with `{{input.path}}` and `{{secret:name}}` (docs/tools.md). */
+import type { SecretValues } from './secret-values.ts';
+
+/** A part of a template: text as it is, a secret, or a value of the call's arguments. */
+export type TemplatePart = { text: string } | { secret: string } | { input: readonly string[] };
+
+/** What a template is filled from. What is filled in is never looked through for references. */
+export interface TemplateValues {
+  input: Record<string, unknown>;
+  secrets: SecretValues;
+}
+
+const REFERENCE = /\{\{([^{}]*)\}\}/g;
+const SECRET = /^secret:([^{}\s]{1,200})$/;
+const INPUT = /^input((?:\.[A-Za-z0-9_-]{1,100}){0,20})$/;
+
+/** The parts of a template, or what is wrong with it. */
+export function parseTemplate(template: string): TemplatePart[] | { fault: string } {
+  const parts: TemplatePart[] = [];
+  let from = 0;
+  for (const match of template.matchAll(REFERENCE)) {
+    const [whole, inner = ''] = match;
+    if (match.index > from) parts.push({ text: template.slice(from, match.index) });
+    from = match.index + whole.length;
+    const reference = inner.trim();
+    const [, secret] = SECRET.exec(reference) ?? [];
+    const [, path] = INPUT.exec(reference) ?? [];
+    if (secret !== undefined) parts.push({ secret });
+    else if (path !== undefined) parts.push({ input: path.split('.').slice(1) });
+    else return { fault: `{{${reference.slice(0, 100)}}} is neither {{input.…}} nor {{secret:…}}` };
+  }
+  if (from < template.length) parts.push({ text: template.slice(from) });
+  const open = parts.some((part) => 'text' in part && /\{\{|\}\}/.test(part.text));
+  return open ? { fault: 'has {{ or }} that belong to no reference' } : parts;
+}
+
+/** The value of a template: of a lone reference to the input as it is, else text. Undefined where that value is not there. */
+export function fillTemplate(template: string, values: TemplateValues): unknown {
+  const parts = parseTemplate(template);
+  if ('fault' in parts) return template;
+  const [first] = parts;
+  if (parts.length === 1 && first && 'input' in first) return lookUp(values.input, first.input);
+  return parts.map((part) => asText(valueOf(part, values))).join('');
+}
+
+/** The value of one part; undefined for what the input does not have. */
+export function valueOf(part: TemplatePart, { input, secrets }: TemplateValues): unknown {
+  if ('text' in part) return part.text;
+  return 'secret' in part ? secrets.fill(`{{secret:${part.secret}}}`) : lookUp(input, part.input);
+}
+
+/** A value inside a text: nothing for what is not there, JSON for objects and lists. */
+export function asText(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Own properties only: what every object inherits is not part of the input. */
+function lookUp(root: unknown, path: readonly string[]): unknown {
+  let value = root;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}

@@ -29,6 +29,11 @@ const AWAY_CODES = new Set([
 const AWAY_MESSAGES =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|PGlite is clos|The database was busy|No answer from the database)/;
 
+/** Whether `commit_run` refused a change because a tool call is no longer in the state that the change was made for. */
+export function hasMovedOn(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'DR001';
+}
+
 /** Whether the database could not be reached or went away: worth a 503, and for a job worth another try later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -4,7 +4,7 @@ import type { Config } from '../config.ts';
 import { openEmbedded } from './embedded.ts';
 import { openPostgres } from './postgres.ts';
 
-export { isDatabaseAway } from './database-errors.ts';
+export { hasMovedOn, isDatabaseAway } from './database-errors.ts';
 export { migrate, pendingMigrations } from './migrate.ts';
 
 /** One transaction. `values` are sent apart from the text (`$1`, `$2`, …). */

@@ -6,7 +6,7 @@ export interface OutboxEntry {
   queue: string;
   job_id: string;
   payload: Record<string, unknown>;
-  children: { queue: string; job_id: string; payload: Record<string, unknown> }[] | null;
+  children: { job_id: string; payload: Record<string, unknown> }[] | null;
 }
 
 /** The oldest entries that have lain there for a while. */

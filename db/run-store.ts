@@ -16,16 +16,34 @@ export interface CallChange {
   lease_ms?: number;
   /** Earliest time of the next attempt, in ms from now. */
   retry_ms?: number;
+  /** Makes it only where no pause is left, and answers the row. */
+  give?: true;
 }
 
-/** A job to send once the change is committed. For `turns` the id and `payload.seq` follow from the committed position. */
+/**
+ * What to send once the change is committed: one job of `turns`, whose id and `payload.seq` follow from the committed
+ * position, or jobs of `tool-calls`.
+ */
 export interface OutboxRow {
   id: string;
-  queue: 'turns';
+  queue: 'turns' | 'tool-calls';
   payload: { tenant: string; run: string; turn?: string | undefined; traceparent?: string | undefined };
   /** Not before so many ms have passed; a sweep does not keep to it. */
   delay_ms?: number;
-  children?: { queue: 'tool-calls'; job_id: string; payload: Columns }[];
+  children?: { job_id: string; payload: Columns }[];
+}
+
+/** A row of `tool_calls` as a claim answers it, with the versions that its run pins. */
+export interface GivenCall {
+  id: string;
+  turn_id: string;
+  step: number;
+  name: string;
+  effect: 'read_only' | 'idempotent' | 'unknown';
+  attempt: number;
+  idempotency_key: string;
+  arguments: Record<string, unknown>;
+  pins: { agentId: string; agentVersion: string; tools: RunRow['pinned']['tools'] };
 }
 
 /** Something from outside that a call waits for, until then or for so long. */
@@ -49,6 +67,8 @@ export interface RunChange {
   expect?: number;
   /** Version of the tenant's governance that gated the calls of the change; refused where it has moved. */
   governance?: number;
+  /** Made only where the run has not ended; for what appends to it and changes nothing else of its row. */
+  open?: true;
   bump_fence?: boolean;
   /** Keeps the driver's lease for so long. */
   lease_ms?: number;
@@ -71,6 +91,8 @@ export interface RunChange {
   checkpoint?: Columns;
   outbox?: OutboxRow[];
   reservations?: ReservationChange[];
+  /** Sent as well where no queued call of the run is open any more. */
+  wake?: OutboxRow | undefined;
 }
 
 /** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */
@@ -87,7 +109,8 @@ export type ReservationChange =
   | { step: number; settle: 'estimated' | 'released' };
 
 export type CommitResult =
-  | { ok: true; seq: number; fence: number; status: string; at: string }
+  | { ok: true; seq: number; fence: number; status: string; at: string; woke: boolean; given: GivenCall | null }
+  | { ok: false; why: 'finished' }
   | { ok: false; why: 'missing' }
   | { ok: false; why: 'governance' }
   | { ok: false; why: 'fence'; fence: number }

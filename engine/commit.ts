@@ -100,17 +100,14 @@ function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): O
     ...(turn && { turn }),
     ...(traceparent && { traceparent }),
   };
-  const job: OutboxRow = { id: newId(), queue: 'turns', payload: ids };
-  if (handOver === 'again') return job;
-  if ('afterMs' in handOver) return { ...job, delay_ms: handOver.afterMs };
-  return {
-    ...job,
-    children: handOver.awaitCalls.map((call) => ({
-      queue: 'tool-calls',
-      job_id: toolCallJobId(call.id, call.attempt),
-      payload: { ...ids, call: call.id },
-    })),
-  };
+  if (handOver === 'again') return { id: newId(), queue: 'turns', payload: ids };
+  if ('afterMs' in handOver) return { id: newId(), queue: 'turns', payload: ids, delay_ms: handOver.afterMs };
+  const { steps: step } = session.state;
+  const children = handOver.awaitCalls.map(({ id: call, attempt }) => ({
+    job_id: toolCallJobId(call, attempt),
+    payload: { ...ids, call, attempt, step },
+  }));
+  return { id: newId(), queue: 'tool-calls', payload: ids, children };
 }
 
 interface Committed {

@@ -17,7 +17,7 @@ import type { Metrics } from './metrics.ts';
 export interface Context {
   config: Config;
   db: Database;
-  /** The drivers' way to the log. */
+  /** The way of drivers and tool workers to the log. */
   commit: CommitChange;
   known: KnownRuns;
   governance: KnownGovernance;

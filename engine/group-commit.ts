@@ -16,7 +16,10 @@ interface Waiting {
 /** Most changes of one transaction: a large one keeps its rows locked for longer than it saves. */
 const MOST_TOGETHER = 32;
 
-/** Changes of different runs only ever meet here; two of one run never do, since its driver waits for the first. */
+/**
+ * Two changes of one driver never meet here, since it waits for the first; what tool workers append to one run may, and
+ * expects no position.
+ */
 export function createGroupCommit(db: Database, options: { lanes: number }): CommitChange {
   let waiting: Waiting[] = [];
   let inFlight = 0;
@@ -45,7 +48,7 @@ async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void>
   if (only && batch.length === 1) return settle(only, commitRun(db, only.change));
   try {
     // In the order of the runs, so that two processes never wait for each other's rows.
-    const sorted = batch.toSorted((a, b) => (a.change.run < b.change.run ? -1 : 1));
+    const sorted = batch.toSorted((a, b) => compare(a.change.run, b.change.run));
     const results = await commitRuns(
       db,
       sorted.map((item) => item.change),
@@ -61,6 +64,11 @@ async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void>
     // A change that cannot be made has undone the others with it: one by one, it hurts only itself.
     else for (const item of batch) await settle(item, commitRun(db, item.change));
   }
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 async function settle(item: Waiting, result: Promise<CommitResult>): Promise<void> {

@@ -17,30 +17,31 @@ export interface Outbox {
   close: () => Promise<void>;
 }
 
+/** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
+const FORGET_AFTER_MS = 50;
+
 interface Sendable {
   id: string;
   queue: string;
   job_id: string;
   payload: Record<string, unknown>;
   delay_ms?: number | undefined;
-  children?: { queue: string; job_id: string; payload: Record<string, unknown> }[] | null | undefined;
+  children?: { job_id: string; payload: Record<string, unknown> }[] | null | undefined;
 }
 
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox(db: Database, queues: QueueBackend, log: Logger): Outbox {
   const open = new Set<Promise<void>>();
   let sent: string[] = [];
-  let flushing = false;
+  let timer: NodeJS.Timeout | undefined;
 
   const flush = async () => {
-    if (flushing) return;
-    flushing = true;
-    while (sent.length > 0) {
-      const ids = sent;
-      sent = [];
-      await deleteOutbox(db, ids).catch((error: unknown) => log.warn({ err: error }, 'outbox rows stay for the sweep'));
-    }
-    flushing = false;
+    clearTimeout(timer);
+    timer = undefined;
+    const ids = sent;
+    sent = [];
+    if (ids.length === 0) return;
+    await deleteOutbox(db, ids).catch((error: unknown) => log.warn({ err: error }, 'outbox rows stay for the sweep'));
   };
 
   const track = (work: Promise<void>) => {
@@ -53,7 +54,7 @@ export function createOutbox(db: Database, queues: QueueBackend, log: Logger): O
       await sendOne(queues, row);
       sent.push(row.id);
     }
-    await flush();
+    timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
   };
 
   return {
@@ -72,30 +73,18 @@ export function createOutbox(db: Database, queues: QueueBackend, log: Logger): O
     },
     close: async () => {
       while (open.size > 0) await Promise.all(open);
+      await flush();
     },
   };
 }
 
 /** Sending a job twice is sending it once: its id says what it is for. */
 async function sendOne(queues: QueueBackend, row: Sendable): Promise<void> {
-  const job = {
-    name: row.queue,
-    data: row.payload,
-    opts: { ...JOB_OPTIONS, jobId: row.job_id, delay: row.delay_ms ?? 0 },
-  };
-  if (!row.children || row.children.length === 0) {
-    await queues.queue(row.queue).add(job.name, job.data, job.opts);
-    return;
-  }
-  await queues.flowProducer().add({
-    ...job,
-    queueName: row.queue,
-    children: row.children.map((child) => ({
-      name: child.queue,
-      queueName: child.queue,
-      data: child.payload,
-      // A call that fails for good is an observation, not its parent's failure; without this the parent waits for ever.
-      opts: { ...JOB_OPTIONS, jobId: child.job_id, ignoreDependencyOnFailure: true },
-    })),
-  });
+  const delay = row.delay_ms ?? 0;
+  const jobs = row.children ?? [row];
+  const [first] = jobs;
+  const queue = queues.queue(row.queue);
+  const optionsOf = ({ job_id: jobId }: { job_id: string }) => ({ ...JOB_OPTIONS, jobId, delay });
+  if (first && jobs.length === 1) await queue.add(row.queue, first.payload, optionsOf(first));
+  else await queue.addBulk(jobs.map((job) => ({ name: row.queue, data: job.payload, opts: optionsOf(job) })));
 }

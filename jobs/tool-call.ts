@@ -8,6 +8,9 @@ export const toolCallJob = z.object({
   run: z.uuid(),
   turn: z.uuid().optional(),
   call: z.uuid(),
+  /** Attempts that the ledger had seen when the job was sent, and the step that asked for the call. */
+  attempt: z.int().min(0).optional(),
+  step: z.int().optional(),
   traceparent: z.string().optional(),
 });
 export type ToolCallJob = z.output<typeof toolCallJob>;

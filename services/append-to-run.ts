@@ -11,6 +11,8 @@ export interface Appended {
   seq: number;
   fence: number;
   run: RunRow;
+  /** What the commit wants sent. */
+  outbox: OutboxRow[];
 }
 
 /** What an act appends; null where there is nothing to do. */
@@ -24,6 +26,7 @@ export interface AppendedChange {
   close_waits?: string[] | true;
   checkpoint?: Record<string, unknown>;
   outbox?: OutboxRow[];
+  wake?: OutboxRow | undefined;
 }
 
 /** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
@@ -35,7 +38,8 @@ export async function appendIn(tx: Tx, ref: { tenant: string; run: string }, act
   const { events, ...rest } = change;
   const result = await commitRunIn(tx, { ...toRunChange(run, events), ...rest });
   if (!result.ok) throw new Error(`an append to run ${ref.run} was refused: ${result.why}`);
-  return { seq: result.seq, fence: result.fence, run };
+  const outbox = [...(change.outbox ?? []), ...(result.woke && change.wake ? [change.wake] : [])];
+  return { seq: result.seq, fence: result.fence, run, outbox };
 }
 
 /** Does the same in a transaction of its own, then sends the jobs and tells the bus. */
@@ -44,15 +48,8 @@ export async function appendToRun(
   ref: { tenant: string; run: string },
   act: Act,
 ): Promise<Appended | null> {
-  let outbox: OutboxRow[] = [];
-  const appended = await context.db.withTenant(ref.tenant, (tx) =>
-    appendIn(tx, ref, async (run) => {
-      const change = await act(run, tx);
-      outbox = change?.outbox ?? [];
-      return change;
-    }),
-  );
-  if (appended) announceAppended(context, { ...appended, runId: ref.run, outbox });
+  const appended = await context.db.withTenant(ref.tenant, (tx) => appendIn(tx, ref, act));
+  if (appended) announceAppended(context, { ...appended, runId: ref.run });
   return appended;
 }
 

@@ -44,8 +44,7 @@ export const HANDLERS: Record<string, Handler> = {
     }
   },
   [TOOL_CALLS]: async (context, job, duty) => {
-    const work = { ...toolCallJob.parse(job.data), outsideFlow: job.parent === undefined };
-    const end = await runToolCall(context, work, duty.stop);
+    const end = await runToolCall(context, toolCallJob.parse(job.data), duty.stop);
     return end.kind === 'later' ? putBack(job, duty.token, end.waitMs) : end.kind;
   },
   [MAINTENANCE]: (context, job) => maintain(context, maintenanceJob.parse(job.data).act),

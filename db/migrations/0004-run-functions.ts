@@ -18,6 +18,9 @@ declare
   line uuid;
   x jsonb;
   d text;
+  outbox jsonb := c->'outbox';
+  given jsonb;
+  woke boolean := false;
 begin
   d := set_config('drover.tenant_id', c->>'tenant', true);
   if c ? 'governance' and not exists
@@ -27,6 +30,11 @@ begin
   if c ? 'create' then
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
     insert into runs select * from jsonb_populate_record(null::runs, c->'create')
+      returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+  elsif c ? 'open' then
+    -- What a tool worker appends says nothing of the run's own columns.
+    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events')
+      where id = run and status not in ('completed', 'failed', 'cancelled')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif s ? 'status' or s ? 'open_turn_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
     update runs set
@@ -70,7 +78,7 @@ begin
   end if;
   if last is null then
     select fence, last_seq into held, last from runs where id = run;
-    return jsonb_build_object('ok', false, 'fence', held, 'seq', last, 'why', case when held is null then 'missing'
+    return jsonb_build_object('ok', false, 'fence', held, 'seq', last, 'why', case when held is null then 'missing' when c ? 'open' then 'finished'
         when held <> (c->>'fence')::int then 'fence' else 'behind' end);
   end if;
 
@@ -86,7 +94,7 @@ begin
   if c ? 'calls' then
     -- A row that is not in the state that the change was made for undoes all of it.
     for x in select jsonb_array_elements(c->'calls') loop
-      update tool_calls set
+      update tool_calls k set
           status = coalesce(x->'set'->>'status', status),
           attempt = coalesce((x->'set'->>'attempt')::int, attempt),
           lease_expires_at = case when x ? 'lease_ms' then clock_timestamp() + (x->>'lease_ms')::int * interval '1 ms' end,
@@ -99,7 +107,9 @@ begin
           started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
           finished_at = coalesce((x->'set'->>'finished_at')::timestamptz, finished_at)
         where id = (x->>'id')::uuid and run_id = run and x->'from' ? status
-          and attempt = coalesce((x->>'attempt')::int, attempt);
+          and attempt = coalesce((x->>'attempt')::int, attempt)
+          and (not x ? 'give' or retry_at is null or retry_at <= clock_timestamp())
+        returning case when x ? 'give' then to_jsonb(k) end into given;
       if not found then raise exception using errcode = 'DR001', message = 'tool call ' || (x->>'id') || ' has moved on'; end if;
     end loop;
   end if;
@@ -165,13 +175,21 @@ begin
     insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions');
   end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
-  if c ? 'outbox' then
+  -- The change that ends the last call which the run waits for sends the job that drives it on.
+  if c ? 'wake' and not exists (select from tool_calls
+      where run_id = run and mode = 'queued' and status in ('pending', 'running')) then
+    outbox := coalesce(outbox, '[]') || (c->'wake');
+    woke := true;
+  end if;
+  if outbox is not null then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
       select (o->>'id')::uuid, tenant, o->>'queue', run || '-' || last || '-' || held,
         (o->'payload') || jsonb_build_object('seq', last), o->'children'
-      from jsonb_array_elements(c->'outbox') o;
+      from jsonb_array_elements(outbox) o;
   end if;
-  return jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now());
+  return jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
+    'given', case when given is not null then given || (select jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,
+      'agentVersion', r.agent_version, 'tools', r.pinned->'tools')) from runs r where r.id = run) end);
 end $$;
 `;
 

@@ -14,7 +14,8 @@ import { createAgent } from '../../services/create-agent.ts';
 import { createRun, type CreateRun } from '../../services/create-run.ts';
 import { postTurn } from '../../services/post-turn.ts';
 import { registerTool, type ToolRequest } from '../../services/register-tool.ts';
-import { runToolCall, type ToolCallEnd } from '../../services/run-tool-call.ts';
+import type { ToolCallEnd } from '../../services/claim-tool-call.ts';
+import { runToolCall } from '../../services/run-tool-call.ts';
 import { startServer, type LocalServer, type SeenRequest } from './echo-server.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from './fake-anthropic.ts';
 import type { FakeServer } from './fake-http.ts';
@@ -147,13 +148,13 @@ export async function openEngine(mode: Mode = 'embedded'): Promise<Engine> {
     drive: (run, within = context) =>
       driveRun(within, { tenant, run, seq: 0 }, { stop: new AbortController().signal, draining: () => false }),
     async makeCalls(run, within = context) {
-      const open = await inTenant<{ id: string }>(
-        `select id from tool_calls where run_id = $1 and mode = 'queued' and status in ('pending', 'running') order by place`,
+      const open = await inTenant<{ call: string; attempt: number; step: number; turn: string }>(
+        `select id as call, attempt, step, turn_id as turn from tool_calls where run_id = $1 and mode = 'queued' and status in ('pending', 'running') order by place`,
         run,
       );
       const ends: ToolCallEnd[] = [];
-      for (const { id } of open) {
-        ends.push(await runToolCall(within, { tenant, run, call: id }, new AbortController().signal));
+      for (const job of open) {
+        ends.push(await runToolCall(within, { tenant, run, ...job }, new AbortController().signal));
       }
       return ends;
     },

@@ -126,14 +126,24 @@ export async function commitRun(db: Database, change: RunChange): Promise<Commit
   return resultOf(rows);
 }
 
-/** Commits changes of different runs in one round trip and one transaction; results in the same order. */
-export async function commitRuns(db: Database, changes: readonly RunChange[]): Promise<CommitResult[]> {
-  const rows = await db.call<{ result: CommitResult[] }>({
-    name: 'commit_runs',
-    text: 'select commit_runs($1::jsonb) as result',
-    values: [JSON.stringify(changes)],
+/** A change or a claim that waits for its result. */
+export type Waiting =
+  | { kind: 'commit'; of: RunChange; resolve: (result: CommitResult) => void }
+  | { kind: 'claim'; of: RunClaim; resolve: (result: ClaimResult) => void };
+
+/** Commits changes and claims of runs in one round trip and one transaction, and then gives each its result. */
+export async function changeRuns(db: Database, items: readonly Waiting[]): Promise<void> {
+  const rows = await db.call<{ result: unknown[] }>({
+    name: 'change_runs',
+    text: 'select change_runs($1::jsonb) as result',
+    values: [JSON.stringify(items.map((item) => (item.kind === 'claim' ? claimRequest(item.of) : item.of)))],
   });
-  return resultOf(rows);
+  const results = resultOf(rows);
+  if (results.length !== items.length) throw new Error('change_runs answered another number of results');
+  for (const [index, item] of items.entries()) {
+    if (item.kind === 'claim') item.resolve(withOutcomes(results[index] as ClaimResult));
+    else item.resolve(results[index] as CommitResult);
+  }
 }
 
 /** `commitRun` within a transaction that holds more than the run's change. */
@@ -237,12 +247,20 @@ export type ClaimResult =
  * Claims a run for a driver where nobody holds it, and answers what is needed to go on. `seq` is the position that the
  * job speaks of: one beyond the log's end (a database restored from a backup) claims nothing.
  */
-export async function claimRun(
-  db: Database,
-  claim: { tenant: string; run: string; seq: number; leaseMs: number; known?: KnownPosition | undefined },
-): Promise<ClaimResult> {
-  const { leaseMs, ...request } = claim;
-  return load(db, { ...request, lease_ms: leaseMs, claim: true });
+export async function claimRun(db: Database, claim: RunClaim): Promise<ClaimResult> {
+  return load(db, claimRequest(claim));
+}
+
+export interface RunClaim {
+  tenant: string;
+  run: string;
+  seq: number;
+  leaseMs: number;
+  known?: KnownPosition | undefined;
+}
+
+function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
+  return { ...request, lease_ms: leaseMs, claim: true };
 }
 
 export interface ReadRequest {

@@ -9,16 +9,14 @@ import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
 import type { Tools } from '../tools/execute-tool.ts';
 import type { KnownGovernance } from './governance.ts';
-import type { CommitChange } from './group-commit.ts';
+import type { GroupCommit } from './group-commit.ts';
 import type { KnownRuns } from './known-run.ts';
 import type { KnownBudgets } from './known-budgets.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface Context {
+export interface Context extends GroupCommit {
   config: Config;
   db: Database;
-  /** The way of drivers and tool workers to the log. */
-  commit: CommitChange;
   known: KnownRuns;
   governance: KnownGovernance;
   bus: Bus;

@@ -8,7 +8,7 @@ import { isTerminal } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
-import { claimRun, commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
+import { commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
 import { askAbout, closeQuestions } from './ask-people.ts';
@@ -38,7 +38,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   const { leaseMs } = context.config;
   const known = context.known.take(job.run);
   const { tenant, run, seq } = job;
-  const claimed = await claimRun(context.db, { tenant, run, seq, leaseMs, known: known && positionOf(known) });
+  const claimed = await context.claim({ tenant, run, seq, leaseMs, known: known && positionOf(known) });
   if (!claimed.ok) return claimed.why;
   const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
   const hold = holdRun(context, held);

@@ -1,17 +1,30 @@
 /**
- * Group commit without a timer: what becomes ready while a commit is in flight goes along in the next one. Each run
- * still waits for its own commit; a driver that is alone pays nothing for it.
+ * Group commit without a timer: what becomes ready while a transaction is in flight goes along in the next one. Each run
+ * still waits for its own; a driver that is alone pays nothing for it.
  */
-import { commitRun, commitRuns, type CommitResult, type RunChange } from '../db/run-store.ts';
+import {
+  changeRuns,
+  claimRun,
+  commitRun,
+  type ClaimResult,
+  type CommitResult,
+  type RunChange,
+  type RunClaim,
+} from '../db/run-store.ts';
 import { isDatabaseAway, type Database } from '../db/database.ts';
 
 export type CommitChange = (change: RunChange) => Promise<CommitResult>;
+export type ClaimRun = (claim: RunClaim) => Promise<ClaimResult>;
 
-interface Waiting {
-  change: RunChange;
-  resolve: (result: CommitResult) => void;
-  reject: (error: unknown) => void;
+/** The way of drivers and tool workers to the runs. */
+export interface GroupCommit {
+  commit: CommitChange;
+  claim: ClaimRun;
 }
+
+type Item =
+  | { kind: 'commit'; of: RunChange; resolve: (result: CommitResult) => void; reject: (error: unknown) => void }
+  | { kind: 'claim'; of: RunClaim; resolve: (result: ClaimResult) => void; reject: (error: unknown) => void };
 
 /** Most changes of one transaction: a large one keeps its rows locked for longer than it saves. */
 const MOST_TOGETHER = 32;
@@ -20,8 +33,8 @@ const MOST_TOGETHER = 32;
  * Two changes of one driver never meet here, since it waits for the first; what tool workers append to one run may, and
  * expects no position.
  */
-export function createGroupCommit(db: Database, options: { lanes: number }): CommitChange {
-  let waiting: Waiting[] = [];
+export function createGroupCommit(db: Database, options: { lanes: number }): GroupCommit {
+  let waiting: Item[] = [];
   let inFlight = 0;
 
   const pump = () => {
@@ -34,43 +47,39 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Com
       pump();
     });
   };
+  const enqueue = (item: Item) => {
+    waiting.push(item);
+    // What becomes ready in this tick goes along.
+    setImmediate(pump);
+  };
 
-  return (change) =>
-    new Promise((resolve, reject) => {
-      waiting.push({ change, resolve, reject });
-      // What becomes ready in this tick goes along.
-      setImmediate(pump);
-    });
+  return {
+    commit: (of) => new Promise((resolve, reject) => enqueue({ kind: 'commit', of, resolve, reject })),
+    claim: (of) => new Promise((resolve, reject) => enqueue({ kind: 'claim', of, resolve, reject })),
+  };
 }
 
-async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void> {
+async function sendBatch(db: Database, batch: readonly Item[]): Promise<void> {
   const [only] = batch;
-  if (only && batch.length === 1) return settle(only, commitRun(db, only.change));
+  if (only && batch.length === 1) return sendOne(db, only);
   try {
     // In the order of the runs, so that two processes never wait for each other's rows.
-    const sorted = batch.toSorted((a, b) => compare(a.change.run, b.change.run));
-    const results = await commitRuns(
-      db,
-      sorted.map((item) => item.change),
-    );
-    sorted.forEach((item, index) => {
-      const result = results[index];
-      if (result) item.resolve(result);
-      else item.reject(new Error('commit_runs answered too few results'));
-    });
+    const sorted = batch.toSorted((a, b) => compare(a.of.run, b.of.run));
+    await changeRuns(db, sorted);
   } catch (error) {
     // After a lost connection nobody knows what was committed: each driver must load its run again.
     if (isDatabaseAway(error)) for (const item of batch) item.reject(error);
     // A change that cannot be made has undone the others with it: one by one, it hurts only itself.
-    else for (const item of batch) await settle(item, commitRun(db, item.change));
+    else for (const item of batch) await sendOne(db, item);
   }
+}
+
+async function sendOne(db: Database, item: Item): Promise<void> {
+  if (item.kind === 'claim') await claimRun(db, item.of).then(item.resolve, item.reject);
+  else await commitRun(db, item.of).then(item.resolve, item.reject);
 }
 
 function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
-}
-
-async function settle(item: Waiting, result: Promise<CommitResult>): Promise<void> {
-  await result.then(item.resolve, item.reject);
 }

@@ -74,9 +74,8 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
     });
     const models = createModels(config);
-    const commit = createGroupCommit(db, { lanes: COMMIT_LANES });
     const engine = {
-      commit,
+      ...createGroupCommit(db, { lanes: COMMIT_LANES }),
       known: createKnownRuns(),
       governance: createKnownGovernance(db),
       budgets: createKnownBudgets(db),

@@ -194,14 +194,14 @@ end $$;
 `;
 
 const COMMIT_MANY = `
--- Several runs' changes in one transaction. Each sets its own tenant; none sees another's rows.
-create function commit_runs(changes jsonb) returns jsonb language plpgsql as $$
+-- Changes and claims of several runs in one transaction. Each sets its own tenant; none sees another's rows.
+create function change_runs(changes jsonb) returns jsonb language plpgsql as $$
 declare
   results jsonb := '[]';
   c jsonb;
 begin
   for c in select jsonb_array_elements(changes) loop
-    results := results || jsonb_build_array(commit_run(c));
+    results := results || jsonb_build_array(case when c ? 'claim' then claim_run(c) else commit_run(c) end);
   end loop;
   return results;
 end $$;

@@ -234,7 +234,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         return { ok, why };
       };
       assert.deepEqual(briefly(await ask('commit_run', change)), missing);
-      const [first] = (await ask('commit_runs', `[${change}]`)) as unknown[];
+      const [first] = (await ask('change_runs', `[${change}]`)) as unknown[];
       assert.deepEqual(briefly(first), missing);
       const claim = { tenant: ben, run: run.id, seq: 0, claim: true, lease_ms: 1000 };
       assert.deepEqual(briefly(await ask('claim_run', JSON.stringify(claim))), missing);

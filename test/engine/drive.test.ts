@@ -369,5 +369,5 @@ function countStatements(context: Context, statements: string[]): Context {
     },
   };
   Object.assign(db, counted);
-  return { ...context, db, commit: createGroupCommit(db, { lanes: 1 }) };
+  return { ...context, db, ...createGroupCommit(db, { lanes: 1 }) };
 }

@@ -116,6 +116,6 @@ describe('the attempt of a tool call', () => {
     };
     const withTenant = () => Promise.reject(new Error('a transaction'));
     const counting = { ...db, call, withTenant };
-    return { ...engine.context, db: counting, commit: createGroupCommit(counting, { lanes: 1 }) };
+    return { ...engine.context, db: counting, ...createGroupCommit(counting, { lanes: 1 }) };
   }
 });

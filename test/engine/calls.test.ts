@@ -42,7 +42,10 @@ describe('A call that another worker makes', () => {
     engine.toolsAnswer((_request, n) =>
       n === 0 ? gate.pass().then(() => ({ status: 200, body: 'too late' })) : undefined,
     );
-    const dying = engine.makeCalls(run);
+    // The dead hear nothing: not that their run was cancelled.
+    const { bus } = engine.context;
+    const deaf = { ...bus, publish: bus.publish.bind(bus), subscribe: () => () => undefined };
+    const dying = engine.makeCalls(run, { ...engine.context, bus: deaf });
     await gate.reached;
     await engine.everyoneDies();
     return async () => {

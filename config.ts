@@ -24,6 +24,8 @@ export interface Config {
   readonly openaiApiKey: string | undefined;
   readonly openaiBaseUrl: string | undefined;
   readonly defaultModel: string | undefined;
+  /** What credentials permit a minute, by `provider/model` or `provider`. */
+  readonly modelLimits: Readonly<Record<string, ModelLimit>>;
   /** The queues that this process serves when it is a worker. */
   readonly queues: readonly QueueName[];
   /** Jobs of a queue that one worker process runs at a time. */
@@ -38,6 +40,11 @@ export interface Config {
   readonly shutdownGraceMs: number;
   /** Connections of one process to Postgres for requests and runs; a few more are used beside them. */
   readonly poolSize: number;
+}
+
+export interface ModelLimit {
+  readonly requestsPerMinute: number | null;
+  readonly tokensPerMinute: number | null;
 }
 
 /** A mistake in the environment: one line that names the variable and what was expected. Never holds a secret's value. */
@@ -79,6 +86,7 @@ export function loadConfig(env: Environment = process.env): Config {
     openaiApiKey: read(env, 'OPENAI_API_KEY'),
     openaiBaseUrl: readHttpUrl(env, 'OPENAI_BASE_URL'),
     defaultModel: readModel(env),
+    modelLimits: readModelLimits(env),
     ...readQueues(env, mode),
     egressAllow: readEgressAllow(env),
     stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
@@ -191,6 +199,20 @@ function readModel(env: Environment): string | undefined {
     throw new ConfigError('DROVER_MODEL', `is ${quote(value)}`, expected);
   }
   return value;
+}
+
+/** `provider/model=requests:tokens` a minute; a provider alone stands for each of its models, either number may be missing. */
+function readModelLimits(env: Environment): Config['modelLimits'] {
+  const limits = readList(env, 'DROVER_MODEL_LIMITS').map((entry): [string, ModelLimit] => {
+    const [, name = '', requests, tokens] =
+      /^((?:anthropic|openai)(?:\/[^\s=]+)?)=(\d{1,9})?(?::(\d{1,9}))?$/.exec(entry) ?? [];
+    if (name === '' || (!Number(requests) && !Number(tokens))) {
+      const expected = 'requests and tokens a minute, as in anthropic/claude-sonnet-5=50:40000,openai=500';
+      throw new ConfigError('DROVER_MODEL_LIMITS', `has ${quote(entry)}`, expected);
+    }
+    return [name, { requestsPerMinute: Number(requests) || null, tokensPerMinute: Number(tokens) || null }];
+  });
+  return Object.freeze(Object.fromEntries(limits));
 }
 
 function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queues' | 'concurrency'> {

@@ -95,7 +95,10 @@ const results = new Map<string, number>();
 
 function stubModels(toolName: string): Context['models'] {
   const stream = async (request: ModelRequest): Promise<ModelResponse> => answer(request, toolName);
-  return { resolve: () => ({ provider: 'offline', model: 'stub', stream }), defaultName: () => 'stub' };
+  return {
+    resolve: () => ({ provider: 'offline', model: 'stub', stream, gate: null, rates: null }),
+    defaultName: () => 'stub',
+  };
 }
 
 function answer(request: ModelRequest, toolName: string): ModelResponse {

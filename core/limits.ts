@@ -40,6 +40,10 @@ export const LIMITS = {
   toolBackoffMs: 1000,
   /** Attempts of one model call before the fallback model is asked. */
   modelAttempts: 3,
+  /** The same where the provider refuses for being asked too much, and there is no fallback model. */
+  throttledAttempts: 10,
+  /** Longest time in ms for which nobody asks a model after such a refusal. */
+  throttleMs: 300_000,
   /** A model call, in ms. */
   modelTimeoutMs: 600_000,
   /** Output tokens below which a budget's rest is not worth a model call. */

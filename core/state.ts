@@ -62,7 +62,7 @@ export interface RunState {
   steps: number;
   turn: TurnState | null;
   /** A model call that was announced and has not answered. */
-  modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number } | null;
+  modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number; retries: number } | null;
   /** The calls of the current step. */
   calls: CallState[];
   /** Signals that nothing has consumed yet, oldest first. */
@@ -137,7 +137,9 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'model.responded':
       return takeResponse(state, event);
     case 'model.failed':
-      return state.modelCall ? { modelCall: { ...state.modelCall, failures: state.modelCall.failures + 1 } } : {};
+      return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
+    case 'model.retried':
+      return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'approval.requested':
       return onCall(state, event.payload.tool_call_id, {
         approvalId: event.payload.approval_id,
@@ -165,6 +167,10 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   if (status !== 'awaiting_tool') return { status };
   const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
   return { status, calls };
+}
+
+function onModelCall(state: RunState, change: Partial<NonNullable<RunState['modelCall']>>): Partial<RunState> {
+  return state.modelCall ? { modelCall: { ...state.modelCall, ...change } } : {};
 }
 
 function onCall(state: RunState, id: string | undefined, change: Partial<CallState>): Partial<RunState> {
@@ -226,7 +232,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
   return {
     ...onTurn(state, { begun: true }),
     length: payload.length,
-    modelCall: { step: event.step ?? 0, toolChoice: payload.tool_choice, failures: 0 },
+    modelCall: { step: event.step ?? 0, toolChoice: payload.tool_choice, failures: 0, retries: 0 },
   };
 }
 

@@ -93,6 +93,8 @@ export interface RunChange {
   reservations?: ReservationChange[];
   /** Sent as well where no queued call of the run is open any more. */
   wake?: OutboxRow | undefined;
+  /** The model gate to look at. */
+  gate?: string;
 }
 
 /** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */

@@ -249,6 +249,15 @@ table messages partition by RANGE (lineage) row level security forced
 
 table messages_default partition of messages DEFAULT
 
+table model_gates row level security forced
+  name text not null
+  closed_until timestamp with time zone not null
+  requests_until timestamp with time zone not null
+  tokens_until timestamp with time zone not null
+  constraint model_gates_pkey PRIMARY KEY (name)
+  policy one_for_all for all to drover_app using true with check true
+  grant insert, select, update to drover_app
+
 table objectives row level security forced
   tenant_id uuid not null
   request_id text not null
@@ -597,17 +606,21 @@ function budget_room(p jsonb, max_tokens bigint, max_cost_usd numeric, max_steps
 function budget_spending(b budgets, not_run uuid, not_step integer, not_fence integer) returns TABLE(period_start date, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
 function budget_standings(p jsonb) returns TABLE(key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric, on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
 function change_runs(changes jsonb) returns jsonb executable by public
+function charge_model_gate(gate text, tokens integer, tokens_a_minute integer) returns void executable by public
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function model_gate_ms(gate text) returns integer executable by public
+function pass_model_gate(gate text, tokens integer, requests_a_minute integer, tokens_a_minute integer) returns integer executable by public
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
+function shut_model_gate(gate text, ms integer) returns void executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance

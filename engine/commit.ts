@@ -71,6 +71,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...(pending.reservations.length > 0 && { reservations: pending.reservations }),
     ...(pending.waits.length > 0 && { waits: pending.waits }),
     ...(pending.closedWaits.length > 0 && { close_waits: pending.closedWaits }),
+    ...(pending.gate && { gate: pending.gate.name }),
     ...(pending.checkpoint && {
       checkpoint: checkpointRow({
         tenant: session.tenant,
@@ -114,6 +115,7 @@ interface Committed {
   seq: number;
   fence: number;
   at: string;
+  gate_ms?: number;
 }
 
 function committed(session: DriveSession, change: RunChange, result: Committed): void {
@@ -123,6 +125,7 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
     session.lastCheckpointId = session.pending.checkpoint.id;
     session.stepsAtCheckpoint = session.state.steps;
   }
+  if (session.pending.gate) session.gate = { ...session.pending.gate, waitMs: result.gate_ms ?? 0 };
   session.pending = noPending();
   session.regate = null;
   if (result.seq !== session.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);

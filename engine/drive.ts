@@ -11,17 +11,18 @@ import { linkSignals } from '../core/link-signals.ts';
 import { commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
+import { TurnFailure } from './ask-model.ts';
 import { askAbout, closeQuestions } from './ask-people.ts';
 import { awaitCalls, awaitPeople, become } from './await.ts';
+import { makeModelCall } from './call-model.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
 import { LostRunError } from './errors.ts';
-import { findBudgets, lookAtBudgets, settle } from './hold-to-budget.ts';
+import { settle } from './hold-to-budget.ts';
 import { positionOf } from './known-run.ts';
 import { openSession } from './load.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import { record, append, knownOf, type DriveSession } from './session.ts';
-import { announce, reserveCall, think, TurnFailure } from './think.ts';
 import { openWaits, useSignal } from './waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
@@ -153,25 +154,15 @@ async function callModel(
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<DriveEnd | undefined> {
   try {
-    if (!call.announced) announce(session, call, session.messages.length);
-    await findBudgets(session);
-    reserveCall(session, call);
-    if (!call.announced || session.pending.reservations.length > 0) await commit(session);
-    const answer = await lookAtBudgets(session);
-    if (answer === 'later') return (await commit(session, { afterMs: pauseMs() })) ? 'handed_over' : undefined;
-    if (answer === 'go') await think(session, call);
-    return undefined;
+    const later = await makeModelCall(session, call);
+    if (!later) return undefined;
+    return (await commit(session, later)) ? 'handed_over' : undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     settle(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
     failTurn(session, { code: error.code, message: error.message });
     return (await commit(session, 'rest')) ? 'rest' : undefined;
   }
-}
-
-/** Until calls of others that hold the room in a budget may have settled; not all ask again at once. */
-function pauseMs(): number {
-  return Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random()));
 }
 
 /** The event of the turn comes last: a stream ends with its `done`. */

@@ -108,6 +108,8 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     stepsAtCheckpoint: position.stepsAtCheckpoint,
     toolUseIds: toolUseIds(position.messages),
     mine: new Set(),
+    gate: null,
+    passedTokens: 0,
     budgeted: false,
     reserved: null,
     record: await loadRecord(context, run, position.state),

@@ -21,6 +21,8 @@ export interface Pending {
   closedWaits: string[];
   checkpoint: { id: string; trigger: 'turn_complete' | 'tool_result' } | null;
   reservations: ReservationChange[];
+  /** The gate of the model that is announced: the commit says how long it is shut. */
+  gate: { name: string; step: number } | null;
 }
 
 export interface DriveSession {
@@ -52,6 +54,10 @@ export interface DriveSession {
   mine: Set<string>;
   /** What a run that was forked from another may take from its record. */
   record: RunRecord | null;
+  /** How long the gate of the next model call was shut when that call was announced, in ms. */
+  gate: { name: string; step: number; waitMs: number } | null;
+  /** Prompt tokens that the gate has let through for the next call. */
+  passedTokens: number;
   /** A budget applies to the run: looked up before each model call. */
   budgeted: boolean;
   /** What is set aside for the next model call. */
@@ -70,6 +76,7 @@ export const noPending = (): Pending => ({
   closedWaits: [],
   checkpoint: null,
   reservations: [],
+  gate: null,
 });
 
 /** What of the session is committed, for a later drive to go on from. */
@@ -103,6 +110,7 @@ export function rewindTo(session: DriveSession, point: Pending): void {
     closedWaits: pending.closedWaits.slice(0, point.closedWaits.length),
     checkpoint: point.checkpoint,
     reservations: pending.reservations.slice(0, point.reservations.length),
+    gate: point.gate,
   };
   session.reserved = null;
   session.state = session.base;
@@ -111,7 +119,7 @@ export function rewindTo(session: DriveSession, point: Pending): void {
 
 /** What is pending now, as a point to come back to. */
 export function pointOf({ pending }: DriveSession): Pending {
-  const { events, messages, newCalls, calls, waits, closedWaits, checkpoint, reservations } = pending;
+  const { events, messages, newCalls, calls, waits, closedWaits, checkpoint, reservations, gate } = pending;
   return {
     events: [...events],
     messages: [...messages],
@@ -121,6 +129,7 @@ export function pointOf({ pending }: DriveSession): Pending {
     closedWaits: [...closedWaits],
     checkpoint,
     reservations: [...reservations],
+    gate,
   };
 }
 

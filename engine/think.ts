@@ -1,15 +1,12 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { AssistantBlock, ToolUseBlock } from '../core/content.ts';
 import { cleanJson } from '../core/content.ts';
 import { decide, nextModelCall, type Decision } from '../core/decide.ts';
-import { DroverError } from '../core/errors.ts';
 import { canonicalJson, newId } from '../core/ids.ts';
-import { LIMITS } from '../core/limits.ts';
-import { ModelError, type ModelResponse } from '../core/model.ts';
+import type { ModelResponse } from '../core/model.ts';
 import { isSettled } from '../core/state.ts';
 import { costOf } from '../llm/prices.ts';
-import type { ResolvedModel } from '../llm/models.ts';
+import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
 import { buildRequest, contextTokens, messagesFor } from './conversation.ts';
 import { reserve, settleAnswer } from './hold-to-budget.ts';
@@ -19,16 +16,6 @@ import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { append, pointOf, record, rewindTo, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
-
-/** The turn's driving time ran out while the model was thinking, or no model could be asked or could answer. */
-export class TurnFailure extends Error {
-  readonly code: string;
-  constructor(code: string, message: string) {
-    super(message);
-    this.name = 'TurnFailure';
-    this.code = code;
-  }
-}
 
 /** Says in the log that the model is called next: in the commit before the call. */
 export function announce(session: DriveSession, call: CallModel, length: number): void {
@@ -41,7 +28,9 @@ export function announce(session: DriveSession, call: CallModel, length: number)
       payload: { limit: session.limits.maxSteps },
     });
   }
-  const { provider, model } = modelsFor(session)[0];
+  const { provider, model, gate, rates } = modelsFor(session)[0];
+  // A gate with rates is passed in a step of its own.
+  session.pending.gate = gate !== null && !rates ? { name: gate, step: call.step } : null;
   record(session, {
     type: 'model.called',
     actor: 'agent',
@@ -68,7 +57,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const startedMs = performance.now();
   const known = recordedAnswer(session, call.step, () => firstRequest(session, call));
   const recorded = known?.kind === 'same';
-  const response = recorded ? known.response : await ask(session, call);
+  const response = recorded ? known.response : await askModels(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
   const uses = content.filter((block): block is ToolUseBlock => block.type === 'tool_use');
@@ -136,116 +125,6 @@ function announceAfterCheapCalls(session: DriveSession): void {
   const next = nextModelCall(session.state, session.limits);
   announce(session, next, session.messages.length);
   reserveCall(session, next);
-}
-
-async function ask(session: DriveSession, call: CallModel): Promise<ModelResponse> {
-  const models = modelsFor(session);
-  const budgetMs = session.limits.turnTimeoutMs - (session.state.turn?.drivenMs ?? 0);
-  const timeout = AbortSignal.timeout(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)));
-  const signal = AbortSignal.any([session.signal, timeout]);
-  let failure: ModelError | undefined;
-  for (const [index, resolved] of models.entries()) {
-    if (failure) fallBack(session, { from: models[index - 1] ?? resolved, to: resolved, failure });
-    const answer = await attempts(session, { resolved, call, signal });
-    if (!(answer instanceof ModelError)) return answer;
-    session.signal.throwIfAborted();
-    if (timeout.aborted)
-      throw new TurnFailure(
-        'turn_timeout',
-        `The turn used up its ${session.limits.turnTimeoutMs / 1000} s of driving time.`,
-      );
-    failure = answer;
-    record(session, {
-      type: 'model.failed',
-      actor: 'system',
-      turn_id: session.state.turn?.id,
-      step: call.step,
-      payload: { model: resolved.model, error: { code: answer.kind, message: answer.message } },
-    });
-  }
-  throw new TurnFailure(`model_${failure?.kind ?? 'unavailable'}`, failure?.message ?? 'No model could be asked.');
-}
-
-interface Asked {
-  resolved: ResolvedModel;
-  call: CallModel;
-  signal: AbortSignal;
-}
-
-async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
-  const { resolved, call, signal } = asked;
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const request = buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
-      const maxTokens = Math.min(request.maxTokens, session.reserved?.granted?.output ?? request.maxTokens);
-      return await resolved.stream(
-        { ...request, maxTokens },
-        {
-          signal,
-          onDelta: (delta) => {
-            const turn = session.state.turn?.id ?? '';
-            session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step: call.step, delta });
-          },
-        },
-      );
-    } catch (error) {
-      if (!(error instanceof ModelError)) throw error;
-      if (!error.transient || attempt >= LIMITS.modelAttempts || signal.aborted) return error;
-      const waitMs = Math.round(Math.max(error.retryAfterMs ?? 0, 500 * 2 ** attempt * (0.5 + Math.random())));
-      record(session, {
-        type: 'model.retried',
-        actor: 'system',
-        turn_id: session.state.turn?.id,
-        step: call.step,
-        payload: {
-          model: resolved.model,
-          attempt,
-          error: { code: error.kind, message: error.message },
-          wait_ms: waitMs,
-        },
-      });
-      await sleep(waitMs, undefined, { signal }).catch(() => undefined);
-    }
-  }
-}
-
-/** The model of the run, then those fallbacks of its definition that this process has a key for. */
-function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
-  const { llm_config: llm, model_preferences: preferences } = session.definition;
-  const override = (session.run.config as { model_override?: string }).model_override;
-  const first = resolve(session, override ?? llm?.default_model ?? preferences?.primary_model);
-  if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
-  const fallbacks = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].flatMap((name) => {
-    const found = name === undefined ? undefined : resolve(session, name);
-    return found === undefined || found instanceof DroverError ? [] : [found];
-  });
-  return [first, ...fallbacks];
-}
-
-function resolve(session: DriveSession, name: string | undefined): ResolvedModel | DroverError {
-  try {
-    return session.context.models.resolve(name);
-  } catch (error) {
-    if (error instanceof DroverError) return error;
-    throw error;
-  }
-}
-
-function fallBack(
-  session: DriveSession,
-  change: { from: ResolvedModel; to: ResolvedModel; failure: ModelError },
-): void {
-  const { from, to, failure } = change;
-  session.context.log.warn(
-    { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
-    'model fell back',
-  );
-  record(session, {
-    type: 'model.fell_back',
-    actor: 'system',
-    turn_id: session.state.turn?.id,
-    payload: { from: from.model, to: to.model, error: { code: failure.kind, message: failure.message } },
-  });
 }
 
 /** The answer in canonical form; every tool use has an id that occurs once in the conversation. */

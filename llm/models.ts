@@ -1,5 +1,7 @@
 import { impossible } from '../core/errors.ts';
+import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
+import type { ModelRates } from '../db/model-gates.ts';
 import { anthropicModel } from './anthropic.ts';
 import { offlineModel } from './offline.ts';
 import { openaiModel } from './openai.ts';
@@ -11,6 +13,8 @@ export interface ModelsConfig {
   openaiBaseUrl?: string | undefined;
   /** `DROVER_MODEL`. */
   defaultModel?: string | undefined;
+  /** `DROVER_MODEL_LIMITS`, by `provider/model` or `provider`. */
+  modelLimits?: Readonly<Record<string, ModelRates>> | undefined;
 }
 
 export type ProviderName = 'anthropic' | 'openai' | 'offline';
@@ -20,6 +24,10 @@ export interface ResolvedModel {
   /** Name at the provider, without `provider/`. */
   model: string;
   stream: StreamModel;
+  /** Names credential and model, for what all who use them share; null where nobody has to be spared. */
+  gate: string | null;
+  /** What the credential permits, where the installation says so. */
+  rates: ModelRates | null;
 }
 
 export interface Models {
@@ -51,7 +59,8 @@ export function createModels(config: ModelsConfig): Models {
     const stream = streams[provider];
     if (!stream)
       throw impossible(`The model "${name ?? model}" needs ${provider.toUpperCase()}_API_KEY, which is not set.`);
-    return { provider, model, stream };
+    const rates = config.modelLimits?.[`${provider}/${model}`] ?? config.modelLimits?.[provider] ?? null;
+    return { provider, model, stream, gate: gateOf(config, provider, model), rates };
   };
   return {
     resolve,
@@ -60,6 +69,16 @@ export function createModels(config: ModelsConfig): Models {
       return provider === 'offline' ? 'offline' : `${provider}/${model}`;
     },
   };
+}
+
+/** The credential is told by a digest: its own value goes nowhere. */
+function gateOf(config: ModelsConfig, provider: ProviderName, model: string): string | null {
+  if (provider === 'offline') return null;
+  const credential =
+    provider === 'anthropic'
+      ? [config.anthropicApiKey, config.anthropicBaseUrl]
+      : [config.openaiApiKey, config.openaiBaseUrl];
+  return `${provider}/${model}@${digestOf(credential).slice(0, 16)}`;
 }
 
 /** `provider/model`, a bare name, or `offline`. Throws `impossible` (422) with the names that work. */

@@ -64,6 +64,14 @@ describe('config', () => {
     assert.deepEqual([together.queues, together.concurrency.turns], [['turns'], 3]);
   });
 
+  it('reads what a credential permits a minute', () => {
+    const { modelLimits } = loadConfig({ DROVER_MODEL_LIMITS: 'anthropic/claude-sonnet-5=50:40000, openai=:90' });
+    assert.deepEqual(modelLimits, {
+      'anthropic/claude-sonnet-5': { requestsPerMinute: 50, tokensPerMinute: 40_000 },
+      openai: { requestsPerMinute: null, tokensPerMinute: 90 },
+    });
+  });
+
   it('keeps memory: apart from directories', () => {
     assert.equal(loadConfig({ DROVER_DATA_DIR: 'memory:' }).dataDir, 'memory:');
     assert.equal(loadConfig({ DROVER_DATA_DIR: 'data' }).dataDir, resolve('data'));
@@ -89,6 +97,8 @@ describe('config', () => {
     [{ DROVER_CONCURRENCY: 'turns=1=2' }, 'DROVER_CONCURRENCY', /names among/],
     [{ DROVER_EGRESS_ALLOW: 'https://x.example/a' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
     [{ DROVER_MODEL: 'best' }, 'DROVER_MODEL', /provider\/model/],
+    [{ DROVER_MODEL_LIMITS: 'claude=50' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
+    [{ DROVER_MODEL_LIMITS: 'openai=:' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
     [{ DROVER_API_KEY: 'two words' }, 'DROVER_API_KEY', /without spaces/],
     [{ ANTHROPIC_BASE_URL: 'api.example' }, 'ANTHROPIC_BASE_URL', /https?:\/\//],
     [{ OPENAI_BASE_URL: 'ftp://x' }, 'OPENAI_BASE_URL', /https?:\/\//],

@@ -189,6 +189,7 @@ begin
       from jsonb_array_elements(outbox) o;
   end if;
   return jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
+    'gate_ms', case when c ? 'gate' then model_gate_ms(c->>'gate') end,
     'given', case when given is not null then given || (select jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,
       'agentVersion', r.agent_version, 'tools', r.pinned->'tools')) from runs r where r.id = run) end);
 end $$;

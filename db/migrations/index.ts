@@ -12,6 +12,7 @@ import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
 import { objectives } from './0010-objectives.ts';
 import { maintenance } from './0011-maintenance.ts';
+import { modelGates } from './0012-model-gates.ts';
 
 export interface Migration {
   name: string;
@@ -32,4 +33,5 @@ export const MIGRATIONS: readonly Migration[] = [
   audit,
   objectives,
   maintenance,
+  modelGates,
 ];

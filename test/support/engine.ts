@@ -21,6 +21,7 @@ import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '
 import type { FakeServer } from './fake-http.ts';
 import type { Mode } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
+import { waitUntil } from './wait-until.ts';
 
 type Script = (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>;
 type ToolScript = (request: SeenRequest, n: number) => Promise<{ status: number; body: unknown }> | undefined;
@@ -46,6 +47,8 @@ export interface Engine {
   makeCalls: (run: string, context?: Context) => Promise<ToolCallEnd[]>;
   /** Drives and makes calls until nothing is left to do. */
   finish: (run: string) => Promise<void>;
+  /** Until every model may be asked again. */
+  gatesOpen: () => Promise<void>;
   /** As if every process that holds anything had died long ago. */
   everyoneDies: () => Promise<void>;
   log: (run: string) => Promise<RunEvent[]>;
@@ -59,7 +62,7 @@ export interface Engine {
 }
 
 /** Opens the platform, in embedded mode unless told otherwise, with stand-ins for the model and for the tools' server. */
-export async function openEngine(mode: Mode = 'embedded'): Promise<Engine> {
+export async function openEngine(mode: Mode = 'embedded', environment: Record<string, string> = {}): Promise<Engine> {
   let script: Script = () => text('ok');
   let toolScript: ToolScript = () => undefined;
   const model = await startFakeAnthropic((request, n) => script(request, n));
@@ -70,7 +73,7 @@ export async function openEngine(mode: Mode = 'embedded'): Promise<Engine> {
       response.end(JSON.stringify(body));
     });
   });
-  const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url };
+  const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url, ...environment };
   const platform = await openTestPlatform(mode, { env });
   const { context, tenantId: tenant } = platform;
   const { db } = context;
@@ -162,9 +165,15 @@ export async function openEngine(mode: Mode = 'embedded'): Promise<Engine> {
       for (let round = 0; round < 50; round++) {
         if ((await engine.drive(run)) !== 'handed_over') return;
         await engine.makeCalls(run);
+        await engine.gatesOpen();
       }
       throw new Error('the run has no end');
     },
+    gatesOpen: () =>
+      waitUntil('the gates open', async () => {
+        const shut = await inTenant('select name from model_gates where closed_until > clock_timestamp()');
+        return shut.length === 0;
+      }),
     async everyoneDies() {
       context.known.clear();
       await db.asMaintenance((tx) => tx.query('select void_leases()'));

@@ -8,6 +8,8 @@ export interface Asked {
   step: number;
   /** The API key, which is the name of the process that asked. */
   by: string;
+  /** When it came, in ms since the epoch. */
+  at: number;
   /** Tool results in the request, as the model reads them. */
   results: string[];
   messages: AnthropicRequest['messages'];
@@ -27,6 +29,7 @@ export interface ScriptedModel {
  * - `call TOOL {json} & TOOL {json}`
  * - `wait MS STEP`: begins its answer after a while
  * - `hang STEP`: the first answer never ends, any later one is the step
+ * - `throttle SECONDS STEP`: the first answer is 429 with that `retry-after`, any later one is the step
  * After the last step it says `done: ` and the results of all calls of the turn.
  */
 export async function startScriptedModel(): Promise<ScriptedModel> {
@@ -51,6 +54,11 @@ function replyTo(step: string, before: number): AnthropicReply {
   if (later !== undefined) return { ...replyTo(later, before), delayMs: Number(ms) };
   const hung = /^hang (.*)$/s.exec(step)?.[1];
   if (hung !== undefined) return { ...replyTo(hung, before), ...(before === 0 && { hang: true }) };
+  const [, seconds, then] = /^throttle (\d+) (.*)$/s.exec(step) ?? [];
+  if (then !== undefined) {
+    const error = { status: 429, type: 'rate_limit_error', retryAfter: Number(seconds) };
+    return before === 0 ? { error } : replyTo(then, before);
+  }
   const calls = /^call (.*)$/s.exec(step)?.[1];
   if (calls === undefined) return { content: [{ type: 'text', text: step.replace(/^say /, '') }] };
   const content = calls.split(' & ').map((call) => {
@@ -72,6 +80,7 @@ function readRequest({ messages, system }: AnthropicRequest, by: string): Asked 
     message: textOf(messages[start]?.content ?? '') ?? '',
     step: turn.filter((message) => message.role === 'assistant').length,
     by,
+    at: Date.now(),
     results: turn.flatMap((message) => (message.role === 'user' ? resultsOf(message.content) : [])),
     messages,
     system: textOf(system as Content) ?? '',

@@ -52,7 +52,7 @@ describe('tools over HTTP', () => {
       body: { name: '{{input.name}}' },
       response: { expression: 'got.name' },
     };
-    const { id } = await create({ transport: { ...HTTP, ...templates } });
+    const { id } = await create({ transport: { ...HTTP, endpoint: server.url, ...templates } });
     const { json } = await api.call('GET', `/v1/tools/${id}`);
     assert.deepEqual(json.transport.query, { api_key: '[hidden]', on: '{{input.on}}' });
     assert.deepEqual([json.transport.path, json.transport.body], [templates.path, templates.body]);

@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import type { FieldError } from '../core/errors.ts';
 import { sha256 } from '../core/ids.ts';
+import { compilePattern } from './linear-pattern.ts';
 import { isTimeLimit, runBounded } from './run-bounded.ts';
 
 const MAX_SCHEMA_BYTES = 256 * 1024;
@@ -126,11 +127,15 @@ function fresh(draft: Draft): Ajv {
     inlineRefs: false,
     meta: false,
     validateSchema: false,
+    code: { regExp: LINEAR },
   };
   const ajv = draft === '2020-12' ? new Ajv2020(options) : new Ajv(options);
   ajvFormats.default(ajv);
   return ajv;
 }
+
+/** `code` is for validators that are written to files, which these never are. */
+const LINEAR = Object.assign((pattern: string) => compilePattern(pattern), { code: 'compilePattern' });
 
 function describe(errors: ErrorObject[]): FieldError[] {
   return errors.slice(0, MAX_ERRORS).map((error) => {

@@ -111,6 +111,7 @@ describe('tools over HTTP', () => {
 
   for (const [what, status, fields, place] of [
     ['a name that models do not take', 400, { name: 'a b' }, 'body.name'],
+    ['a name that only looks like another', 400, { name: 'c\u0430lculator' }, 'body.name'],
     [
       'an endpoint that is no URL',
       400,

@@ -77,9 +77,12 @@ describe('validateArguments', () => {
   });
 
   it('stops a pattern that backtracks without end', () => {
-    const schema = object({ name: { type: 'string', pattern: '^(a+)+$' } });
+    const name = `${'a'.repeat(50)}!`;
+    assert.match(messages(object({ name: { pattern: '^(a+)+$' } }), { name }).join(), /must match pattern/);
+    // Looking ahead takes the engine that backtracks.
+    const schema = object({ name: { type: 'string', pattern: '^(?=(a+)+$)a' } });
     const before = Date.now();
-    assert.match(messages(schema, { name: `${'a'.repeat(50)}!` }).join(), /too long to check/);
+    assert.match(messages(schema, { name }).join(), /too long to check/);
     assert.ok(Date.now() - before < 5000);
     assert.deepEqual(validateArguments(schema, { name: 'aaa' }), [], 'the validator still works');
   });

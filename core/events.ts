@@ -167,7 +167,12 @@ export const PAYLOADS = {
     differs: z.array(z.enum(REQUEST_PARTS)).optional(),
   }),
   'model.retried': z.object({ model: z.string(), attempt: count, error: problem, wait_ms: count }),
-  'model.failed': z.object({ model: z.string(), error: problem }),
+  'model.failed': z.object({
+    model: z.string(),
+    error: problem,
+    /** What it had said by then. After the turn's end where the turn was cancelled meanwhile. */
+    partial: z.string().optional(),
+  }),
   'model.fell_back': z.object({ from: z.string(), to: z.string(), error: problem }),
 
   /** What the gate decided about a call, by which stage, and by which version of which policy. */

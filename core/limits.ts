@@ -44,6 +44,8 @@ export const LIMITS = {
   throttledAttempts: 10,
   /** Longest time in ms for which nobody asks a model after such a refusal. */
   throttleMs: 300_000,
+  /** Characters that are kept of an answer which its turn did not wait for. */
+  partialAnswerChars: 100_000,
   /** A model call, in ms. */
   modelTimeoutMs: 600_000,
   /** Output tokens below which a budget's rest is not worth a model call. */

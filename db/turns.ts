@@ -17,6 +17,8 @@ export interface TurnRow {
   cost_usd: string | null;
   created_at: Date;
   completed_at: Date | null;
+  /** What the model had said when the turn was cancelled or failed; read for a single turn alone. */
+  partial?: string | null;
 }
 
 const TURN = `
@@ -26,7 +28,14 @@ const TURN = `
 
 export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
   const [row] = await tx.query<TurnRow>(`${TURN} where t.run_id = $1 and t.id = $2`, [runId, turnId]);
-  return row;
+  if (!row || row.output || (row.status !== 'cancelled' && row.status !== 'failed')) return row;
+  const [last] = await tx.query<{ partial: string }>(
+    `select payload->>'partial' as partial from run_events
+     where run_id = $1 and turn_id = $2 and type = 'model.failed' and payload->'partial' is not null
+     order by seq desc limit 1`,
+    [runId, turnId],
+  );
+  return { ...row, partial: last?.partial ?? null };
 }
 
 /** A page of a run's turns, oldest first. */

@@ -6,6 +6,7 @@ import { LIMITS } from '../core/limits.ts';
 import { ModelError, type ModelResponse } from '../core/model.ts';
 import type { ResolvedModel } from '../llm/models.ts';
 import { buildRequest } from './conversation.ts';
+import { partialText } from './partial-answer.ts';
 import { record, type DriveSession } from './session.ts';
 import { chargeGate, giveWay, passGate, recordRetry } from './throttle.ts';
 
@@ -40,20 +41,24 @@ export async function askModels(session: DriveSession, call: CallModel): Promise
       return answer;
     }
     session.signal.throwIfAborted();
-    if (timeout.aborted) {
-      const seconds = session.limits.turnTimeoutMs / 1000;
-      throw new TurnFailure('turn_timeout', `The turn used up its ${seconds} s of driving time.`);
-    }
-    failure = answer;
+    const late = timeout.aborted ? timedOut(session) : undefined;
+    const partial = partialText(session.partial);
+    const { code, message } = late ?? { code: answer.kind, message: answer.message };
     record(session, {
       type: 'model.failed',
       actor: 'system',
       turn_id: session.state.turn?.id,
       step: call.step,
-      payload: { model: resolved.model, error: { code: answer.kind, message: answer.message } },
+      payload: { model: resolved.model, error: { code, message }, ...(partial !== undefined && { partial }) },
     });
+    if (late) throw late;
+    failure = answer;
   }
   throw new TurnFailure(`model_${failure?.kind ?? 'unavailable'}`, failure?.message ?? 'No model could be asked.');
+}
+
+function timedOut({ limits }: DriveSession): TurnFailure {
+  return new TurnFailure('turn_timeout', `The turn used up its ${limits.turnTimeoutMs / 1000} s of driving time.`);
 }
 
 function callOf({ state }: DriveSession): { failures: number; retries: number } {
@@ -93,12 +98,17 @@ function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): 
   const request = buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
   const maxTokens = Math.min(request.maxTokens, session.reserved?.granted?.output ?? request.maxTokens);
   const turn = session.state.turn?.id ?? '';
+  const { step } = call;
+  const partial = { model: resolved.model, step, text: '' };
+  session.partial = partial;
   return resolved.stream(
     { ...request, maxTokens },
     {
       signal,
-      onDelta: (delta) =>
-        session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step: call.step, delta }),
+      onDelta: (delta) => {
+        if (delta.type === 'text') partial.text += delta.text;
+        session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step, delta });
+      },
     },
   );
 }

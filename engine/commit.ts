@@ -128,6 +128,7 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
   if (session.pending.gate) session.gate = { ...session.pending.gate, waitMs: result.gate_ms ?? 0 };
   session.pending = noPending();
   session.regate = null;
+  session.partial = null;
   if (result.seq !== session.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
   if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length > 0) session.context.bus.publish({ run: session.run.id, kind: 'advanced', seq: result.seq });

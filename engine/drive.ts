@@ -20,6 +20,7 @@ import type { Context } from './context.ts';
 import { LostRunError } from './errors.ts';
 import { settle } from './hold-to-budget.ts';
 import { positionOf } from './known-run.ts';
+import { keepPartialAnswer } from './partial-answer.ts';
 import { openSession } from './load.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import { record, append, knownOf, type DriveSession } from './session.ts';
@@ -44,13 +45,17 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
   const hold = holdRun(context, held);
   const { signal, release } = linkSignals(hold.lost, options.stop);
+  let session: DriveSession | undefined;
   try {
-    const session = await openSession(context, claimed, { signal, traceparent: job.traceparent, known });
+    session = await openSession(context, claimed, { signal, traceparent: job.traceparent, known });
     const end = await loop(session, options);
     if (end === 'rest' || end === 'handed_over') keepInMind(session);
     return end;
   } catch (error) {
-    if (error instanceof LostRunError || hold.lost.aborted) return 'lost';
+    if (error instanceof LostRunError || hold.lost.aborted) {
+      if (session) await keepPartialAnswer(session);
+      return 'lost';
+    }
     const again = options.stop.aborted;
     await giveBack(context, held, again);
     if (again) return 'handed_over';

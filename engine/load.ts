@@ -107,6 +107,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     lastCheckpointId: position.lastCheckpointId,
     stepsAtCheckpoint: position.stepsAtCheckpoint,
     toolUseIds: toolUseIds(position.messages),
+    partial: null,
     mine: new Set(),
     gate: null,
     passedTokens: 0,

@@ -10,6 +10,7 @@ import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import type { KnownRun } from './known-run.ts';
 import type { Reservation } from './hold-to-budget.ts';
+import type { PartialAnswer } from './partial-answer.ts';
 import type { RunRecord } from './replay.ts';
 
 export interface Pending {
@@ -50,6 +51,8 @@ export interface DriveSession {
   stepsAtCheckpoint: number;
   /** Ids of all tool uses in the conversation: a model that repeats one gets another. */
   toolUseIds: Set<string>;
+  /** The answer that a model is writing, until a commit has it. */
+  partial: PartialAnswer | null;
   /** Calls whose attempt this driver began: whatever else is `running` was interrupted. */
   mine: Set<string>;
   /** What a run that was forked from another may take from its record. */

@@ -225,7 +225,7 @@ export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.in
   return {
     turn_id: row.id,
     output: {
-      message: textOf(row.output ?? []),
+      message: row.output ? textOf(row.output) : (row.partial ?? ''),
       tool_calls: calls.length > 0 ? calls.map(presentCall) : null,
       status: row.status,
     },
@@ -244,7 +244,7 @@ export function presentTurn(row: TurnRow): z.input<typeof turn> {
     number: row.number,
     status: row.status,
     input: row.input,
-    output: row.output && { message: textOf(row.output) },
+    output: row.output ? { message: textOf(row.output) } : row.partial ? { message: row.partial } : null,
     stop_reason: row.stop_reason,
     ...(row.error && { error: row.error }),
     usage: presentUsage(row),

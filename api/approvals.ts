@@ -25,7 +25,15 @@ const approval = z
     plan_id: z.uuid().nullable(),
     tool: z.string(),
     arguments: z.record(z.string(), z.unknown()),
+    original_arguments: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .describe('What the model asked for, where a person has put other arguments in its place.'),
     digest: z.string(),
+    message: z.string().nullable().describe('Why a person is asked.'),
+    policy: z.strictObject({ id: z.uuid(), name: z.string(), version: z.int() }).nullable(),
+    four_eyes: z.boolean(),
+    decided_by: z.uuid().nullable().describe('The key that decided.'),
     status: statuses,
     decision: z.string().nullable(),
     reason: z.string().nullable(),
@@ -35,7 +43,7 @@ const approval = z
   })
   .meta({ id: 'Approval' });
 
-function present(row: ApprovalRow): z.input<typeof approval> {
+function present({ is_due: _due, ...row }: ApprovalRow): z.input<typeof approval> {
   return {
     ...row,
     approval_id: row.id,

@@ -113,6 +113,7 @@ const executionConfig = z.strictObject({
   checkpoint_frequency: z.enum(['every_turn', 'on_change', 'manual']).optional(),
   on_unknown: z.enum(['ask', 'tell_model', 'fail', 'retry']).optional(),
   approval_timeout_seconds: z.number().positive().optional(),
+  four_eyes: z.boolean().optional().describe('The key that asked for a turn may not approve its calls.'),
   client_tool_timeout_seconds: z.number().positive().optional(),
   reflect: z.boolean().optional(),
 });

@@ -3,7 +3,8 @@
  * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
-import { RULE_DECISIONS, STAGES } from './policy.ts';
+import { GOVERNANCE_PAYLOADS } from './governance-events.ts';
+import { STAGES } from './policy.ts';
 
 export const RUN_STATUSES = [
   'created',
@@ -57,8 +58,8 @@ const keptSignal = z.object({
 });
 
 const requestedCall = { tool_call_id: uuid };
-/** An approval that is not of a call has none. */
-const approvedCall = { tool_call_id: uuid.optional() };
+/** The key that did it. */
+const key = uuid.optional();
 
 const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
 
@@ -134,6 +135,7 @@ export const PAYLOADS = {
   'turn.started': z.object({
     number: z.int().min(1),
     input: z.object({ message: z.string(), attachments: z.array(z.record(z.string(), z.unknown())).optional() }),
+    requested_by: key,
     /** The turn goes on in the middle: its message is in the conversation, after so many steps and calls. */
     continues: z.object({ steps: count, tool_calls: count }).optional(),
   }),
@@ -175,15 +177,6 @@ export const PAYLOADS = {
   }),
   'model.fell_back': z.object({ from: z.string(), to: z.string(), error: problem }),
 
-  /** What the gate decided about a call, by which stage, and by which version of which policy. */
-  'policy.decided': z.object({
-    ...requestedCall,
-    decision: z.enum(RULE_DECISIONS),
-    stage: z.enum(STAGES),
-    policy: z.object({ id: uuid, name: z.string(), version: z.int().min(1) }).optional(),
-    reason: z.string(),
-  }),
-
   'tool.requested': z.object({
     ...requestedCall,
     tool_use_id: z.string(),
@@ -211,26 +204,7 @@ export const PAYLOADS = {
   /** A person has said what became of a call of unknown outcome. */
   'tool.resolved': z.object({ ...requestedCall, outcome: z.enum(['succeeded', 'unknown']) }),
 
-  'approval.requested': z.object({
-    approval_id: uuid,
-    ...approvedCall,
-    /** `unknown`: a person is asked what became of a call. */
-    kind: z.enum(['approval', 'unknown']),
-    tool: z.string(),
-    /** What is asked, where no call in the ledger has it. */
-    arguments: z.record(z.string(), z.unknown()).optional(),
-    digest: z.string(),
-    expires_in_seconds: z.number(),
-  }),
-  'approval.granted': z.object({ approval_id: uuid, ...approvedCall, digest: z.string(), edited: z.boolean() }),
-  'approval.denied': z.object({ approval_id: uuid, ...approvedCall, reason: z.string().optional() }),
-  'approval.expired': z.object({ approval_id: uuid, ...approvedCall }),
-  'approval.settled': z.object({
-    approval_id: uuid,
-    ...requestedCall,
-    decision: z.enum(['happened', 'rerun', 'give_up']),
-    reason: z.string().optional(),
-  }),
+  ...GOVERNANCE_PAYLOADS,
   /** A call that something from outside answers: a signal of this type and name. */
   'input.requested': z.object({
     ...requestedCall,

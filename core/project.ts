@@ -154,18 +154,25 @@ function approval(place: Place, event: ApprovalEvent): Columns {
         tenant_id: place.tenantId,
         run_id: place.runId,
         turn_id: event.turn_id,
+        four_eyes: event.payload.four_eyes ?? false,
         status: 'pending',
         created_at: place.at(place.index),
       };
     }
-    case 'approval.granted':
-      return { ...decided, status: 'approved', digest: event.payload.digest };
-    case 'approval.denied':
-      return { ...decided, status: 'denied', reason: event.payload.reason };
+    case 'approval.granted': {
+      const { digest, policy, decided_by } = event.payload;
+      return { ...decided, status: 'approved', digest, policy, decided_by };
+    }
+    case 'approval.denied': {
+      const { reason, decided_by } = event.payload;
+      return { ...decided, status: 'denied', reason, decided_by };
+    }
     case 'approval.expired':
-      return { ...decided, status: 'expired' };
-    case 'approval.settled':
-      return { ...decided, status: 'settled', decision: event.payload.decision, reason: event.payload.reason };
+      return { ...decided, status: 'expired', reason: event.payload.reason };
+    case 'approval.settled': {
+      const { decision, reason, decided_by } = event.payload;
+      return { ...decided, status: 'settled', decision, reason, decided_by };
+    }
   }
 }
 

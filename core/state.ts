@@ -141,17 +141,14 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'approval.requested':
-      return onCall(state, event.payload.tool_call_id, {
-        approvalId: event.payload.approval_id,
-        ...(event.payload.kind === 'unknown' ? { asked: 'yes' } : { status: 'awaiting_approval' }),
-      });
+      return askForApproval(state, event);
     case 'approval.granted':
-      return onCall(state, event.payload.tool_call_id, { status: 'pending' });
+      return ofApproval(state, event, () => ({ status: 'pending' }));
     case 'approval.denied':
     case 'approval.expired':
-      return onCall(state, event.payload.tool_call_id, refused(state, event.payload.tool_call_id));
+      return ofApproval(state, event, refused);
     case 'approval.settled':
-      return onCall(state, event.payload.tool_call_id, SETTLED_AS[event.payload.decision]);
+      return ofApproval(state, event, () => SETTLED_AS[event.payload.decision]);
     case 'input.requested':
       return startWait(state, [event.payload.tool_call_id], event.payload);
     case 'client_tools.requested':
@@ -173,8 +170,22 @@ function onModelCall(state: RunState, change: Partial<NonNullable<RunState['mode
   return state.modelCall ? { modelCall: { ...state.modelCall, ...change } } : {};
 }
 
-function onCall(state: RunState, id: string | undefined, change: Partial<CallState>): Partial<RunState> {
-  return { calls: state.calls.map((call) => (call.id === id ? { ...call, ...change } : call)) };
+/** A call that was sent already, and is asked about again, must be sent anew once it is approved. */
+function askForApproval(state: RunState, event: Extract<RunEvent, { type: 'approval.requested' }>): Partial<RunState> {
+  const { approval_id: approvalId, tool_call_id: id, kind } = event.payload;
+  const asked: Partial<CallState> =
+    kind === 'unknown' ? { approvalId, asked: 'yes' } : { approvalId, status: 'awaiting_approval', sent: false };
+  return { calls: state.calls.map((call) => (call.id === id ? { ...call, ...asked } : call)) };
+}
+
+/** Changes the calls that an approval is about. */
+function ofApproval(
+  state: RunState,
+  { payload }: { payload: { approval_id: string } },
+  change: (call: CallState) => Partial<CallState>,
+): Partial<RunState> {
+  const isMeant = (call: CallState) => call.approvalId === payload.approval_id;
+  return { calls: state.calls.map((call) => (isMeant(call) ? { ...call, ...change(call) } : call)) };
 }
 
 /** What a person says about a call of unknown outcome (decisions.md, Runs and turns). */
@@ -185,9 +196,8 @@ const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> =
 };
 
 /** Nobody answered, or somebody said no: a call that was never made is denied; an unknown outcome stays unknown. */
-function refused(state: RunState, id: string | undefined): Partial<CallState> {
-  const isUnknown = state.calls.some((call) => call.id === id && call.status === 'unknown');
-  return isUnknown ? { asked: 'settled' } : { status: 'denied' };
+function refused(call: CallState): Partial<CallState> {
+  return call.status === 'unknown' ? { asked: 'settled' } : { status: 'denied' };
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {

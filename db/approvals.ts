@@ -1,4 +1,5 @@
 /** Approvals as they are read; `commit_run` writes them. */
+import type { PolicyRef } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 
 export interface ApprovalRow {
@@ -17,10 +18,21 @@ export interface ApprovalRow {
   expires_at: Date;
   created_at: Date;
   decided_at: Date | null;
+  /** What the model asked for, where a person has put other arguments in its place. */
+  original_arguments: Record<string, unknown> | null;
+  /** Why a person is asked, and the policy that wants it; the autonomy matrix where there is none. */
+  message: string | null;
+  policy: PolicyRef | null;
+  four_eyes: boolean;
+  /** The key that decided. */
+  decided_by: string | null;
+  /** Its time is over, whether anybody has noticed or not. */
+  is_due: boolean;
 }
 
 const APPROVAL = `select a.id, a.run_id, a.turn_id, a.kind, a.tool_call_id, a.plan_id, a.tool, a.arguments, a.digest, a.status,
-  a.decision, a.reason, a.expires_at, a.created_at, a.decided_at from approvals a join runs r on r.id = a.run_id`;
+  a.decision, a.reason, a.expires_at, a.created_at, a.decided_at, a.original_arguments, a.message, a.policy, a.four_eyes,
+  a.decided_by, a.status = 'pending' and a.expires_at <= now() as is_due from approvals a join runs r on r.id = a.run_id`;
 
 /** An approval of a run in this workspace. */
 export async function findApproval(tx: Tx, id: string, workspaceId?: string): Promise<ApprovalRow | undefined> {
@@ -62,7 +74,30 @@ export async function replaceArguments(
 ): Promise<void> {
   const json = JSON.stringify(args);
   await tx.query('update tool_calls set arguments = $2::jsonb where id = $1', [of.callId, json]);
-  await tx.query('update approvals set arguments = $2::jsonb where id = $1', [of.approvalId, json]);
+  await tx.query('update approvals set original_arguments = arguments, arguments = $2::jsonb where id = $1', [
+    of.approvalId,
+    json,
+  ]);
+}
+
+/** The approval under which a call may be made; undefined where a person has given none. */
+export async function findGrant(tx: Tx, of: { runId: string; callId: string }): Promise<ApprovalRow | undefined> {
+  const [row] = await tx.query<ApprovalRow>(
+    `${APPROVAL} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and a.tool_call_id = $2::uuid
+       order by a.id desc limit 1`,
+    [of.runId, of.callId],
+  );
+  return row;
+}
+
+/** The key that asked for a turn; undefined where the log does not say. */
+export async function findRequester(tx: Tx, of: { runId: string; turnId: string }): Promise<string | undefined> {
+  const [row] = await tx.query<{ key: string | null }>(
+    `select payload->>'requested_by' as key from run_events
+      where run_id = $1 and turn_id = $2 and type = 'turn.started' order by seq limit 1`,
+    [of.runId, of.turnId],
+  );
+  return row?.key ?? undefined;
 }
 
 /** Notes a signal; false where one with this id has come before. */

@@ -72,7 +72,12 @@ table approvals row level security forced
   plan_id uuid
   tool text not null
   arguments jsonb not null
+  original_arguments jsonb
   digest text not null
+  message text
+  policy jsonb
+  four_eyes boolean not null default false
+  decided_by uuid
   status text not null
   decision text
   reason text
@@ -82,7 +87,7 @@ table approvals row level security forced
   constraint approvals_kind_check CHECK ((kind = ANY (ARRAY['approval'::text, 'unknown'::text, 'conflict'::text])))
   constraint approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'denied'::text, 'expired'::text, 'settled'::text])))
   constraint approvals_pkey PRIMARY KEY (id)
-  CREATE INDEX approvals_by_run ON public.approvals USING btree (run_id) WHERE (status = 'pending'::text)
+  CREATE INDEX approvals_by_run ON public.approvals USING btree (run_id)
   CREATE INDEX approvals_due ON public.approvals USING btree (expires_at) WHERE (status = 'pending'::text)
   CREATE INDEX approvals_open ON public.approvals USING btree (tenant_id, id DESC) WHERE (status = 'pending'::text)
   CREATE INDEX approvals_page ON public.approvals USING btree (tenant_id, id DESC)
@@ -599,6 +604,7 @@ table workspaces row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+function apply_approvals(tenant uuid, run uuid, list jsonb) returns void executable by public
 function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
 function budget_drift(tenant uuid) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public

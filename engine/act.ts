@@ -4,6 +4,7 @@ import { INTERRUPTED, settle, type Settlement } from '../core/ledger.ts';
 import type { CallState } from '../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { commit } from './commit.ts';
+import { gateCall, obstacleTo } from './gate-call.ts';
 import { reportProgress } from './report-progress.ts';
 import { record, showOutcome, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from './settlement.ts';
@@ -27,8 +28,14 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
   const acceptsDuplicates = session.limits.onUnknown === 'retry';
   let attempt = call.attempt;
+  const giveUp = (message: string) => {
+    const settlement = { status: 'failed' as const, code: 'stopped', message };
+    return inTurn(() => finish(session, { call, attempt, settlement, latencyMs: 0 }));
+  };
   if (call.status === 'pending') {
     // A person wants it to be made again.
+    const obstacle = await obstacleNow(session, call);
+    if (obstacle) return giveUp(obstacle);
     await inTurn(() => begin(session, call, ++attempt));
   } else if (!session.mine.has(call.id) && call.mode === 'inline') {
     // The attempt was under way when its driver died.
@@ -46,8 +53,19 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
     }
     await sleep(settlement.waitMs, undefined, { signal: session.signal });
+    const obstacle = await obstacleNow(session, call);
+    if (obstacle) return giveUp(obstacle);
     await inTurn(() => begin(session, call, ++attempt));
   }
+}
+
+/** Another attempt is another call to the tool: policies may have changed since the last one. */
+async function obstacleNow(session: DriveSession, call: CallState): Promise<string | undefined> {
+  const { db, governance } = session.context;
+  session.governance = await db.withTenant(session.tenant, (tx) => governance.current(tx, session.tenant));
+  const wanted = { name: call.name, arguments: argumentsOf(session, call), callsInTurn: 0, step: session.state.steps };
+  const decision = gateCall(session, wanted);
+  return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
 }
 
 async function execute(

@@ -1,5 +1,6 @@
 /** What a run asks people: to approve a call, or to say what became of one. */
 import { digestOf, newId } from '../core/ids.ts';
+import type { AgentDefinition } from '../core/definition.ts';
 import type { NewEvent } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallState } from '../core/state.ts';
@@ -16,24 +17,34 @@ export function approvalDigest(
   return digestOf({ tool: tool.id, version: tool.version, arguments: args, policy: asked });
 }
 
-/** The event that opens an approval of a call that is about to be requested. */
+/** Where a person is asked. */
+interface AskedIn {
+  definition: AgentDefinition;
+  turnId: string | undefined;
+  step: number;
+}
+
+/** The event that opens an approval of a call. */
 export function approvalRequest(
-  session: DriveSession,
-  call: { id: string; step: number; decision: Extract<GateDecision, { kind: 'ask' }> },
+  { definition, turnId, step }: AskedIn,
+  call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }> },
 ): NewEvent {
   const { tool, arguments: args, by } = call.decision;
   return {
     type: 'approval.requested',
     actor: 'system',
-    turn_id: session.state.turn?.id,
-    step: call.step,
+    turn_id: turnId,
+    step,
     payload: {
       approval_id: newId(),
       tool_call_id: call.id,
       kind: 'approval',
       tool: tool.name,
       digest: approvalDigest(tool, args, by.policy),
-      expires_in_seconds: approvalSeconds(session),
+      expires_in_seconds: approvalSeconds(definition),
+      message: call.decision.message,
+      policy: by.policy,
+      four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
     },
   };
 }
@@ -52,14 +63,14 @@ export function askAbout(session: DriveSession, calls: readonly CallState[]): vo
         kind: 'unknown',
         tool: call.name,
         digest: digestOf({ tool_call: call.id }),
-        expires_in_seconds: approvalSeconds(session),
+        expires_in_seconds: approvalSeconds(session.definition),
       },
     });
   }
 }
 
-function approvalSeconds(session: DriveSession): number {
-  return session.definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+function approvalSeconds(definition: AgentDefinition): number {
+  return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
 }
 
 /** A turn that fails asks nobody any more: what waits for approval is never made. */

@@ -106,7 +106,7 @@ function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): O
   const { steps: step } = session.state;
   const children = handOver.awaitCalls.map(({ id: call, attempt }) => ({
     job_id: toolCallJobId(call, attempt),
-    payload: { ...ids, call, attempt, step },
+    payload: { ...ids, call, attempt, step, governance: session.gatedAt.get(call) },
   }));
   return { id: newId(), queue: 'tool-calls', payload: ids, children };
 }

@@ -60,6 +60,16 @@ export function gateInput({ run, definition, tools, governance }: GatedRun, want
 }
 
 /**
+ * Why a call that was requested may not be made now, whatever a person has said; undefined where nothing but a person
+ * may stand in its way. Arguments that a policy would rewrite by now are not those that were asked for or approved.
+ */
+export function obstacleTo(decision: GateDecision): string | undefined {
+  if (decision.kind === 'invalid' || decision.kind === 'deny') return decision.message;
+  const { rewritten } = decision;
+  return rewritten && `The policy "${rewritten.policy.name}" would rewrite the arguments by now: ask again.`;
+}
+
+/**
  * The decision as events. A call that passed every stage without a rule has none of its own: `tool.requested` says so,
  * since most calls are such, and an event and a row for each would say nothing more.
  */

@@ -103,6 +103,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     messages: [...position.messages],
     pending: noPending(),
     governance,
+    gatedAt: new Map(),
     regate: null,
     lastCheckpointId: position.lastCheckpointId,
     stepsAtCheckpoint: position.stepsAtCheckpoint,

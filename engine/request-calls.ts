@@ -67,13 +67,16 @@ function requestCall(session: DriveSession, requested: Requested): string {
   if (decision.kind === 'allow' && mode === 'inline') {
     events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
   }
-  if (decision.kind === 'ask') events.push(approvalRequest(session, { id, step, decision }));
+  if (decision.kind === 'ask') {
+    events.push(approvalRequest({ definition: session.definition, turnId, step }, { id, decision }));
+  }
   if (decision.kind === 'deny')
     events.push({ ...about, actor: 'system', type: 'tool.denied', payload: refusal(id, decision) });
   if (decision.kind === 'invalid') {
     events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
   }
   record(session, ...events);
+  if (decision.kind === 'allow') session.gatedAt.set(id, session.governance.version);
   if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
   session.pending.newCalls.push({
     id,

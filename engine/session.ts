@@ -45,6 +45,8 @@ export interface DriveSession {
   pending: Pending;
   /** The tenant's policies and the like, as the pending calls were gated by them. */
   governance: Governance;
+  /** By which version of it calls passed the gate that this driver has asked for; a call that a person let pass has none. */
+  gatedAt: Map<string, number>;
   /** Gates the pending calls again, by the governance of the session as it is then. */
   regate: (() => void) | null;
   lastCheckpointId: string | null;

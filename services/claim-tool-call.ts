@@ -10,6 +10,7 @@ import type { Context } from '../engine/context.ts';
 import { loadDefinitions, loadDefinitionsIn } from '../engine/definitions.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
+import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from './append-to-run.ts';
 import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
 
@@ -34,8 +35,8 @@ export async function claimToolCall(context: Context, job: ToolCallJob): Promise
  * nothing was written then.
  */
 async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedCall | undefined> {
-  const { attempt, step, turn } = job;
-  if (attempt === undefined || step === undefined || turn === undefined) return undefined;
+  const { attempt, step, turn, governance } = job;
+  if (attempt === undefined || step === undefined || turn === undefined || governance === undefined) return undefined;
   const given = await giveCall(context, job, claimChange({ id: job.call, turn_id: turn, step, attempt }, context));
   if (!given) return undefined;
   const { pins, ...call } = given;
@@ -54,7 +55,13 @@ async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedC
 
 async function giveCall(context: Context, job: ToolCallJob, claim: AppendedChange): Promise<GivenCall | null> {
   const calls = claim.calls?.map((call) => ({ ...call, give: true as const }));
-  const change: RunChange = { ...appended(job, claim.events), ...(calls && { calls }) };
+  // Refused where the tenant's policies have changed since the call passed the gate.
+  const { governance } = job;
+  const change: RunChange = {
+    ...appended(job, claim.events),
+    ...(governance !== undefined && { governance }),
+    ...(calls && { calls }),
+  };
   try {
     const result = await context.commit(change);
     if (!result.ok) return null;
@@ -82,6 +89,8 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
     const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
     if (lost) return { ...lost, wake: wakeOf(job) };
+    const stopped = await recheckClaim(context, tx, { run, call });
+    if (stopped) return { ...stopped, wake: wakeOf(job) };
     result = claim;
     return claimChange(call, context, call.status);
   });

@@ -8,7 +8,7 @@ import type { Tx } from '../db/database.ts';
 import { listClientCalls, type ClientCall } from '../db/waits.ts';
 import type { CallChange, RunRow } from '../db/run-store.ts';
 import type { AppendedChange } from './append-to-run.ts';
-import { wake } from './decide-approval.ts';
+import { wake } from './approval-outcome.ts';
 
 export interface ToolResult {
   tool_use_id: string;

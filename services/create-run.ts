@@ -36,6 +36,8 @@ export interface CreateRun {
   config: RunConfig;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
 }
@@ -78,7 +80,8 @@ export async function writeRun(
   const created = createdEvent(request, { threadId, version, previous, tools: await pinTools(tx, definition) });
   const events: NewEvent[] = [created];
   if (request.input) {
-    events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: { number: 1, input: request.input } });
+    const turn = { number: 1, input: request.input, requested_by: request.requestedBy };
+    events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
   const { tenantId: tenant, traceparent } = request;
   const payload = { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };

@@ -1,16 +1,16 @@
 /** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
-import { conflict, impossible, notFound } from '../core/errors.ts';
-import { isTerminal, OUT_OF_BUDGET, type NewEvent, type RunStatus } from '../core/events.ts';
-import { newId } from '../core/ids.ts';
-import { findApproval, replaceArguments, type ApprovalRow } from '../db/approvals.ts';
+import { conflict, forbidden, impossible, notFound } from '../core/errors.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import { canonicalJson } from '../core/ids.ts';
+import type { PolicyRef } from '../core/policy.ts';
+import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
-import { findRunRow } from '../db/runs.ts';
-import type { CallChange, OutboxRow, RunRow } from '../db/run-store.ts';
 import { approvalDigest } from '../engine/ask-people.ts';
 import type { Context } from '../engine/context.ts';
-import { loadDefinitions } from '../engine/definitions.ts';
-import { gateCall } from '../engine/gate-call.ts';
+import { decisionEvents, obstacleTo } from '../engine/gate-call.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
+import { expired, granted, isOfBudget, lapsed, refused, settled, type OpenApproval } from './approval-outcome.ts';
+import { judgeNow } from './judge-now.ts';
 import { recordAudit, type AuditedBy } from './record-audit.ts';
 
 export type ApprovalDecision =
@@ -23,13 +23,21 @@ interface ApprovalRef {
   tenant: string;
   id: string;
   workspaceId?: string | undefined;
-  /** Whoever decides, for the audit log. */
+  /** Whoever decides: may be refused by four eyes, and is in the audit log. */
   by?: AuditedBy;
 }
 
+/** What a decision comes to. `refusal`: the approval has ended otherwise, and whoever decided is told. */
+interface Made {
+  change: AppendedChange;
+  digest: string;
+  refusal?: string;
+}
+
 /**
- * Decides. The same decision again changes nothing; another one, or one on a finished run, is 409. Edited arguments must
- * fit the tool's schema and pass the gate (422), and are what is then approved.
+ * Decides. The same decision again changes nothing; another one, one on a finished run, and one that comes too late
+ * (expired, or blocked by now) is 409; 403 where four eyes are asked for and the key is that of who asked. Edited
+ * arguments must fit the tool's schema and pass the gate (422), and are what is then approved.
  */
 export async function decideApproval(
   context: Context,
@@ -38,28 +46,20 @@ export async function decideApproval(
 ): Promise<ApprovalRow> {
   const approval = await readApproval(context, ref);
   checkKind(approval, decided);
-  const edited =
-    decided.decision === 'edit' ? await checkEdit(context, ref, { approval, args: decided.arguments }) : undefined;
+  let refusal: string | undefined;
   await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (!now) throw notFound('The approval');
     if (now.status !== 'pending') return alreadyDecided(now, decided);
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status} already.`);
-    const digest = edited ?? now.digest;
-    await auditDecision(tx, ref, { approval: now, decided, digest });
-    if (isOfBudget(now)) return budgetDecision(run, now, decided);
-    return changeFor(tx, { run, approval: now, decided, digest });
+    const open = { run, approval: now, calls: now.tool_call_id ? [now.tool_call_id] : [] };
+    const made = await make(context, tx, { open, decided, ref });
+    refusal = made.refusal;
+    if (!refusal) await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
+    return made.change;
   });
+  if (refusal) throw conflict(refusal);
   return readApproval(context, ref);
-}
-
-async function auditDecision(tx: Tx, ref: ApprovalRef, made: Omit<Deciding, 'run'>): Promise<void> {
-  const { run_id, tool, kind, digest: asked } = made.approval;
-  const { decision, reason } = made.decided;
-  const { digest } = made;
-  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...(reason && { reason }) };
-  const by = ref.by ?? { tenantId: ref.tenant };
-  await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }
 
 /** Nobody has decided in time: the model is told. False where somebody has, meanwhile. */
@@ -68,18 +68,88 @@ export async function expireApproval(context: Context, ref: ApprovalRef): Promis
   const appended = await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (now?.status !== 'pending') return null;
-    const by = { actor: 'system' as const, turn_id: now.turn_id };
-    if (isOfBudget(now)) {
-      return { events: [{ ...by, type: 'approval.expired', payload: { approval_id: now.id } }], ...wake(run) };
-    }
-    if (!now.tool_call_id) return null;
-    const about = { approval_id: now.id, tool_call_id: now.tool_call_id };
-    const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
-    if (now.kind === 'unknown') return { events: [expired, resolved(now, 'unknown')], ...wake(run) };
-    const message = 'Nobody approved the call in time; it was not made.';
-    return { events: [expired, denied(now, message)], calls: [refusedCall(now.tool_call_id, message)], ...wake(run) };
+    return expired({ run, approval: now, calls: now.tool_call_id ? [now.tool_call_id] : [] });
   });
   return appended !== null;
+}
+
+interface Deciding {
+  open: OpenApproval;
+  decided: ApprovalDecision;
+  ref: ApprovalRef;
+}
+
+async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made> {
+  const { open, decided, ref } = deciding;
+  const { approval } = open;
+  const { digest } = approval;
+  const by = { reason: decided.reason, key: ref.by?.keyId };
+  if (approval.is_due) return { change: expired(open), digest, refusal: 'The approval has expired.' };
+  switch (decided.decision) {
+    case 'deny':
+      return { change: refused(open, by), digest };
+    case 'approve':
+    case 'edit':
+      if (isOfBudget(approval)) {
+        return { change: granted(open, { digest, edited: false, policy: null, key: by.key }), digest };
+      }
+      return approve(context, tx, { ...deciding, args: decided.decision === 'edit' ? decided.arguments : undefined });
+    case 'happened':
+    case 'rerun':
+    case 'give_up':
+      return { change: settled(open, decided, by), digest };
+  }
+}
+
+/** The call is judged as things stand now: what a person is shown may have been asked by policies of before. */
+async function approve(
+  context: Context,
+  tx: Tx,
+  { open, ref, args: given }: Deciding & { args: Record<string, unknown> | undefined },
+): Promise<Made> {
+  const { run, approval } = open;
+  const edited = given !== undefined;
+  const args = given ?? approval.arguments;
+  const { decision, definition } = await judgeNow(context, tx, { run, name: approval.tool, arguments: args });
+  const about = { callId: approval.tool_call_id ?? '', turnId: approval.turn_id, step: undefined };
+  const obstacle = obstacleTo(decision);
+  if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
+  if (obstacle) {
+    const refusal = `The approval has lapsed: ${obstacle}`;
+    return { change: lapsed(open, obstacle, decisionEvents(decision, about)), digest: approval.digest, refusal };
+  }
+  const asks = decision.kind === 'ask' ? decision : undefined;
+  const fourEyes = approval.four_eyes || asks?.fourEyes || definition.execution_config?.four_eyes;
+  if (fourEyes) await refuseRequester(tx, approval, ref.by?.keyId);
+  if (edited) await replaceArguments(tx, { callId: about.callId, approvalId: approval.id }, args);
+  const policy = asks?.by.policy;
+  const digest = decision.tool ? approvalDigest(decision.tool, args, policy) : approval.digest;
+  const change = granted(open, { digest, edited, policy: policy ?? null, key: ref.by?.keyId });
+  const news: NewEvent[] = isSame(policy, approval.policy) ? [] : decisionEvents(decision, about);
+  return { change: { ...change, events: [...news, ...change.events] }, digest };
+}
+
+function isSame(left: PolicyRef | undefined, right: PolicyRef | null): boolean {
+  return left?.id === right?.id && left?.version === right?.version;
+}
+
+async function refuseRequester(tx: Tx, approval: ApprovalRow, keyId: string | undefined): Promise<void> {
+  const requester = await findRequester(tx, { runId: approval.run_id, turnId: approval.turn_id });
+  if (keyId === undefined || keyId !== requester) return;
+  throw forbidden('This call needs four eyes: the key that asked for the turn may not approve it.');
+}
+
+async function auditDecision(
+  tx: Tx,
+  ref: ApprovalRef,
+  made: { approval: ApprovalRow; decided: ApprovalDecision; digest: string },
+): Promise<void> {
+  const { run_id, tool, kind, digest: asked } = made.approval;
+  const { decision, reason } = made.decided;
+  const { digest } = made;
+  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...(reason && { reason }) };
+  const by = ref.by ?? { tenantId: ref.tenant };
+  await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }
 
 async function readApproval(context: Context, ref: ApprovalRef): Promise<ApprovalRow> {
@@ -95,149 +165,25 @@ const DECISIONS: Record<ApprovalRow['kind'], readonly string[]> = {
 };
 
 function checkKind(approval: ApprovalRow, { decision }: ApprovalDecision): void {
-  const possible = DECISIONS[approval.kind];
+  const possible = approval.plan_id ? ['approve', 'deny'] : DECISIONS[approval.kind];
   if (possible.includes(decision)) return;
-  const message = `must be one of ${possible.join(', ')} for an approval of kind "${approval.kind}"`;
+  const what = approval.plan_id ? 'a plan' : `an approval of kind "${approval.kind}"`;
+  const message = `must be one of ${possible.join(', ')} for ${what}`;
   throw impossible(`body.decision ${message}.`, [{ path: 'body.decision', message }]);
 }
 
-/** The digest of the edited call. */
-async function checkEdit(
-  context: Context,
-  ref: ApprovalRef,
-  { approval, args }: { approval: ApprovalRow; args: Record<string, unknown> },
-): Promise<string> {
-  const { db, governance: known } = context;
-  const [run, governance] = await db.withTenant(ref.tenant, async (tx) => [
-    await findRunRow(tx, approval.run_id),
-    await known.current(tx, ref.tenant),
-  ]);
-  if (!run) throw notFound('The run');
-  const pins = { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
-  const pinned = await loadDefinitions(db, { tenant: ref.tenant, ...pins });
-  const call = { name: approval.tool, arguments: args, callsInTurn: 0, step: 0 };
-  const decision = gateCall({ run, ...pinned, governance }, call);
-  // A person has looked at it: only what nobody may allow still stands in the way.
-  if (decision.kind === 'invalid' || decision.kind === 'deny' || decision.rewritten) {
-    const message = decision.rewritten?.message ?? decision.message;
-    throw impossible(message, [{ path: 'body.arguments', message }]);
+function alreadyDecided(approval: ApprovalRow, decided: ApprovalDecision): null {
+  if (decisionOf(approval) === decided.decision) {
+    const isOther =
+      decided.decision === 'edit' && canonicalJson(decided.arguments) !== canonicalJson(approval.arguments);
+    if (!isOther) return null;
   }
-  return approvalDigest(decision.tool, args, decision.by.policy);
-}
-
-function alreadyDecided(approval: ApprovalRow, { decision }: ApprovalDecision): null {
-  const same = approval.status === STATUS_AFTER[decision] && (approval.decision ?? decision) === decision;
-  if (same) return null;
   throw conflict(`The approval is ${approval.status} already.`, { status_of_approval: approval.status });
 }
 
-const STATUS_AFTER: Record<ApprovalDecision['decision'], ApprovalRow['status']> = {
-  approve: 'approved',
-  edit: 'approved',
-  deny: 'denied',
-  happened: 'settled',
-  rerun: 'settled',
-  give_up: 'settled',
-};
-
-interface Deciding {
-  run: RunRow;
-  approval: ApprovalRow;
-  decided: ApprovalDecision;
-  digest: string;
-}
-
-async function changeFor(tx: Tx, { run, approval, decided, digest }: Deciding): Promise<AppendedChange> {
-  const callId = approval.tool_call_id ?? '';
-  const about = { approval_id: approval.id, tool_call_id: callId };
-  const by = { actor: 'user' as const, turn_id: approval.turn_id };
-  const { reason } = decided;
-  switch (decided.decision) {
-    case 'approve':
-    case 'edit': {
-      const edited = decided.decision === 'edit';
-      if (edited) await replaceArguments(tx, { callId, approvalId: approval.id }, decided.arguments);
-      const granted: NewEvent = { ...by, type: 'approval.granted', payload: { ...about, digest, edited } };
-      return {
-        events: [granted],
-        calls: [{ id: callId, from: ['awaiting_approval'], set: { status: 'pending' } }],
-        ...wake(run),
-      };
-    }
-    case 'deny': {
-      const message = reason ? `A person denied the call: ${reason}` : 'A person denied the call.';
-      const event: NewEvent = { ...by, type: 'approval.denied', payload: { ...about, ...(reason && { reason }) } };
-      return { events: [event, denied(approval, message)], calls: [refusedCall(callId, message)], ...wake(run) };
-    }
-    case 'happened':
-    case 'rerun':
-    case 'give_up': {
-      const { decision } = decided;
-      const event: NewEvent = {
-        ...by,
-        type: 'approval.settled',
-        payload: { ...about, decision, ...(reason && { reason }) },
-      };
-      const ends = decision === 'rerun' ? [] : [resolved(approval, decision === 'happened' ? 'succeeded' : 'unknown')];
-      return { events: [event, ...ends], calls: settledCall(callId, decided), ...wake(run) };
-    }
-  }
-}
-
-/** Whether a run may go on beyond a soft limit: no call in the ledger waits for it. */
-function isOfBudget(approval: ApprovalRow): boolean {
-  return approval.tool === OUT_OF_BUDGET && !approval.tool_call_id && !approval.plan_id;
-}
-
-function budgetDecision(run: RunRow, approval: ApprovalRow, { decision, reason }: ApprovalDecision): AppendedChange {
-  const by = { actor: 'user' as const, turn_id: approval.turn_id };
-  const { id: approval_id, digest } = approval;
-  const event: NewEvent =
-    decision === 'deny'
-      ? { ...by, type: 'approval.denied', payload: { approval_id, ...(reason && { reason }) } }
-      : { ...by, type: 'approval.granted', payload: { approval_id, digest, edited: false } };
-  return { events: [event], ...wake(run) };
-}
-
-function settledCall(id: string, decided: ApprovalDecision): CallChange[] {
-  if (decided.decision === 'happened') {
-    const output = decided.result ?? null;
-    const output_bytes = Buffer.byteLength(JSON.stringify(output));
-    return [
-      { id, from: ['unknown'], set: { status: 'succeeded', output, is_error: false, output_bytes, error: null } },
-    ];
-  }
-  return decided.decision === 'rerun' ? [{ id, from: ['unknown'], set: { status: 'pending' } }] : [];
-}
-
-function refusedCall(id: string, message: string): CallChange {
-  const error = { code: 'denied', message };
-  return {
-    id,
-    from: ['awaiting_approval'],
-    set: { status: 'denied', output: message, is_error: true, error, finished_at: 'now' },
-  };
-}
-
-function denied(approval: ApprovalRow, message: string): NewEvent {
-  const payload = { tool_call_id: approval.tool_call_id ?? '', error: { code: 'denied', message } };
-  return { type: 'tool.denied', actor: 'system', turn_id: approval.turn_id, payload };
-}
-
-function resolved(approval: ApprovalRow, outcome: 'succeeded' | 'unknown'): NewEvent {
-  const payload = { tool_call_id: approval.tool_call_id ?? '', outcome };
-  return { type: 'tool.resolved', actor: 'user', turn_id: approval.turn_id, payload };
-}
-
-/** A run that waits is looked at again; one that is driven sees what was appended by itself. */
-export function wake(run: RunRow): { outbox: OutboxRow[] } {
-  return {
-    outbox: [
-      {
-        id: newId(),
-        queue: 'turns',
-        payload: { tenant: run.tenant_id, run: run.id, turn: run.open_turn_id ?? undefined },
-      },
-    ],
-  };
+/** The decision that made an approval what it is; undefined where it was none. */
+function decisionOf({ status, decision, original_arguments }: ApprovalRow): string | undefined {
+  if (status === 'settled') return decision ?? undefined;
+  if (status === 'approved') return original_arguments ? 'edit' : 'approve';
+  return status === 'denied' ? 'deny' : undefined;
 }

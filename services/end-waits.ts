@@ -9,7 +9,7 @@ import type { Context } from '../engine/context.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
 import { askAgain } from './client-calls.ts';
-import { wake } from './decide-approval.ts';
+import { wake } from './approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
 /** Runs that are appended to at a time. */

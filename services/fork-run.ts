@@ -33,6 +33,8 @@ export interface Fork {
   mayRaiseAutonomy: boolean;
   /** A retry stays on its thread; a replay gets one of its own. */
   isRetry: boolean;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
   traceparent: string | undefined;
 }
 
@@ -64,7 +66,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const turnId = point.turn ? newId() : undefined;
   const conversation = conversationOf(fork, point);
   const created = await createdEvent(tx, fork, { threadId, point, conversation });
-  const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId)];
+  const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId, fork.requestedBy)];
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
   const { traceparent } = fork;
   const payload = { tenant: original.tenant_id, run: runId, ...(traceparent && { traceparent }) };
@@ -184,7 +186,11 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
 }
 
 /** The turn that the fork takes, or the way to where it waits for one. */
-function firstEvents({ turn, turnCount }: ForkPoint, turnId: string | undefined): NewEvent[] {
+function firstEvents(
+  { turn, turnCount }: ForkPoint,
+  turnId: string | undefined,
+  requestedBy: string | undefined,
+): NewEvent[] {
   if (!turn)
     return [
       { type: 'run.started', actor: 'system', payload: {} },
@@ -192,7 +198,7 @@ function firstEvents({ turn, turnCount }: ForkPoint, turnId: string | undefined)
     ];
   const { input, begun, steps, toolCalls } = turn;
   const continues = begun ? { continues: { steps, tool_calls: toolCalls } } : {};
-  const payload = { number: turnCount + 1, input, ...continues };
+  const payload = { number: turnCount + 1, input, requested_by: requestedBy, ...continues };
   return [{ type: 'turn.started', actor: 'user', turn_id: turnId, payload }];
 }
 

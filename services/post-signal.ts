@@ -6,8 +6,8 @@ import { insertSignal } from '../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../db/waits.ts';
 import type { Context } from '../engine/context.ts';
 import { appendToRun } from './append-to-run.ts';
+import { wake } from './approval-outcome.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
-import { wake } from './decide-approval.ts';
 
 export interface PostedSignal {
   tenant: string;

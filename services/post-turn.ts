@@ -13,6 +13,8 @@ export interface PostTurn {
   agentId: string;
   runId: string;
   input: TurnInput;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
 }
@@ -40,7 +42,7 @@ export async function postTurn(context: Context, request: PostTurn): Promise<{ t
         type: 'turn.started',
         actor: 'user',
         turn_id: turnId,
-        payload: { number: run.turn_count + 1, input: request.input },
+        payload: { number: run.turn_count + 1, input: request.input, requested_by: request.requestedBy },
       };
       return { events: [started], outbox };
     });

@@ -39,7 +39,7 @@ export interface Rebuilt {
 const KEYS = { runs: 'id', turns: 'number', llm_calls: 'seq', approvals: 'id', policy_decisions: 'seq' } as const;
 
 /** Columns of `approvals` that come from the ledger and from the time of the commit. */
-const NOT_IN_THE_LOG = ['arguments', 'expires_at'];
+const NOT_IN_THE_LOG = ['arguments', 'original_arguments', 'expires_at'];
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 const PAGE = 500;

@@ -54,7 +54,8 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);
     const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;
     const modified = checkedState(request.modified, from);
-    const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, traceparent };
+    const requestedBy = request.by?.keyId;
+    const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, requestedBy, traceparent };
     const forked = await forkRun(tx, { original, from, isRetry: false, ...options });
     written = forked.written;
     if (rerunEffects) {

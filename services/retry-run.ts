@@ -13,6 +13,8 @@ import { lastStartPoint } from './start-point.ts';
 export interface RetryRun {
   tenantId: string;
   runId: string;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
 }
@@ -44,6 +46,7 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
       config: {},
       mayRaiseAutonomy: false,
       isRetry: true,
+      requestedBy: request.requestedBy,
       traceparent: request.traceparent,
     });
     written = forked.written;

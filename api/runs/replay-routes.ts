@@ -26,6 +26,7 @@ const retry = defineRunRoutes({
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const answer = await retryRun(context, {
       tenantId: caller.tenantId,
+      requestedBy: caller.keyId,
       runId: params.run,
       traceparent: ctx.state.traceparent,
       // The same run under both of its paths.

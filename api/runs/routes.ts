@@ -36,6 +36,7 @@ const create = defineRoute({
       input: body.input ? { message, ...(attachments && { attachments }) } : undefined,
       config: { ...config, model_override: model_override ?? undefined },
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+      requestedBy: caller.keyId,
       traceparent: ctx.state.traceparent,
       idempotency,
     });

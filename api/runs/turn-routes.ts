@@ -99,7 +99,10 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
   };
   if (results) return postToolResults(context, { ...about, results });
   const input = { message, ...(attachments && { attachments }) };
-  return { ...(await postTurn(context, { ...about, input, traceparent: ctx.state.traceparent })), after: 0 };
+  return {
+    ...(await postTurn(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent })),
+    after: 0,
+  };
 }
 
 /** RFC 7240: `respond-async`, `wait=N` in seconds. */

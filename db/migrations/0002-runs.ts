@@ -149,7 +149,13 @@ export const runs: Migration = {
         plan_id uuid,
         tool text not null,
         arguments jsonb not null,
+        -- what the model asked for, where a person has put other arguments in its place
+        original_arguments jsonb,
         digest text not null,
+        message text,
+        policy jsonb,
+        four_eyes boolean not null default false,
+        decided_by uuid,
         status text not null check (status in ('pending', 'approved', 'denied', 'expired', 'settled')),
         decision text,
         reason text,
@@ -159,7 +165,7 @@ export const runs: Migration = {
       );
       create index approvals_page on approvals (tenant_id, id desc);
       create index approvals_open on approvals (tenant_id, id desc) where status = 'pending';
-      create index approvals_by_run on approvals (run_id) where status = 'pending';
+      create index approvals_by_run on approvals (run_id);
       create index approvals_due on approvals (expires_at) where status = 'pending';
 
       -- What came from outside for a run; delivered twice it counts once.

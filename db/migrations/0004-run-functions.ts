@@ -146,20 +146,7 @@ begin
         where id = (x->>'id')::uuid;
     end if;
   end loop;
-  if c ? 'approvals' then
-    for x in select jsonb_array_elements(c->'approvals') loop
-      if x->>'status' = 'pending' then
-        insert into approvals (id, tenant_id, run_id, turn_id, kind, tool_call_id, tool, arguments, digest, status, expires_at, created_at)
-          select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, x->>'tool', coalesce(k.arguments, x->'arguments'),
-            x->>'digest', 'pending', now() + (x->>'expires_in_seconds')::numeric * interval '1 second', now()
-          from (select) asked left join tool_calls k on k.id = (x->>'tool_call_id')::uuid;
-      else
-        update approvals set status = x->>'status', digest = coalesce(x->>'digest', digest), reason = x->>'reason',
-            decision = x->>'decision', decided_at = now()
-          where id = (x->>'id')::uuid and status = 'pending';
-      end if;
-    end loop;
-  end if;
+  if c ? 'approvals' then perform apply_approvals(tenant, run, c->'approvals'); end if;
   if c ? 'waits' then
     insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
       select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
@@ -172,9 +159,7 @@ begin
   if c ? 'checkpoint' then
     insert into checkpoints select * from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;
-  if c ? 'policy_decisions' then
-    insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions');
-  end if;
+  if c ? 'policy_decisions' then insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions'); end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   -- The change that ends the last call which the run waits for sends the job that drives it on.
   if c ? 'wake' and not exists (select from tool_calls

@@ -1,6 +1,28 @@
 /** Policies with their immutable versions, and what the gate decided by them. */
 import type { Migration } from './index.ts';
 
+const APPROVALS = `
+-- A part of commit_run. What is asked about a call has the arguments of its row in the ledger.
+create function apply_approvals(tenant uuid, run uuid, list jsonb) returns void language plpgsql as $$
+declare x jsonb;
+begin
+  for x in select jsonb_array_elements(list) loop
+    if x->>'status' = 'pending' then
+      insert into approvals (id, tenant_id, run_id, turn_id, kind, tool_call_id, tool, arguments, digest, message,
+          policy, four_eyes, status, expires_at, created_at)
+        select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, x->>'tool', coalesce(k.arguments, x->'arguments'),
+          x->>'digest', x->>'message', x->'policy', (x->>'four_eyes')::boolean, 'pending', now() + (x->>'expires_in_seconds')::numeric * interval '1 second', now()
+        from (select) asked left join tool_calls k on k.id = (x->>'tool_call_id')::uuid;
+    else
+      update approvals set status = x->>'status', digest = coalesce(x->>'digest', digest), reason = x->>'reason',
+          decision = x->>'decision', policy = case when x ? 'policy' then nullif(x->'policy', 'null') else policy end, decided_by = (x->>'decided_by')::uuid,
+          decided_at = now()
+        where id = (x->>'id')::uuid and status = 'pending';
+    end if;
+  end loop;
+end $$;
+`;
+
 export const policies: Migration = {
   name: '0008-policies',
   up: async (knex) => {
@@ -44,6 +66,8 @@ export const policies: Migration = {
       );
       create index policy_decisions_by_policy on policy_decisions (policy_id, created_at) where policy_id is not null;
     `);
+    // Knex would take jsonb's operator ? for a binding.
+    await knex.raw(APPROVALS.replaceAll('?', '\\?'));
     const tenant = "nullif(current_setting('drover.tenant_id', true), '')::uuid";
     for (const table of ['policies', 'policy_versions', 'policy_decisions']) {
       await knex.raw(`

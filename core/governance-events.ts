@@ -1,0 +1,56 @@
+/** Events of the gate and of people's decisions: what was decided about a call, and what was asked and answered. */
+import { z } from 'zod';
+import { RULE_DECISIONS, STAGES } from './policy.ts';
+
+const uuid = z.uuid();
+/** The key that did it. */
+const key = uuid.optional();
+const requestedCall = { tool_call_id: uuid };
+/** What an approval is about: one call, a plan as a whole, or neither. */
+const ofApproval = { approval_id: uuid, tool_call_id: uuid.optional(), plan_id: uuid.optional() };
+const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
+
+/** Payload schemas by type, as in `events.ts`. */
+export const GOVERNANCE_PAYLOADS = {
+  /** What the gate decided about a call, by which stage, and by which version of which policy. */
+  'policy.decided': z.object({
+    ...requestedCall,
+    decision: z.enum(RULE_DECISIONS),
+    stage: z.enum(STAGES),
+    policy: policyRef.optional(),
+    reason: z.string(),
+  }),
+
+  'approval.requested': z.object({
+    ...ofApproval,
+    /** `unknown`: a person is asked what became of a call. */
+    kind: z.enum(['approval', 'unknown']),
+    tool: z.string(),
+    /** What is asked, where no call in the ledger has it. */
+    arguments: z.record(z.string(), z.unknown()).optional(),
+    digest: z.string(),
+    expires_in_seconds: z.number(),
+    /** Why a person is asked, and the policy that wants it; the autonomy matrix where there is none. */
+    message: z.string().optional(),
+    policy: policyRef.optional(),
+    /** The key that asked for the turn may not approve. */
+    four_eyes: z.boolean().optional(),
+  }),
+  /** `policy`: the one that asks as things stand when the approval is given. */
+  'approval.granted': z.object({
+    ...ofApproval,
+    digest: z.string(),
+    edited: z.boolean(),
+    policy: policyRef.nullable().optional(),
+    decided_by: key,
+  }),
+  'approval.denied': z.object({ ...ofApproval, reason: z.string().optional(), decided_by: key }),
+  /** With a reason: it lapsed before its time. */
+  'approval.expired': z.object({ ...ofApproval, reason: z.string().optional() }),
+  'approval.settled': z.object({
+    ...ofApproval,
+    decision: z.enum(['happened', 'rerun', 'give_up']),
+    reason: z.string().optional(),
+    decided_by: key,
+  }),
+} as const;

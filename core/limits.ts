@@ -54,6 +54,12 @@ export const LIMITS = {
   budgetPauseMs: 1000,
   /** Settled reservations that are added up at once. */
   budgetRollUpRows: 5000,
+  /** Time in ms that a job is taken to cost its tenant when it is sent; what it takes beyond that is added when it ends. */
+  fairJobMs: 1000,
+  /** Most seconds that a tenant's jobs stand behind those of others for what it has taken. */
+  fairAheadSeconds: 3600,
+  /** Share of a worker's jobs at once that one tenant may have while others want to run, in percent. */
+  tenantSharePercent: 75,
   /** Time a driver holds a run before it lets others have their turn, in ms. */
   sliceMs: 30_000,
   /** Steps after which a checkpoint is saved within a turn. */

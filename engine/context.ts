@@ -5,6 +5,7 @@ import type { Config } from '../config.ts';
 import type { Keyring } from '../core/secret-box.ts';
 import type { Database } from '../db/database.ts';
 import type { QueueBackend } from '../jobs/backend.ts';
+import type { FairOrder } from '../jobs/fair-order.ts';
 import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
 import type { Tools } from '../tools/execute-tool.ts';
@@ -21,6 +22,8 @@ export interface Context extends GroupCommit {
   governance: KnownGovernance;
   bus: Bus;
   queues: QueueBackend;
+  /** Of jobs between tenants. */
+  order: FairOrder;
   outbox: Outbox;
   models: Models;
   tools: Tools;

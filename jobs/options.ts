@@ -1,3 +1,6 @@
+/** Version of the payloads that this build knows; one without `version` is of the first. */
+export const PAYLOAD_VERSION = 1;
+
 /** Options of every job: BullMQ repeats infrastructure errors only; what failed for good stays visible for a while. */
 export const JOB_OPTIONS = {
   attempts: 5,

@@ -5,6 +5,7 @@ import { deleteOutbox, listOutbox } from '../db/outbox.ts';
 import type { Database } from '../db/database.ts';
 import type { OutboxRow } from '../db/run-store.ts';
 import type { QueueBackend } from './backend.ts';
+import type { FairOrder } from './fair-order.ts';
 import { JOB_OPTIONS } from './options.ts';
 import { turnJobId } from './turn.ts';
 
@@ -29,8 +30,15 @@ interface Sendable {
   children?: { job_id: string; payload: Record<string, unknown> }[] | null | undefined;
 }
 
+export interface OutboxParts {
+  db: Database;
+  queues: QueueBackend;
+  order: FairOrder;
+  log: Logger;
+}
+
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
-export function createOutbox(db: Database, queues: QueueBackend, log: Logger): Outbox {
+export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
   let sent: string[] = [];
   let timer: NodeJS.Timeout | undefined;
@@ -51,7 +59,7 @@ export function createOutbox(db: Database, queues: QueueBackend, log: Logger): O
 
   const sendAll = async (rows: readonly Sendable[]) => {
     for (const row of rows) {
-      await sendOne(queues, row);
+      await sendOne(queues, { ...row, priority: order.next(String(row.payload['tenant'])) });
       sent.push(row.id);
     }
     timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
@@ -79,12 +87,12 @@ export function createOutbox(db: Database, queues: QueueBackend, log: Logger): O
 }
 
 /** Sending a job twice is sending it once: its id says what it is for. */
-async function sendOne(queues: QueueBackend, row: Sendable): Promise<void> {
-  const delay = row.delay_ms ?? 0;
+async function sendOne(queues: QueueBackend, row: Sendable & { priority: number }): Promise<void> {
+  const { priority, delay_ms: delay = 0 } = row;
   const jobs = row.children ?? [row];
   const [first] = jobs;
   const queue = queues.queue(row.queue);
-  const optionsOf = ({ job_id: jobId }: { job_id: string }) => ({ ...JOB_OPTIONS, jobId, delay });
+  const optionsOf = ({ job_id: jobId }: { job_id: string }) => ({ ...JOB_OPTIONS, jobId, delay, priority });
   if (first && jobs.length === 1) await queue.add(row.queue, first.payload, optionsOf(first));
   else await queue.addBulk(jobs.map((job) => ({ name: row.queue, data: job.payload, opts: optionsOf(job) })));
 }

@@ -12,6 +12,7 @@ import { createKnownRuns } from '../engine/known-run.ts';
 import { createKnownBudgets } from '../engine/known-budgets.ts';
 import { createMetrics } from '../engine/metrics.ts';
 import { openQueueBackend } from '../jobs/backend.ts';
+import { createFairOrder } from '../jobs/fair-order.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { createModels } from '../llm/models.ts';
 import { createEgress } from '../tools/egress.ts';
@@ -65,7 +66,8 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       log.warn({ err: error, source }, 'queue error'),
     );
     const bus = await openBus(config, db);
-    const outbox = createOutbox(db, queues, log);
+    const order = createFairOrder();
+    const outbox = createOutbox({ db, queues, order, log });
     const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
     const keyring = await openKeyring(config);
     const tools = createTools({
@@ -81,7 +83,7 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       budgets: createKnownBudgets(db),
       metrics: createMetrics(),
     };
-    const context: Context = { config, db, bus, queues, outbox, models, tools, keyring, log, ...engine };
+    const context: Context = { config, db, bus, queues, order, outbox, models, tools, keyring, log, ...engine };
     return { context, apiKey, close: () => closeAll(context) };
   } catch (error) {
     await db.close();

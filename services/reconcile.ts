@@ -1,5 +1,5 @@
 /** Every unfinished run that should be driven, and every call that should be made, has a live job, or gets one. */
-import type { Job, Queue } from 'bullmq';
+import type { Job } from 'bullmq';
 import { LIMITS } from '../core/limits.ts';
 import { listLostCalls, listLostRuns } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
@@ -18,7 +18,8 @@ export async function reconcile(context: Context, quietMs: number): Promise<{ ru
     (after) => listLostRuns(context.db, { quietMs, after, limit: LIMITS.sweepRows }),
     (run) => {
       const data = { tenant: run.tenant_id, run: run.id, seq: run.last_seq };
-      return ensureJob(context.queues.queue(TURNS), { id: turnJobId(run.id, run.last_seq, run.fence), data });
+      const id = turnJobId(run.id, run.last_seq, run.fence);
+      return ensureJob(context, TURNS, { id, data });
     },
   );
   const calls = await eachPage(
@@ -27,7 +28,7 @@ export async function reconcile(context: Context, quietMs: number): Promise<{ ru
       const data = { tenant: call.tenant_id, run: call.run_id, call: call.id };
       const id = toolCallJobId(call.id, call.attempt);
       // By the database's clock its time has come, whatever the clock of the worker was that delayed the job.
-      return ensureJob(context.queues.queue(TOOL_CALLS), { id, data, isDue: true });
+      return ensureJob(context, TOOL_CALLS, { id, data, isDue: true });
     },
   );
   return { runs, calls };
@@ -52,9 +53,11 @@ async function eachPage<R extends { id: string }>(
 
 /** Adds the job unless it is alive; a finished one that blocks its id is removed first. */
 async function ensureJob(
-  queue: Queue,
-  job: { id: string; data: Record<string, unknown>; isDue?: boolean },
+  { queues, order }: Context,
+  name: string,
+  job: { id: string; data: { tenant: string; run: string }; isDue?: boolean },
 ): Promise<boolean> {
+  const queue = queues.queue(name);
   const existing = await queue.getJob(job.id);
   if (existing) {
     const state = await existing.getState();
@@ -62,7 +65,7 @@ async function ensureJob(
     if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
     await queue.remove(job.id);
   }
-  await queue.add(queue.name, job.data, { ...JOB_OPTIONS, jobId: job.id });
+  await queue.add(queue.name, job.data, { ...JOB_OPTIONS, jobId: job.id, priority: order.next(job.data.tenant) });
   return true;
 }
 

@@ -6,18 +6,22 @@ import { isDatabaseAway } from '../db/database.ts';
 import type { Context } from '../engine/context.ts';
 import { driveRun } from '../engine/drive.ts';
 import { CorruptCheckpointError } from '../engine/errors.ts';
+import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import { maintenanceJob, MAINTENANCE } from '../jobs/maintenance.ts';
 import { toolCallJob, TOOL_CALLS } from '../jobs/tool-call.ts';
 import { turnJob, TURNS } from '../jobs/turn.ts';
 import { failRun } from '../services/end-run.ts';
 import { maintain } from '../services/maintain.ts';
 import { runToolCall } from '../services/run-tool-call.ts';
+import type { TenantSlots } from './tenant-slots.ts';
 
 export interface Duty {
   /** Fires at the deadline of a stop: whatever runs must be given back. */
   stop: AbortSignal;
   /** The process is stopping: runs are handed over at their next step. */
   draining: () => boolean;
+  /** Of the queue that is served. */
+  slots?: TenantSlots;
 }
 
 export type Handler = (context: Context, job: Job, duty: Duty & { token: string | undefined }) => Promise<unknown>;
@@ -64,8 +68,8 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
   };
   try {
     const handler = HANDLERS[job.queueName];
-    if (!handler) return await putBack(job, duty.token, PUT_BACK_MS);
-    const result = await handler(context, job, duty);
+    if (!handler || isOfNewerBuild(job)) return await putBack(job, duty.token, PUT_BACK_MS);
+    const result = await inSlot(context, { job, duty, tenant }, () => handler(context, job, duty));
     const line = { ...end('ok'), result };
     if (job.queueName === MAINTENANCE) context.log.debug(line, 'job');
     else context.log.info(line, 'job');
@@ -78,6 +82,32 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
     context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
     if (error instanceof ZodError) throw new UnrecoverableError(`the payload of ${job.queueName} does not parse`);
     throw error;
+  }
+}
+
+/** A job that this build does not know is left to the one that has sent it. */
+function isOfNewerBuild(job: Job): boolean {
+  const { version } = job.data as { version?: unknown };
+  if (typeof version === 'number' && version > PAYLOAD_VERSION) return true;
+  return job.name !== job.queueName && job.queueName !== MAINTENANCE;
+}
+
+/** Does the work where its tenant has a slot left, and tells what it took; else the job waits while others run. */
+async function inSlot<T>(
+  context: Context,
+  { job, duty, tenant }: { job: Job; duty: Duty & { token: string | undefined }; tenant: string | undefined },
+  work: () => Promise<T>,
+): Promise<T> {
+  const { slots } = duty;
+  if (!slots || tenant === undefined) return work();
+  const giveBack = slots.take(tenant);
+  if (!giveBack) return putBack(job, duty.token, slots.pauseMs(tenant));
+  const startedMs = performance.now();
+  try {
+    return await work();
+  } finally {
+    giveBack();
+    context.order.spent(tenant, performance.now() - startedMs);
   }
 }
 

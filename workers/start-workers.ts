@@ -5,6 +5,7 @@ import { MAINTENANCE } from '../jobs/maintenance.ts';
 import { reconcile } from '../services/reconcile.ts';
 import { handle, HANDLERS } from './handlers.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
+import { createTenantSlots } from './tenant-slots.ts';
 
 export interface Workers {
   /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
@@ -20,7 +21,10 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const served = config.queues.filter((name) => name in HANDLERS);
   const workers = served.map((name) => {
     const concurrency = config.concurrency[name];
-    const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, token }), { concurrency });
+    const slots = createTenantSlots(concurrency);
+    const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, slots, token }), {
+      concurrency,
+    });
     worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));
     return worker;
   });

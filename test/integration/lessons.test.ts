@@ -107,7 +107,7 @@ describe('What users of other systems suffer from does not happen here:', () => 
     );
     await untilRun(here, run);
     for (const name of ['turns', 'tool-calls']) {
-      const jobs = await platform.context.queues.queue(name).getJobs(['completed', 'waiting', 'active']);
+      const jobs = await platform.context.queues.queue(name).getJobs(['completed', 'waiting', 'prioritized', 'active']);
       const sizes = jobs.filter((job) => job.data.run === run).map((job) => JSON.stringify(job.data).length);
       assert.ok(sizes.length > 0, name);
       assert.ok(Math.max(...sizes) < 500, `${name}: ${Math.max(...sizes)} bytes`);

@@ -251,7 +251,7 @@ describe('tools that the client executes', () => {
     );
     assert.deepEqual(row, { leased: false, jobs: 0 });
     for (const name of ['turns', 'tool-calls'] as const) {
-      const jobs = await platform.context.queues.queue(name).getJobs(['waiting', 'delayed', 'active']);
+      const jobs = await platform.context.queues.queue(name).getJobs(['waiting', 'prioritized', 'delayed', 'active']);
       assert.ok(!jobs.some((job) => job.data.run === run));
     }
     assert.equal((await call(`POST /v1/runs/${run}/cancel`, {})).status, 202);

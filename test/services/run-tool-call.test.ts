@@ -24,7 +24,7 @@ describe('the attempt of a tool call', () => {
     const { context, tenant } = engine;
     const jobs = async () => {
       await context.outbox.close();
-      const waiting = await context.queues.queue('turns').getJobs(['waiting']);
+      const waiting = await context.queues.queue('turns').getJobs(['waiting', 'prioritized']);
       return waiting.filter(({ data }) => data.run === run).length;
     };
     const found: number[] = [];

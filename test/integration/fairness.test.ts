@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { TURNS } from '../../jobs/turn.ts';
+import { newId } from '../../core/ids.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { MODES } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const FLOOD = 300;
+
+for (const mode of MODES) {
+  describe(`two tenants on one worker in ${mode} mode`, function suite() {
+    this.timeout(180_000);
+    let api: TestApi;
+    let workers: Workers | undefined;
+
+    before(async () => {
+      api = await startTestApi(mode, { env: { DROVER_CONCURRENCY: 'turns=2' } });
+    });
+    after(async () => {
+      await workers?.stop(3000);
+      await api.close();
+    });
+
+    async function tenantWithRuns(count: number) {
+      const { id, key } = await api.newTenant();
+      const agent = await api.call('POST', '/v1/agents', { key, body: { name: 'counter', tools: ['calculator'] } });
+      const runs: string[] = [];
+      const body = { input: { message: 'What is 6*7?' } };
+      for (let made = 0; made < count; made++) {
+        const answer = await api.call('POST', `/v1/agents/${agent.json.id}/runs`, { key, body });
+        assert.equal(answer.status, 202, answer.text);
+        runs.push(answer.json.run_id);
+      }
+      return { id, runs };
+    }
+
+    const startedOf = ({ id }: { id: string }) =>
+      api.context.db.withTenant(id, (tx) =>
+        tx.query<{ at: Date }>('select started_at as at from runs where started_at is not null order by started_at'),
+      );
+
+    it("lesson 15: one tenant's flood of 300 runs does not hold back another's 5", async () => {
+      const from = Date.now();
+      const flooding = await tenantWithRuns(FLOOD);
+      const few = await tenantWithRuns(5);
+      await api.context.outbox.close();
+      const seconds = (Date.now() - from) / 1000;
+      workers = await startWorkers(api.context);
+      await waitUntil('the five have begun', async () => (await startedOf(few)).length === 5, 120_000);
+      const last = (await startedOf(few)).at(-1)?.at ?? new Date(0);
+      const before = (await startedOf(flooding)).filter(({ at }) => at <= last).length;
+      // One for each second in which the flood had no rival, and its turns between the others'.
+      assert.ok(before <= seconds + 20, `${before} of the flood were ahead after ${seconds} s`);
+    });
+
+    it('puts back what a newer build has sent, and fails nothing', async () => {
+      workers ??= await startWorkers(api.context);
+      const queue = api.context.queues.queue(TURNS);
+      const data = { tenant: newId(), run: newId(), seq: 1 };
+      const odd = [
+        await queue.add('turns-of-the-future', data, { jobId: `a-${newId()}` }),
+        await queue.add(TURNS, { ...data, version: 2 }, { jobId: `b-${newId()}` }),
+      ];
+      for (const job of odd) {
+        await waitUntil('it is put back', async () => (await job.getState()) === 'delayed', 60_000);
+        assert.equal((await queue.getJob(job.id ?? ''))?.attemptsMade, 0);
+      }
+    });
+  });
+}

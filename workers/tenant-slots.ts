@@ -1,0 +1,53 @@
+/** How many jobs of one tenant a worker process runs at once while others want to run, too. */
+import { LIMITS } from '../core/limits.ts';
+
+export interface TenantSlots {
+  /** Takes a slot, and answers how to give it back; undefined where the tenant has its share already. */
+  take: (tenant: string) => (() => void) | undefined;
+  /** How long to put back a job that got no slot, in ms: the more of a tenant are put back, the longer. */
+  pauseMs: (tenant: string) => number;
+}
+
+/** Others count as wanting to run for so long after their last job. */
+const REMEMBERED_MS = 60_000;
+const FIRST_PAUSE_MS = 500;
+const PAUSE_PER_JOB_MS = 20;
+const LONGEST_PAUSE_MS = 10_000;
+
+/** Slots of a queue's worker with so many jobs at once. `now` gives ms since the epoch. */
+export function createTenantSlots(concurrency: number, now: () => number = Date.now): TenantSlots {
+  const most = Math.max(1, Math.ceil((concurrency * LIMITS.tenantSharePercent) / 100));
+  const taken = new Map<string, number>();
+  const seen = new Map<string, number>();
+  const refused = new Map<string, { count: number; until: number }>();
+
+  const isAlone = (tenant: string): boolean => {
+    const at = now();
+    for (const [each, last] of seen) {
+      if (last < at - REMEMBERED_MS) seen.delete(each);
+      else if (each !== tenant) return false;
+    }
+    return true;
+  };
+  return {
+    take(tenant) {
+      const held = taken.get(tenant) ?? 0;
+      const alone = isAlone(tenant);
+      seen.set(tenant, now());
+      if (held >= most && !alone) return undefined;
+      taken.set(tenant, held + 1);
+      return () => {
+        const left = (taken.get(tenant) ?? 1) - 1;
+        if (left > 0) taken.set(tenant, left);
+        else taken.delete(tenant);
+      };
+    },
+    pauseMs(tenant) {
+      const before = refused.get(tenant);
+      const count = before && before.until > now() ? before.count + 1 : 1;
+      const ms = Math.min(FIRST_PAUSE_MS + PAUSE_PER_JOB_MS * count, LONGEST_PAUSE_MS);
+      refused.set(tenant, { count, until: now() + ms });
+      return Math.round(ms * (0.75 + Math.random() / 2));
+    },
+  };
+}

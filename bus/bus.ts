@@ -24,6 +24,8 @@ export type BusMessage =
       total: number | undefined;
       message: string | undefined;
     }
+  /** The tenant's governance has moved: whoever drives the run looks at it before the next call. */
+  | { run: string; kind: 'governed' }
   | { run: string; kind: 'abort'; reason: 'cancel' | 'interrupt' };
 
 export interface Bus {

@@ -62,7 +62,7 @@ function cutPoint(text: string): number {
   return unit >= 0xdc00 && unit <= 0xdfff && before >= 0xd800 && before <= 0xdbff ? middle + 1 : middle;
 }
 
-const KINDS = new Set<unknown>(['advanced', 'delta', 'progress', 'abort'] satisfies BusMessage['kind'][]);
+const KINDS = new Set<unknown>(['advanced', 'delta', 'progress', 'abort', 'governed'] satisfies BusMessage['kind'][]);
 
 function isMessage(value: unknown): value is BusMessage {
   return typeof value === 'object' && value !== null && 'run' in value && 'kind' in value && KINDS.has(value.kind);

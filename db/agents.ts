@@ -9,6 +9,7 @@ export interface AgentRow {
   workspace_id: string;
   name: string;
   status: AgentStatus;
+  suspended: boolean;
   current_version: string;
   definition: AgentDefinition;
   content_hash: string;
@@ -34,7 +35,7 @@ export interface NewAgentVersion {
 }
 
 const AGENT = `
-  select a.id, a.workspace_id, a.name, a.status, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at
+  select a.id, a.workspace_id, a.name, a.status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at
   from agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version`;
 
 const VERSION = 'select agent_id, version, ordinal, definition, created_at from agent_versions';

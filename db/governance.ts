@@ -1,4 +1,4 @@
-/** A tenant's governance: what is always current, whatever a run has pinned (policies, deleted tools). */
+/** A tenant's governance: what is always current, whatever a run has pinned (policies, deleted tools, what is suspended). */
 import type { PolicyDefinition } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 
@@ -7,6 +7,7 @@ export interface GovernanceRow {
   tenant: { id: string; name: string; plan_tier: string };
   policies: { id: string; version: number; definition: PolicyDefinition }[];
   deleted_tools: string[];
+  suspended: { tenant: boolean; agents: string[]; tools: string[] };
 }
 
 /** The version of the tenant of the transaction. */
@@ -23,7 +24,10 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
       (select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'version', v.version, 'definition', v.definition)), '[]')
          from policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version
          where p.status = 'active') as policies,
-      (select coalesce(jsonb_agg(id), '[]') from tools where status = 'deleted') as deleted_tools
+      (select coalesce(jsonb_agg(id), '[]') from tools where status = 'deleted') as deleted_tools,
+      jsonb_build_object('tenant', t.suspended_by is not null,
+        'agents', (select coalesce(jsonb_agg(id), '[]') from agents where suspended_at is not null),
+        'tools', (select coalesce(jsonb_agg(id), '[]') from tools where suspended_at is not null)) as suspended
     from tenants t`);
   if (!row) throw new Error('the tenant has no row');
   return row;

@@ -35,6 +35,10 @@ export interface LostRun {
   fence: number;
 }
 
+/** The brake: what is suspended rests until it is lifted. `r` is the run. */
+const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_id and n.suspended_by is not null)
+         and not exists (select from agents n where n.id = r.agent_id and n.suspended_at is not null)`;
+
 /**
  * Runs that should be driven and are not: unfinished, nobody's lease on them, and with something to do: a turn that has
  * begun or waits to begin, calls that have all settled, or one that an approval has freed. Those that changed a moment ago have a job under way.
@@ -47,6 +51,7 @@ export async function listLostRuns(
     tx.query<LostRun>(
       `select r.tenant_id, r.id, r.last_seq, r.fence from runs r
        where r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
+         and ${NOT_SUSPENDED}
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())
          and (r.status <> 'awaiting_human'
@@ -80,6 +85,7 @@ export async function listLostCalls(
     tx.query<LostCall>(
       `select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
        where k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2
+         and (k.status = 'running' or ${NOT_SUSPENDED})
          and (r.status = 'awaiting_tool' or k.status = 'running' and r.status in ('completed', 'failed', 'cancelled'))
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())

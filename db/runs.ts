@@ -23,6 +23,8 @@ export interface RunView {
   /** When the first of its open approvals expires. */
   approval_until: Date | null;
   open_turn_id: string | null;
+  /** What keeps an unfinished run from going on. */
+  suspended_by: 'tenant' | 'agent' | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   output: { type: string; text?: string }[] | null;
@@ -52,7 +54,10 @@ const VIEW = `
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) order by w.until, w.id)
       from waits w where w.run_id = r.id and w.closed_at is null) end as waits,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
-      select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until
+      select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until,
+    case when r.status in ('completed', 'failed', 'cancelled') then null
+      when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
+      when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by
   from runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {

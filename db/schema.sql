@@ -32,6 +32,7 @@ table agents row level security forced
   status text not null
   current_version text not null
   last_heartbeat_at timestamp with time zone
+  suspended_at timestamp with time zone
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
   constraint agents_status_check CHECK ((status = ANY (ARRAY['active'::text, 'idle'::text, 'busy'::text, 'offline'::text, 'deprecated'::text])))
@@ -39,8 +40,11 @@ table agents row level security forced
   constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
   constraint agents_pkey PRIMARY KEY (id)
   CREATE INDEX agents_page ON public.agents USING btree (tenant_id, id)
+  CREATE INDEX agents_suspended ON public.agents USING btree (tenant_id) WHERE (suspended_at IS NOT NULL)
+  policy maintenance_suspended_agents for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
 
 table api_keys row level security forced
   id uuid not null
@@ -459,7 +463,9 @@ table tenants row level security forced
   plan_tier text not null default 'standard'::text
   settings jsonb not null default '{}'::jsonb
   governance_version bigint not null default 1
+  suspended_by text
   created_at timestamp with time zone not null default now()
+  constraint tenants_suspended_by_check CHECK ((suspended_by = ANY (ARRAY['operator'::text, 'tenant'::text])))
   constraint tenants_pkey PRIMARY KEY (id)
   policy maintenance_tenant_creation for insert to drover_maintenance with check true
   policy maintenance_tenant_lookup for select to drover_maintenance using true
@@ -534,6 +540,7 @@ table tools row level security forced
   name text not null
   status text not null
   current_version text not null
+  suspended_at timestamp with time zone
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
   constraint tools_status_check CHECK ((status = ANY (ARRAY['registered'::text, 'deleted'::text])))
@@ -541,6 +548,7 @@ table tools row level security forced
   constraint tools_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tools_name ON public.tools USING btree (tenant_id, name) WHERE (status = 'registered'::text)
   CREATE INDEX tools_page ON public.tools USING btree (tenant_id, id)
+  CREATE INDEX tools_suspended ON public.tools USING btree (tenant_id) WHERE (suspended_at IS NOT NULL)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 

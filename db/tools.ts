@@ -5,6 +5,7 @@ import type { Tx } from './database.ts';
 export interface ToolRow {
   id: string;
   name: string;
+  suspended: boolean;
   current_version: string;
   definition: ToolDefinition;
   content_hash: string;
@@ -19,7 +20,7 @@ export interface NewToolVersion {
 }
 
 const TOOL = `
-  select t.id, t.name, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at
+  select t.id, t.name, t.suspended_at is not null as suspended, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at
   from tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version
   where t.status = 'registered'`;
 

@@ -4,6 +4,7 @@ import { LIMITS } from '../core/limits.ts';
 import { commit } from './commit.ts';
 import { findBudgets, lookAtBudgets, settle } from './hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
+import { mustPause } from './suspension.ts';
 import { announce, reserveCall, think } from './think.ts';
 import { ThrottledError } from './throttle.ts';
 
@@ -16,6 +17,8 @@ export async function makeModelCall(
   await findBudgets(session);
   reserveCall(session, call);
   if (!call.announced || session.pending.reservations.length > 0) await commit(session);
+  // The commit may have found that the governance has moved.
+  if (await mustPause(session, call)) return undefined;
   const answer = await lookAtBudgets(session);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
   if (answer === 'decide') return undefined;

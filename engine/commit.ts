@@ -64,7 +64,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
     ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
     ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
-    ...(pending.newCalls.length > 0 && { governance: session.governance.version }),
+    ...(beginsCalls(pending) && { governance: session.governance.version }),
     ...(pending.messages.length > 0 && { messages: pending.messages.map(toStored) }),
     ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
     ...(pending.calls.length > 0 && { calls: pending.calls }),
@@ -85,6 +85,11 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     }),
     ...(handOver && handOver !== 'rest' && { outbox: [jobAfter(session, handOver)] }),
   };
+}
+
+/** Whether something leaves the process after the commit: not by a governance of before. */
+function beginsCalls({ newCalls, events }: DriveSession['pending']): boolean {
+  return newCalls.length > 0 || events.some(({ type }) => type === 'model.called' || type === 'tool.started');
 }
 
 /** The outcomes of its calls are the ledger's, not the message's. */

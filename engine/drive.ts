@@ -24,6 +24,7 @@ import { keepPartialAnswer } from './partial-answer.ts';
 import { openSession } from './load.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import { record, append, knownOf, type DriveSession } from './session.ts';
+import { mustPause } from './suspension.ts';
 import { openWaits, useSignal } from './waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
@@ -47,7 +48,12 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   const { signal, release } = linkSignals(hold.lost, options.stop);
   let session: DriveSession | undefined;
   try {
-    session = await openSession(context, claimed, { signal, traceparent: job.traceparent, known });
+    session = await openSession(context, claimed, {
+      signal,
+      traceparent: job.traceparent,
+      known,
+      news: hold.news,
+    });
     const end = await loop(session, options);
     if (end === 'rest' || end === 'handed_over') keepInMind(session);
     return end;
@@ -92,6 +98,10 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
     const decision = decide(session.state, session.limits);
     if (mayYield(session, decision) && mustYield(session, options)) {
       if (await commit(session, 'again')) return 'handed_over';
+      continue;
+    }
+    if (await mustPause(session, decision)) {
+      if (await commit(session, 'rest')) return 'rest';
       continue;
     }
     const end = await carryOut(session, withinLog(session, decision));
@@ -236,12 +246,14 @@ interface Held {
 
 interface Hold {
   lost: AbortSignal;
+  news: DriveSession['news'];
   close: () => void;
 }
 
 /** Renews the lease by a timer of its own, and listens for a cancel. */
 function holdRun(context: Context, held: Held): Hold {
   const lost = new AbortController();
+  const news = { governance: false };
   const { leaseMs } = context.config;
   let expiresAtMs = Date.now() + leaseMs;
   const timer = setInterval(() => {
@@ -256,9 +268,11 @@ function holdRun(context: Context, held: Held): Hold {
   }, leaseMs / 3);
   const unsubscribe = context.bus.subscribe(held.run, (message) => {
     if (message.kind === 'abort') lost.abort(new LostRunError(message.reason));
+    if (message.kind === 'governed') news.governance = true;
   });
   return {
     lost: lost.signal,
+    news,
     close: () => {
       clearInterval(timer);
       unsubscribe();

@@ -65,6 +65,7 @@ interface OpenOptions {
   traceparent: string | undefined;
   /** What this process knew of the run when it claimed it. */
   known: KnownRun | undefined;
+  news: DriveSession['news'];
 }
 
 /** A session over a claimed run. */
@@ -104,6 +105,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     pending: noPending(),
     governance,
     gatedAt: new Map(),
+    news: options.news,
     regate: null,
     lastCheckpointId: position.lastCheckpointId,
     stepsAtCheckpoint: position.stepsAtCheckpoint,

@@ -8,6 +8,7 @@ import type { CallState } from '../core/state.ts';
 import { effectOf, isCheap, isWait, type ToolDefinition } from '../core/tool.ts';
 import type { CallOutcome } from '../db/run-store.ts';
 import type { GateDecision } from '../policy/gate.ts';
+import { suspendedBy } from '../policy/governance.ts';
 import { approvalRequest } from './ask-people.ts';
 import { decisionEvents, gateCall } from './gate-call.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay.ts';
@@ -53,7 +54,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
   const id = newId();
   const turnId = session.state.turn?.id ?? '';
   const tool = decision.tool;
-  const mode = modeOf(decision);
+  const mode = modeOf(session, decision);
   const effect = tool ? effectOf(tool) : 'unknown';
   const about = { actor: 'agent' as const, turn_id: turnId, step };
   const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
@@ -107,15 +108,17 @@ function origin(decision: Verdict): { recorded_from?: string; allowed_by?: Stage
 
 /**
  * A call that waits for approval is made by a worker, whatever its tool asks for, or from outside: the driver does not
- * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation.
+ * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation,
+ * and one of a run that is suspended meanwhile.
  */
-function modeOf(decision: Verdict): CallState['mode'] {
+function modeOf(session: DriveSession, decision: Verdict): CallState['mode'] {
   if ((decision.kind === 'allow' || decision.kind === 'ask') && isWait(decision.tool)) return 'wait';
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
   if (decision.rewritten) return 'queued';
   if (isCheap(tool)) return 'cheap';
-  return tool.execution.inline ? 'inline' : 'queued';
+  const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
+  return tool.execution.inline && !suspended ? 'inline' : 'queued';
 }
 
 function birth(decision: GateDecision, mode: CallState['mode']): Record<string, unknown> {

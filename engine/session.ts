@@ -47,6 +47,8 @@ export interface DriveSession {
   governance: Governance;
   /** By which version of it calls passed the gate that this driver has asked for; a call that a person let pass has none. */
   gatedAt: Map<string, number>;
+  /** What was heard over the bus and not looked at yet. */
+  news: { governance: boolean };
   /** Gates the pending calls again, by the governance of the session as it is then. */
   regate: (() => void) | null;
   lastCheckpointId: string | null;

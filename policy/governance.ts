@@ -9,6 +9,8 @@ export interface Governance {
   rules: readonly Rule[];
   /** Ids of tools that were taken out of the registry: runs that pin them may not call them any more. */
   deletedTools: ReadonlySet<string>;
+  /** The brake: whether the tenant is suspended, and ids of agents and tools that are. */
+  suspended: { tenant: boolean; agents: ReadonlySet<string>; tools: ReadonlySet<string> };
 }
 
 /** As the database has it. */
@@ -17,6 +19,7 @@ export interface StoredGovernance {
   tenant: Governance['tenant'];
   policies: { id: string; version: number; definition: PolicyDefinition }[];
   deleted_tools: string[];
+  suspended: { tenant: boolean; agents: string[]; tools: string[] };
 }
 
 /** Compiles what is stored. */
@@ -26,5 +29,22 @@ export function toGovernance(stored: StoredGovernance): Governance {
     tenant: stored.tenant,
     rules: compileRules(stored.policies),
     deletedTools: new Set(stored.deleted_tools),
+    suspended: {
+      tenant: stored.suspended.tenant,
+      agents: new Set(stored.suspended.agents),
+      tools: new Set(stored.suspended.tools),
+    },
   };
+}
+
+/** What keeps an agent's runs from going on; undefined where nothing does. */
+export function suspendedBy({ suspended }: Governance, agentId: string): 'tenant' | 'agent' | undefined {
+  if (suspended.tenant) return 'tenant';
+  return suspended.agents.has(agentId) ? 'agent' : undefined;
+}
+
+/** What a model is told of a call of a suspended tool; undefined where the tool is not. */
+export function toolSuspension({ suspended }: Governance, tool: { id: string; name: string }) {
+  if (!suspended.tools.has(tool.id)) return undefined;
+  return { code: 'tool_suspended', message: `The tool "${tool.name}" is suspended; the call was not made.` };
 }

@@ -9,6 +9,7 @@ import { lockToolCall } from '../db/turns.ts';
 import type { Context } from '../engine/context.ts';
 import { loadDefinitions, loadDefinitionsIn } from '../engine/definitions.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
+import { suspendedBy } from '../policy/governance.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from './append-to-run.ts';
@@ -89,6 +90,9 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
     const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
     if (lost) return { ...lost, wake: wakeOf(job) };
+    // It stays as it is, without a job, until the brake is lifted.
+    const governance = await context.governance.current(tx, job.tenant);
+    if (suspendedBy(governance, run.agent_id)) return null;
     const stopped = await recheckClaim(context, tx, { run, call });
     if (stopped) return { ...stopped, wake: wakeOf(job) };
     result = claim;

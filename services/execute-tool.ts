@@ -1,9 +1,10 @@
-import { forbidden, impossible, notFound } from '../core/errors.ts';
+import { conflict, forbidden, impossible, notFound } from '../core/errors.ts';
 import { digestOf, newId } from '../core/ids.ts';
 import { hasScope } from '../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import type { Database } from '../db/database.ts';
 import type { Context } from '../engine/context.ts';
+import { toolSuspension } from '../policy/governance.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
@@ -28,10 +29,10 @@ export interface DirectResult {
 
 /**
  * Calls a tool once, outside any run, and records who did. A tool that fails is a result. Throws: 404, 403 for a
- * WRITE_HIGH_RISK tool without `admin`, 422 for input that does not fit the tool's schema.
+ * WRITE_HIGH_RISK tool without `admin`, 409 for one that is suspended, 422 for input that does not fit the tool's schema.
  */
 export async function executeTool(
-  context: Pick<Context, 'db' | 'tools'>,
+  context: Pick<Context, 'db' | 'tools' | 'governance'>,
   caller: Caller,
   request: DirectExecution,
 ): Promise<DirectResult> {
@@ -40,6 +41,11 @@ export async function executeTool(
     throw forbidden('Executing a WRITE_HIGH_RISK tool directly needs the scope "admin".');
   }
   checkInput(tool, request.input);
+  const governance = await context.db.withTenant(caller.tenantId, (tx) =>
+    context.governance.current(tx, caller.tenantId),
+  );
+  if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
+  if (toolSuspension(governance, tool)) throw conflict(`The tool "${tool.name}" is suspended.`);
   const startedMs = performance.now();
   const toolCallId = newId();
   const digest = digestOf({ tool: tool.id, version: tool.version, input: request.input });

@@ -6,6 +6,7 @@ import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
 import { createAgent } from '../../services/create-agent.ts';
 import { idempotently } from '../../services/idempotency.ts';
+import { applyBrake } from '../../services/suspend.ts';
 import { retireAgent, updateAgent } from '../../services/update-agent.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -71,18 +72,21 @@ const get = defineRoute({
   },
 });
 
-const patch = defineRoute({
+const change = defineRoute({
   method: 'patch',
   path: '/v1/agents/:id',
   access: 'agents:write',
-  summary: 'Publish a new version of an agent',
+  summary: 'Publish a new version of an agent, or suspend it',
   params: idOnly,
   body: agentPatch,
   responses: { 200: agent },
   async handle({ caller, params, body, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) =>
-      updateAgent(tx, caller, { id: params.id, patch: body }),
-    );
+    const { suspended, ...patch } = body;
+    if (Object.keys(patch).length > 0) {
+      await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
+    }
+    if (suspended !== undefined) await applyBrake(context, caller, { kind: 'agent', id: params.id, suspended });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
     return { status: 200, body: presentAgent(row) };
   },
 });
@@ -136,7 +140,7 @@ const version = defineRoute({
   },
 });
 
-export const AGENT_ROUTES: readonly Route[] = [create, list, get, patch, retire, versions, version];
+export const AGENT_ROUTES: readonly Route[] = [create, list, get, change, retire, versions, version];
 
 async function requireAgent(tx: Tx, caller: Caller, id: string) {
   const row = await findAgent(tx, id, caller.workspaceId);

@@ -4,9 +4,11 @@ import type { AgentRow, AgentVersionRow } from '../../db/agents.ts';
 
 const { name, version, ...others } = agentDefinition.shape;
 
+const suspended = z.boolean().describe('Runs wait where they stand until this is lifted; no version is published.');
+
 /** The fields of a definition, each of which null takes away. */
 export const agentPatch = z
-  .strictObject({ name: name.optional(), version, ...mapNullable(others) })
+  .strictObject({ name: name.optional(), version, ...mapNullable(others), suspended: suspended.optional() })
   .meta({ id: 'AgentPatch', description: 'A field that is null is taken away; one that is absent stays.' });
 
 const time = z.iso.datetime();
@@ -29,6 +31,7 @@ export const agent = z
     agent_id: z.uuid(),
     version: z.string(),
     status: z.enum(['active', 'idle', 'busy', 'offline', 'deprecated']),
+    suspended,
     workspace_id: z.uuid(),
     created_at: time,
     updated_at: time,
@@ -59,6 +62,7 @@ export function presentAgent(row: AgentRow): z.input<typeof agent> {
     agent_id: row.id,
     version: row.current_version,
     status: row.status,
+    suspended: row.suspended,
     workspace_id: row.workspace_id,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),

@@ -5,6 +5,7 @@ import { executeTool } from '../../services/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../services/idempotency.ts';
 import { importTools } from '../../services/import-tools.ts';
 import { checkMayRunPrograms, registerTool } from '../../services/register-tool.ts';
+import { applyBrake } from '../../services/suspend.ts';
 import { removeTool, updateTool } from '../../services/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { McpServer } from '../../tools/mcp/server.ts';
@@ -86,18 +87,24 @@ const get = defineRoute({
   },
 });
 
-const patch = defineRoute({
+const change = defineRoute({
   method: 'patch',
   path: '/v1/tools/:id',
   access: 'tools:write',
-  summary: 'Publish a new version of a tool',
+  summary: 'Publish a new version of a tool, or suspend it',
   params: idOnly,
   body: toolPatch,
   responses: { 200: tool },
   async handle({ caller, params, body, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) =>
-      updateTool(tx, { caller, tools: context.tools }, { id: params.id, patch: body }),
-    );
+    const { id } = params;
+    const { suspended, ...patch } = body;
+    if (suspended === undefined || Object.keys(patch).length > 0) {
+      const by = { caller, tools: context.tools };
+      await context.db.withTenant(caller.tenantId, (tx) => updateTool(tx, by, { id, patch }));
+    }
+    if (suspended !== undefined) await applyBrake(context, caller, { kind: 'tool', id, suspended });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, id));
+    if (!row) throw notFound('This tool');
     return { status: 200, body: presentTool(row.definition, row) };
   },
 });
@@ -177,4 +184,4 @@ function serverToImport(transport: z.output<typeof importRequest>['transport']):
 }
 
 /** `import` before `:id`, whose place it would take. */
-export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, patch, remove, execute];
+export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, remove, execute];

@@ -153,6 +153,7 @@ export const toolPatch = z
     permissions: toolFields.permissions.nullable(),
     risk_level: toolFields.risk_level.nullable(),
     annotations: toolFields.annotations.nullable(),
+    suspended: z.boolean().optional().describe('Calls are refused until this is lifted; no version is published.'),
   })
   .meta({ id: 'ToolPatch', description: 'A field that is null gets its default back; one that is absent stays.' });
 
@@ -191,6 +192,7 @@ const details = {
   risk_level: z.enum(RISK_LEVELS),
   annotations,
   is_builtin: z.boolean(),
+  suspended: z.boolean(),
   updated_at: z.iso.datetime().optional(),
 };
 
@@ -213,7 +215,7 @@ export function presentCreated({
 /** A tool as one answer; what may be a credential is hidden. */
 export function presentTool(
   definition: ToolDefinition,
-  times?: Pick<ToolRow, 'created_at' | 'updated_at'>,
+  times?: Pick<ToolRow, 'suspended' | 'created_at' | 'updated_at'>,
 ): z.input<typeof tool> {
   return {
     ...definition,
@@ -221,6 +223,7 @@ export function presentTool(
     status: 'registered',
     transport: presentTransport(definition.transport),
     is_builtin: definition.transport.type === 'builtin',
+    suspended: times?.suspended ?? false,
     ...(times === undefined
       ? {}
       : { created_at: times.created_at.toISOString(), updated_at: times.updated_at.toISOString() }),
@@ -230,7 +233,7 @@ export function presentTool(
 /** A tool in a list: permissions by name alone (document 000, List Available Tools). */
 export function presentListedTool(
   definition: ToolDefinition,
-  times?: Pick<ToolRow, 'created_at' | 'updated_at'>,
+  times?: Pick<ToolRow, 'suspended' | 'created_at' | 'updated_at'>,
 ): z.input<typeof listedTool> {
   const { permissions, ...rest } = presentTool(definition, times);
   return { ...rest, permissions: permissions.map(({ name }) => name) };

@@ -12,6 +12,7 @@ export const owners: Migration = {
         settings jsonb not null default '{}',
         -- raised by every change of what is always current: policies, deleted tools
         governance_version bigint not null default 1,
+        suspended_by text check (suspended_by in ('operator', 'tenant')),
         created_at timestamptz not null default now()
       );
 
@@ -45,10 +46,12 @@ export const owners: Migration = {
         status text not null check (status in ('active', 'idle', 'busy', 'offline', 'deprecated')),
         current_version text not null,
         last_heartbeat_at timestamptz,
+        suspended_at timestamptz,
         created_at timestamptz not null default now(),
         updated_at timestamptz not null default now()
       );
       create index agents_page on agents (tenant_id, id);
+      create index agents_suspended on agents (tenant_id) where suspended_at is not null;
 
       create table agent_versions (
         agent_id uuid not null references agents,
@@ -68,11 +71,13 @@ export const owners: Migration = {
         name text not null,
         status text not null check (status in ('registered', 'deleted')),
         current_version text not null,
+        suspended_at timestamptz,
         created_at timestamptz not null default now(),
         updated_at timestamptz not null default now()
       );
       create unique index tools_name on tools (tenant_id, name) where status = 'registered';
       create index tools_page on tools (tenant_id, id);
+      create index tools_suspended on tools (tenant_id) where suspended_at is not null;
 
       create table tool_versions (
         tool_id uuid not null references tools,

@@ -33,6 +33,7 @@ const APPEND_ONLY = ['run_events', 'messages', 'llm_calls', 'checkpoints', 'agen
 const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' | 'update' | 'delete', name: string])[] =
   [
     ['api_keys', 'select', 'maintenance_key_lookup'],
+    ['agents', 'select', 'maintenance_suspended_agents'],
     ['tenants', 'select', 'maintenance_tenant_lookup'],
     ['tenants', 'insert', 'maintenance_tenant_creation'],
     ['workspaces', 'select', 'maintenance_workspace_lookup'],

@@ -25,6 +25,7 @@ describe('two tenants, through every route there is', () => {
     stranger = await api.newTenant();
     const owner = await api.newTenant();
     ({ owned, secrets } = await furnish(api, owner.key));
+    owned['tenants'] = owner.id;
     secrets.push(owner.id, owner.workspace_id);
   });
   after(async () => {
@@ -141,6 +142,7 @@ const BODIES = [
   {},
   { input: {} },
   { name: 'x' },
+  { suspended: true },
   { input: { message: 'x' } },
   { decision: 'deny' },
   { type: 'user', payload: { message: 'x' } },

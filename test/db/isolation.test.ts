@@ -33,6 +33,7 @@ const APPEND_ONLY = [
 
 /** What maintenance may do over all tenants, and nothing else. */
 const MAINTENANCE_ACTS: Record<string, string[]> = {
+  agents: ['select'],
   api_keys: ['select'],
   approvals: ['select'],
   audit_heads: ['insert', 'select', 'update'],

@@ -5,7 +5,10 @@ import { toGovernance, type Governance } from '../../policy/governance.ts';
 type Essentials = Partial<PolicyDefinition> & Pick<PolicyDefinition, 'when' | 'decision'>;
 
 /** Policies in this order get the priorities 0, 10, 20, … where they name none. */
-export function governanceOf(rules: readonly Essentials[], more: { deletedTools?: string[] } = {}): Governance {
+export function governanceOf(
+  rules: readonly Essentials[],
+  more: { deletedTools?: string[]; suspendedTools?: string[] } = {},
+): Governance {
   const policies = rules.map((rule, index) => ({
     id: `policy-${index}`,
     version: 1,
@@ -16,5 +19,6 @@ export function governanceOf(rules: readonly Essentials[], more: { deletedTools?
     tenant: { id: 'tenant-1', name: 'Tenant', plan_tier: 'standard' },
     policies,
     deleted_tools: more.deletedTools ?? [],
+    suspended: { tenant: false, agents: [], tools: more.suspendedTools ?? [] },
   });
 }

@@ -1,0 +1,60 @@
+/** Whether tenants, agents and tools are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
+import type { Tx } from './database.ts';
+
+export interface Braked {
+  /** False where it was so before. */
+  changed: boolean;
+  /** Somebody else has suspended it, who alone may lift that; nothing was changed. */
+  held: boolean;
+}
+
+/** Undefined where there is no such agent in the workspace. */
+export async function suspendAgent(
+  tx: Tx,
+  { id, suspended, workspaceId }: { id: string; suspended: boolean; workspaceId: string },
+): Promise<Braked | undefined> {
+  const [row] = await tx.query<{ was: boolean }>(
+    `update agents a set suspended_at = case when $2 then coalesce(a.suspended_at, now()) end
+     from (select id, suspended_at from agents where id = $1 and workspace_id = $3 for update) old
+     where a.id = old.id returning old.suspended_at is not null as was`,
+    [id, suspended, workspaceId],
+  );
+  return row && { changed: row.was !== suspended, held: false };
+}
+
+/** Undefined where there is no such tool. */
+export async function suspendTool(
+  tx: Tx,
+  { id, suspended }: { id: string; suspended: boolean },
+): Promise<Braked | undefined> {
+  const [row] = await tx.query<{ was: boolean }>(
+    `update tools t set suspended_at = case when $2 then coalesce(t.suspended_at, now()) end
+     from (select id, suspended_at from tools where id = $1 and status = 'registered' for update) old
+     where t.id = old.id returning old.suspended_at is not null as was`,
+    [id, suspended],
+  );
+  return row && { changed: row.was !== suspended, held: false };
+}
+
+/** The tenant of the transaction; undefined where there is none. */
+export async function suspendTenant(
+  tx: Tx,
+  { suspended, by }: { suspended: boolean; by: 'operator' | 'tenant' },
+): Promise<Braked | undefined> {
+  const [now] = await tx.query<{ by: string | null }>('select suspended_by as by from tenants for update');
+  if (!now) return undefined;
+  if (by === 'tenant' && now.by === 'operator') return { changed: false, held: !suspended };
+  await tx.query('update tenants set suspended_by = $1', [suspended ? by : null]);
+  return { changed: (now.by !== null) !== suspended, held: false };
+}
+
+const MOST_DRIVEN = 1000;
+
+/** Runs of the tenant of the transaction that somebody drives at this moment. */
+export async function listDrivenRuns(tx: Tx): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from runs where status in ('created', 'initializing', 'planning', 'executing', 'reflecting')
+       and driver_lease_expires_at > clock_timestamp() limit ${MOST_DRIVEN}`,
+  );
+  return rows.map(({ id }) => id);
+}

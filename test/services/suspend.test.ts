@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../core/ids.ts';
+import { findRun } from '../../db/runs.ts';
+import type { Caller } from '../../services/authenticate-key.ts';
+import { rebuildProjections } from '../../services/rebuild-projections.ts';
+import { reconcile } from '../../services/reconcile.ts';
+import { applyBrake, type Brake } from '../../services/suspend.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('The brake', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const caller = (): Caller => ({
+    tenantId: engine.tenant,
+    workspaceId: engine.platform.workspaceId,
+    boundWorkspaceId: undefined,
+    keyId: newId(),
+    scopes: ['admin'],
+    isOperator: true,
+  });
+  const brake = (kind: Brake['kind'], id: string, suspended: boolean) =>
+    applyBrake(engine.context, caller(), { kind, id, suspended });
+  /** Nobody hears of it: what holds is the commit. */
+  const silently = (kind: Brake['kind'], id: string) => {
+    const bus = { ...engine.context.bus, publish: () => undefined };
+    return applyBrake({ ...engine.context, bus }, caller(), { kind, id, suspended: true });
+  };
+  const view = (run: string) => engine.context.db.withTenant(engine.tenant, (tx) => findRun(tx, run));
+  const toolOf = async (run: string) => {
+    const row = await engine.row<{ pinned: { tools: { id: string }[] } }>('select pinned from runs where id = $1', run);
+    return row.pinned.tools[0]?.id ?? '';
+  };
+
+  for (const kind of ['agent', 'tenant'] as const) {
+    it(`lets no run of a suspended ${kind} begin, shows why, and lets it go on when it is lifted`, async () => {
+      const agent = await engine.agent();
+      engine.say([text('done')]);
+      const { run } = await engine.start(agent, 'hello');
+      const id = kind === 'agent' ? agent : engine.tenant;
+      await brake(kind, id, true);
+      assert.equal(await engine.drive(run), 'rest');
+      assert.equal(engine.model.requests.length, 0);
+      const shown = await view(run);
+      assert.deepEqual([shown?.status, shown?.suspended_by], ['created', kind]);
+      assert.equal((await reconcile(engine.context, 0)).runs, 0, 'what is suspended has no jobs');
+      await brake(kind, id, false);
+      await engine.finish(run);
+      const ended = await view(run);
+      assert.deepEqual([ended?.status, ended?.suspended_by, engine.model.requests.length], ['completed', null, 1]);
+    });
+  }
+
+  it('stops a run before its next model call, and loses nothing of the one that was under way', async () => {
+    const agent = await engine.agent({ tools: ['calculator'] });
+    engine.say(async (_request, n) => {
+      if (n > 0) return text('42');
+      await brake('agent', agent, true);
+      return use({ name: 'calculator', input: { expression: '6*7' } });
+    });
+    const { run } = await engine.start(agent, 'What is 6*7?');
+    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(engine.model.requests.length, 1);
+    assert.equal((await view(run))?.status, 'executing');
+    await brake('agent', agent, false);
+    await engine.finish(run);
+    assert.equal(engine.model.requests.length, 2);
+    const types = (await engine.log(run)).map(({ type }) => type);
+    assert.equal(types.filter((type) => type === 'model.responded').length, 2);
+    assert.equal(types.filter((type) => type === 'model.called').length, 2);
+    assert.equal((await view(run))?.status, 'completed');
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+  });
+
+  it('stops a driver that heard nothing at its next commit, before the call', async () => {
+    const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true } }]);
+    engine.say(async (request, n) => {
+      if (n > 0) return text('sent');
+      await silently('agent', agent);
+      return use({ name: offered(request, 'send'), input: {} });
+    });
+    engine.toolsAnswer(() => undefined);
+    const { run } = await engine.start(agent, 'send it');
+    assert.equal(await engine.drive(run), 'rest');
+    assert.deepEqual([engine.model.requests.length, engine.tools.seen.length], [1, 0]);
+    await brake('agent', agent, false);
+    await engine.finish(run);
+    // The last call wakes its run with a job, which is ours to do here.
+    await engine.finish(run);
+    assert.deepEqual([engine.model.requests.length, engine.tools.seen.length], [2, 1]);
+    assert.equal((await view(run))?.status, 'completed');
+  });
+
+  it('leaves a queued call of a suspended agent unmade until it is lifted', async () => {
+    const agent = await engine.agent({}, [{ name: 'send' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('sent')));
+    engine.toolsAnswer(() => undefined);
+    const { run } = await engine.start(agent, 'send it');
+    assert.equal(await engine.drive(run), 'handed_over');
+    await brake('agent', agent, true);
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    assert.equal(engine.tools.seen.length, 0);
+    assert.equal((await reconcile(engine.context, 0)).calls, 0);
+    await brake('agent', agent, false);
+    await engine.makeCalls(run);
+    assert.equal(engine.tools.seen.length, 1);
+    await engine.finish(run);
+    assert.equal((await view(run))?.status, 'completed');
+  });
+
+  it('refuses the calls of a suspended tool, those that were asked for before too, and tells the model', async () => {
+    const agent = await engine.agent({}, [{ name: 'send' }]);
+    engine.say((request, n) => (n < 2 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
+    engine.toolsAnswer(() => undefined);
+    const { run } = await engine.start(agent, 'send it');
+    assert.equal(await engine.drive(run), 'handed_over');
+    await brake('tool', await toolOf(run), true);
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual([engine.tools.seen.length, engine.model.requests.length], [0, 3]);
+    const calls = await engine.rows<{ status: string; error: { code: string } }>(
+      'select status, error from tool_calls where run_id = $1 order by step',
+      run,
+    );
+    assert.deepEqual(
+      calls.map(({ status, error }) => [status, error.code]),
+      [
+        ['denied', 'tool_suspended'],
+        ['denied', 'tool_suspended'],
+      ],
+    );
+    assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /is suspended; the call was not made/);
+  });
+
+  it('stops a call that its driver makes itself and is about to try again', async () => {
+    const retry_config = { max_retries: 3, backoff_ms: 1 };
+    const annotations = { idempotentHint: true };
+    const agent = await engine.agent({}, [{ name: 'send', annotations, execution: { inline: true, retry_config } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
+    const { run } = await engine.start(agent, 'send it');
+    engine.toolsAnswer(async () => {
+      await silently('tool', await toolOf(run));
+      return { status: 503, body: {} };
+    });
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
+    assert.equal((await view(run))?.status, 'completed');
+  });
+
+  it('is in the audit log once for each change', async () => {
+    const agent = await engine.agent();
+    for (const suspended of [true, true, false, false]) await brake('agent', agent, suspended);
+    const rows = await engine.rows<{ action: string }>(
+      'select action from audit_log where target_id = $1 order by id',
+      agent,
+    );
+    assert.deepEqual(
+      rows.map(({ action }) => action),
+      ['agent.created', 'agent.suspended', 'agent.resumed'],
+    );
+  });
+});
+
+describe('The brake over HTTP', () => {
+  let api: TestApi;
+  let workers: Workers;
+  before(async () => {
+    api = await startTestApi();
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+  });
+
+  it('holds an agent, its versions untouched, and lets its runs go on at once', async () => {
+    const { key } = await api.newTenant();
+    const call = (method: string, path: string, body?: unknown) =>
+      api.call(method, path, { key, ...(body !== undefined && { body }) });
+    const { json: agent } = await call('POST', '/v1/agents', { name: 'held', tools: ['calculator'] });
+    const path = `/v1/agents/${agent.id}`;
+    const held = await call('PATCH', path, { suspended: true });
+    assert.deepEqual([held.json.suspended, held.json.version], [true, '1.0.0']);
+    const { json: started } = await call('POST', `${path}/runs`, { input: { message: 'What is 6*7?' } });
+    const run = `/v1/runs/${started.run_id}`;
+    assert.equal((await call('GET', run)).json.suspended_by, 'agent');
+    const { json: direct } = await call('GET', '/v1/tools?filter=name:calculator');
+    assert.equal((await call('PATCH', `/v1/tools/${direct.tools[0].id}`, { suspended: true })).status, 409);
+    assert.equal((await call('PATCH', path, { suspended: false, description: 'free' })).json.suspended, false);
+    await waitUntil('the run ends', async () => (await call('GET', run)).json.status === 'completed');
+    assert.equal((await call('GET', run)).json.suspended_by, undefined);
+  });
+
+  it('refuses direct execution of a suspended tool', async () => {
+    const transport = { type: 'http', endpoint: 'https://tools.example/x' };
+    const { json: tool } = await api.call('POST', '/v1/tools', { body: { name: 'held', description: 'd', transport } });
+    const path = `/v1/tools/${tool.id}`;
+    assert.equal((await api.call('PATCH', path, { body: { suspended: true } })).json.suspended, true);
+    assert.equal((await api.call('POST', `${path}/execute`, { body: { input: {} } })).status, 409);
+    assert.equal((await api.call('GET', path)).json.version, '1.0.0');
+  });
+
+  it("lets a tenant's admin hold the tenant, and nobody but the operator lift what the operator holds", async () => {
+    const tenant = await api.newTenant();
+    const stranger = await api.newTenant();
+    const path = `/v1/tenants/${tenant.id}`;
+    const patch = async (key: string, suspended: boolean) =>
+      (await api.call('PATCH', path, { key, body: { suspended } })).status;
+    assert.equal(await patch(stranger.key, true), 404);
+    assert.equal(await patch(tenant.key, true), 200);
+    assert.equal(await patch(tenant.key, false), 200);
+    assert.equal(await patch(api.key, true), 200);
+    assert.equal(await patch(tenant.key, true), 200);
+    assert.equal(await patch(tenant.key, false), 403);
+    assert.equal(await patch(api.key, false), 200);
+    const { json } = await api.call('GET', `/v1/audit?target=${tenant.id}`, { key: tenant.key });
+    const done = json.audit.map(
+      (entry: { action: string; actor: { type: string } }) => `${entry.actor.type} ${entry.action}`,
+    );
+    assert.deepEqual(done.toReversed(), [
+      'operator tenant.created',
+      'api_key tenant.suspended',
+      'api_key tenant.resumed',
+      'operator tenant.suspended',
+      'operator tenant.resumed',
+    ]);
+    const own = await api.call('GET', `/v1/audit?target=${tenant.id}&action=tenant.suspended`);
+    assert.equal(own.json.audit.length, 1);
+  });
+});

@@ -62,7 +62,9 @@ describe('two tenants, through every route there is', () => {
       it(`${name}: shows nothing of another tenant`, async () => {
         const answer = await api.call('GET', route.path, { key: stranger.key });
         assert.equal(answer.status, 200, answer.text);
-        for (const secret of secrets) assert.ok(!answer.text.includes(secret), `${secret} in ${answer.text}`);
+        // The stranger has stored and deleted a secret of the same name, which is in the stranger's own log.
+        const others = route.path === '/v1/audit' ? secrets.filter((each) => each !== owned['secrets']) : secrets;
+        for (const secret of others) assert.ok(!answer.text.includes(secret), `${secret} in ${answer.text}`);
       });
     }
   }

@@ -79,3 +79,13 @@ export function cleanJson<T>(value: T): T {
   if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleanJson(item)])) as T;
 }
+
+/** Whether a JSON value is nested deeper than so many levels. Level by level and not by recursion, which a deep one would break. */
+export function isDeeperThan(root: unknown, levels: number): boolean {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > levels) return true;
+    level = level.flatMap((item): unknown[] => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+  }
+  return false;
+}

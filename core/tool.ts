@@ -133,3 +133,9 @@ export type ToolOutcome =
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
   | { kind: 'lost'; code: string; message: string }
   | { kind: 'aborted'; code: string; message: string };
+
+/** Levels of nesting that the arguments of a call may have. */
+export const ARGUMENT_DEPTH = 200;
+
+/** The only argument of a call whose arguments are no JSON object, or are nested too deeply: what the model wrote. */
+export const RAW_ARGUMENTS = '_raw';

@@ -1,7 +1,9 @@
 /** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
 import { newId } from '../core/ids.ts';
+import { isDeeperThan } from '../core/content.ts';
 import type { AssistantBlock, Message, ToolUseBlock, UserBlock } from '../core/content.ts';
 import type { StopReason, ToolSpec } from '../core/model.ts';
+import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
 
 /**
  * Joins neighbours of one role, since providers expect the roles to take turns; drops empty text, which they refuse;
@@ -49,16 +51,17 @@ export function newToolUseId(): string {
   return `toolu_${newId().replaceAll('-', '')}`;
 }
 
-/** Arguments as an object. What is no JSON object comes back as `{_raw}`, so that validation can tell the model. */
+/** Arguments as an object. What is no JSON object, or too deep, comes back as `{_raw}`, so that the gate can tell the model. */
 export function parseArguments(raw: string): Record<string, unknown> {
   if (raw.trim() === '') return {};
   try {
     const value: unknown = JSON.parse(raw);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (isObject && !isDeeperThan(value, ARGUMENT_DEPTH)) return value as Record<string, unknown>;
   } catch {
     // Told below, like any other value that is no object.
   }
-  return { _raw: raw };
+  return { [RAW_ARGUMENTS]: raw };
 }
 
 /** Makes the reason fit the content: an answer stops for tools exactly if it calls some and was not cut off. */

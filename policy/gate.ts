@@ -5,7 +5,7 @@
 import type { AgentDefinition } from '../core/definition.ts';
 import type { FieldError } from '../core/errors.ts';
 import type { PolicyRef, StageName } from '../core/policy.ts';
-import type { ToolDefinition } from '../core/tool.ts';
+import { ARGUMENT_DEPTH, RAW_ARGUMENTS, type ToolDefinition } from '../core/tool.ts';
 import type { Governance } from './governance.ts';
 import type { RuleInput } from './rules.ts';
 import { judgeAutonomy } from './stages/autonomy.ts';
@@ -131,8 +131,17 @@ function unknownTool({ name, tools }: GateInput): { code: string; message: strin
 }
 
 function badArguments(input: GateInput, tool: ToolDefinition): { code: string; message: string } | undefined {
+  if (isRaw(input.arguments, tool)) {
+    const message = `Invalid arguments: a JSON object, nested at most ${ARGUMENT_DEPTH} levels deep, was expected.`;
+    return { code: 'invalid_arguments', message };
+  }
   const faults = input.validate(tool.input_schema, input.arguments);
   if (faults.length === 0) return undefined;
   const message = `Invalid arguments: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}.`;
   return { code: 'invalid_arguments', message };
+}
+
+function isRaw(args: Record<string, unknown>, { input_schema: schema }: ToolDefinition): boolean {
+  const properties = (schema['properties'] ?? {}) as Record<string, unknown>;
+  return RAW_ARGUMENTS in args && Object.keys(args).length === 1 && !(RAW_ARGUMENTS in properties);
 }

@@ -5,12 +5,12 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import type { FieldError } from '../core/errors.ts';
 import { sha256 } from '../core/ids.ts';
+import { ARGUMENT_DEPTH } from '../core/tool.ts';
 import { compilePattern } from './linear-pattern.ts';
 import { isTimeLimit, runBounded } from './run-bounded.ts';
 
 const MAX_SCHEMA_BYTES = 256 * 1024;
 const MAX_SCHEMA_DEPTH = 64;
-const MAX_ARGUMENT_DEPTH = 200;
 const MAX_PATTERN_LENGTH = 500;
 const MAX_CACHED = 500;
 const MAX_ERRORS = 20;
@@ -20,7 +20,7 @@ const VALIDATE_MS = 1000;
 
 /** The faults of `args`, none if they fit. Nothing is coerced, filled in or removed. Never throws. */
 export function validateArguments(schema: Record<string, unknown>, args: unknown): FieldError[] {
-  const shape = checkShape(args, { what: 'arguments', maxDepth: MAX_ARGUMENT_DEPTH });
+  const shape = checkShape(args, { what: 'arguments', maxDepth: ARGUMENT_DEPTH });
   if (shape) return [shape];
   const compiled = compile(schema);
   if ('fault' in compiled) return [{ path: '', message: `The tool's input_schema is unusable: ${compiled.fault}` }];

@@ -1,5 +1,5 @@
 import { bodyParser } from '@koa/bodyparser';
-import { cleanJson } from '../../core/content.ts';
+import { cleanJson, isDeeperThan } from '../../core/content.ts';
 import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ApiContext } from './state.ts';
@@ -31,7 +31,7 @@ export async function readBody(ctx: ApiContext): Promise<unknown> {
   });
   const body = ctx.request.body ?? null;
   if (body === '' && ctx.request.rawBody === '') return {};
-  if (isTooDeep(body)) throw badRequest(`The body is nested deeper than ${MAX_DEPTH} levels.`);
+  if (isDeeperThan(body, MAX_DEPTH)) throw badRequest(`The body is nested deeper than ${MAX_DEPTH} levels.`);
   return cleanJson(body);
 }
 
@@ -51,14 +51,4 @@ function explain(error: unknown): unknown {
     return badRequest(`The body is not valid JSON${place === undefined ? '' : `: fault ${place}`}.`);
   }
   return status === 400 ? badRequest('The body could not be read to its end.') : error;
-}
-
-/** Level by level and not by recursion, which is what a deep body would break. */
-function isTooDeep(root: unknown): boolean {
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > MAX_DEPTH) return true;
-    level = level.flatMap((item): unknown[] => (typeof item === 'object' && item !== null ? Object.values(item) : []));
-  }
-  return false;
 }

@@ -61,16 +61,19 @@ function replyTo(step: string, before: number): AnthropicReply {
   }
   const calls = /^call (.*)$/s.exec(step)?.[1];
   if (calls === undefined) return { content: [{ type: 'text', text: step.replace(/^say /, '') }] };
-  const content = calls.split(' & ').map((call) => {
-    const [, name, json = '{}'] = /^(\S+) ?(.*)$/s.exec(call) ?? [];
-    return {
-      type: 'tool_use',
-      id: `toolu_${Math.random().toString(36).slice(2)}`,
-      name,
-      input: JSON.parse(json) as unknown,
-    };
+  const wishes = calls.split(' & ').map((call) => {
+    const [, name, json] = /^(\S+) ?(.*)$/s.exec(call) ?? [];
+    return { name, json: json || '{}' };
   });
-  return { content };
+  // One call goes out as it is written: it may be nested too deeply to be parsed and written anew.
+  const [only] = wishes.length === 1 ? wishes : [];
+  const content = wishes.map(({ name, json }) => ({
+    type: 'tool_use',
+    id: `toolu_${Math.random().toString(36).slice(2)}`,
+    name,
+    input: only ? {} : (JSON.parse(json) as unknown),
+  }));
+  return { content, ...(only && { rawInput: only.json }) };
 }
 
 function readRequest({ messages, system }: AnthropicRequest, by: string): Asked {
@@ -83,7 +86,7 @@ function readRequest({ messages, system }: AnthropicRequest, by: string): Asked 
     at: Date.now(),
     results: turn.flatMap((message) => (message.role === 'user' ? resultsOf(message.content) : [])),
     messages,
-    system: textOf(system as Content) ?? '',
+    system: system === undefined ? '' : (textOf(system as Content) ?? ''),
   };
 }
 

@@ -112,6 +112,10 @@ const decide = defineRoute({
 
 function toDecision(body: z.output<typeof decisionBody>, where: string): ApprovalDecision {
   const { decision } = body;
+  // Taken in silence, they would look as if they had been approved.
+  if (decision !== 'edit' && body.arguments) {
+    throw badRequest(`${where}.arguments goes with the decision "edit" only.`);
+  }
   if (decision === 'edit') {
     const path = `${where}.arguments`;
     if (!body.arguments) throw badRequest(`${path} is required with "edit".`, [{ path, message: 'is required' }]);

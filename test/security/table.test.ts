@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { ATTACKS } from '../support/red-team.ts';
+/* oxlint-disable import/no-unassigned-import -- loading them makes their attacks known */
 import './approvals.test.ts';
 import './arguments.test.ts';
 import './reaching-inside.test.ts';

@@ -8,20 +8,45 @@ import type { CallState } from '../core/state.ts';
 import type { NewWait } from '../db/run-store.ts';
 import { findToolCall } from '../db/turns.ts';
 import { become } from './await.ts';
+import { gateCall, obstacleTo } from './gate-call.ts';
 import { changeCall, record, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from './settlement.ts';
 
 /** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
 export async function openWaits(session: DriveSession, calls: readonly CallState[]): Promise<void> {
-  const isClients = (call: CallState) => session.tools.get(call.name)?.transport.type === 'client';
-  for (const call of calls.filter((each) => !isClients(each))) await ask(session, call);
-  const clients = calls.filter(isClients);
+  const clients: CallState[] = [];
+  for (const call of calls) {
+    const { args, obstacle } = await checked(session, call);
+    if (obstacle) refuse(session, call, { code: 'stopped', message: obstacle });
+    else if (session.tools.get(call.name)?.transport.type === 'client') clients.push(call);
+    else ask(session, call, args);
+  }
   if (clients.length > 0) askClient(session, clients);
 }
 
-async function ask(session: DriveSession, call: CallState): Promise<void> {
-  const wanted = wantedBy(session, call.name, await argumentsOf(session, call));
-  if ('fault' in wanted) return refuse(session, call, wanted.fault);
+/**
+ * The arguments as the ledger has them: a rule or a person may have put others in place of the model's. A call that
+ * waited for a person passes the gate again, since policies may have changed meanwhile.
+ */
+async function checked(
+  session: DriveSession,
+  { id, name }: CallState,
+): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
+  const born = session.pending.newCalls.find((row) => row['id'] === id);
+  if (born) return { args: born['arguments'] as Record<string, unknown> };
+  const { db, governance } = session.context;
+  return db.withTenant(session.tenant, async (tx) => {
+    const row = await findToolCall(tx, id);
+    if (!row) throw new Error(`the ledger has no call ${id}`);
+    const now = { ...session, governance: await governance.current(tx, session.tenant) };
+    const wanted = { name, arguments: row.arguments, callsInTurn: 0, step: session.state.steps };
+    return { args: row.arguments, obstacle: obstacleTo(gateCall(now, wanted)) };
+  });
+}
+
+function ask(session: DriveSession, call: CallState, args: Record<string, unknown>): void {
+  const wanted = wantedBy(session, call.name, args);
+  if ('fault' in wanted) return refuse(session, call, { code: 'invalid_arguments', message: wanted.fault });
   const { type, name, question, seconds, until } = wanted;
   const named = name === undefined ? {} : { name };
   const end = until === undefined ? { timeout_seconds: seconds } : { until };
@@ -73,20 +98,11 @@ function timerUntil(text: string): Wanted {
   return { type: 'timer', seconds: 0, until: new Date(ms).toISOString() };
 }
 
-function refuse(session: DriveSession, call: CallState, message: string): void {
-  const settlement = { status: 'failed' as const, code: 'invalid_arguments', message };
+function refuse(session: DriveSession, call: CallState, reason: { code: string; message: string }): void {
+  const settlement = { status: 'failed' as const, ...reason };
   const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
   record(session, { ...about(session), actor: 'system', ...settlementEvent(settled) });
   changeCall(session, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
-}
-
-/** As the ledger has them: a rule or a person may have put others in place of the model's. */
-async function argumentsOf(session: DriveSession, { id }: CallState): Promise<Record<string, unknown>> {
-  const born = session.pending.newCalls.find((row) => row['id'] === id);
-  if (born) return born['arguments'] as Record<string, unknown>;
-  const row = await session.context.db.withTenant(session.tenant, (tx) => findToolCall(tx, id));
-  if (!row) throw new Error(`the ledger has no call ${id}`);
-  return row.arguments;
 }
 
 /** Found by its hash, and kept encrypted for those who may pass it on. */

@@ -239,6 +239,27 @@ describe('tools that the client executes', () => {
     assert.equal(done.body.output.message, 'done: approved and done');
   });
 
+  it('are not asked for where a policy forbids it by the time a person has let the call', async () => {
+    const run = await openRun();
+    const { body } = await say(run, 'call risky {"forbidden":true}');
+    const { approvals } = (await call(`GET /v1/approvals?status=pending&run_id=${run}`)).body;
+    const rule = {
+      name: 'no more',
+      priority: 1,
+      when: 'tool.name == "risky"',
+      decision: 'block',
+      reason: 'not any more',
+    };
+    const policy = await call('POST /v1/policies', rule);
+    assert.equal(policy.status, 201);
+    await call(`POST /v1/approvals/${approvals[0]?.id}`, { decision: 'approve' });
+    const turnOf = async () => (await call(`GET /v1/runs/${run}/turns/${body.turn_id}`)).body;
+    await waitUntil('the turn ends', async () => (await turnOf()).status === 'complete');
+    assert.match((await turnOf()).output.message, /not any more/);
+    assert.ok(!(await typesOf(run)).includes('client_tools.requested'));
+    await call(`DELETE /v1/policies/${policy.body.id}`);
+  });
+
   it('hold nothing while they wait, and are closed when the run is cancelled', async () => {
     const run = await openRun();
     const { body } = await say(run, 'call confirm {"what":"hold"}');

@@ -9,6 +9,7 @@ export const AUDIT_ACTIONS = [
   'tool.registered',
   'tool.updated',
   'tool.deleted',
+  'tool.changed_by_server',
   'tool.execution_started',
   'tool.executed',
   'policy.created',

@@ -543,6 +543,7 @@ table tools row level security forced
   suspended_at timestamp with time zone
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  proposed jsonb
   constraint tools_status_check CHECK ((status = ANY (ARRAY['registered'::text, 'deleted'::text])))
   constraint tools_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint tools_pkey PRIMARY KEY (id)

@@ -6,11 +6,18 @@ export interface ToolRow {
   id: string;
   name: string;
   suspended: boolean;
+  proposed: ProposedTool | null;
   current_version: string;
   definition: ToolDefinition;
   content_hash: string;
   created_at: Date;
   updated_at: Date;
+}
+
+/** What an MCP server says of a tool now, where that differs from what is registered. */
+export interface ProposedTool {
+  reason: 'changed' | 'gone';
+  changes: Record<string, { from: unknown; to: unknown }>;
 }
 
 export interface NewToolVersion {
@@ -20,7 +27,7 @@ export interface NewToolVersion {
 }
 
 const TOOL = `
-  select t.id, t.name, t.suspended_at is not null as suspended, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at
+  select t.id, t.name, t.suspended_at is not null as suspended, t.proposed, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at
   from tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version
   where t.status = 'registered'`;
 
@@ -41,7 +48,11 @@ export async function insertTool(tx: Tx, tool: NewToolVersion): Promise<ToolRow 
 export async function publishToolVersion(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
   await insertVersion(tx, tool);
   const { id, version } = tool.definition;
-  await tx.query('update tools set current_version = $2, updated_at = now() where id = $1', [id, version]);
+  // Whoever publishes has decided what the tool is, whatever its server has proposed.
+  await tx.query('update tools set current_version = $2, proposed = null, updated_at = now() where id = $1', [
+    id,
+    version,
+  ]);
   return findTool(tx, id);
 }
 
@@ -90,6 +101,16 @@ export async function listTools(
      order by t.id desc limit $2`,
     [page.before ?? null, page.limit, page.name ?? null, JSON.stringify(needed)],
   );
+}
+
+/** The registered tools over a kind of transport, oldest first. */
+export async function listToolsOver(tx: Tx, transportType: string): Promise<ToolRow[]> {
+  return tx.query<ToolRow>(`${TOOL} and v.definition->'transport'->>'type' = $1 order by t.id`, [transportType]);
+}
+
+/** Keeps what a server proposes beside what is registered; null takes it away. */
+export async function proposeTool(tx: Tx, id: string, proposed: ProposedTool | null): Promise<void> {
+  await tx.query('update tools set proposed = $2::jsonb where id = $1', [id, proposed && JSON.stringify(proposed)]);
 }
 
 /** The name is free again; runs that have pinned a version still find it. */

@@ -19,6 +19,7 @@ import { createEgress } from '../tools/egress.ts';
 import { createTools } from '../tools/execute-tool.ts';
 import { ensureDefaultTenant } from './bootstrap.ts';
 import { keptSecret, openKeyring } from './open-keyring.ts';
+import { noteServerNews } from './note-server-news.ts';
 import { readSecrets } from './secrets.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
@@ -74,6 +75,8 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       egress,
       stdioCommands: embedded ? 'any' : [...config.stdioCommands],
       readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
+      onToolsChanged: (news) => noteServerNews(db, news),
+      onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
     });
     const models = createModels(config);
     const engine = {

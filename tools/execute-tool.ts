@@ -1,6 +1,7 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
 import { cleanJson, cleanText } from '../core/content.ts';
 import { forbidden, impossible } from '../core/errors.ts';
+import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolProgress, ToolTransport } from '../core/tool.ts';
@@ -27,7 +28,16 @@ export interface ToolsOptions {
   now?: () => Date;
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
+  /** Told what a server has, whenever it says that this has changed. */
+  onToolsChanged?: (news: ServerNews) => Promise<void>;
   mcp?: Omit<McpPoolOptions, 'egress'>;
+}
+
+/** The tools of a server as they are now. `server` is as it is registered: secrets not filled in. */
+export interface ServerNews {
+  tenantId: string;
+  server: McpServer;
+  listed: ImportedTool[];
 }
 
 export interface Tools {
@@ -43,6 +53,8 @@ export interface Tools {
 
 /** How long a transport may go on past its own time limit before it is no longer waited for. */
 const GRACE_MS = 1000;
+/** Between two looks at the tools of a server that keeps saying that they have changed. */
+const PAUSE_MS = 1000;
 const MAX_MESSAGE_CHARS = 4000;
 
 /** Makes the tools of one process. `close()` must be called at its end. */
@@ -55,6 +67,22 @@ export function createTools(options: ToolsOptions): Tools {
   const checkTransport = (transport: ToolTransport | McpServer): void => {
     if (transport.type === 'mcp_stdio') checkCommand(transport.command);
   };
+  const list = async (wanted: { tenantId: string; server: McpServer; trusted: boolean }) => {
+    const { tenantId, server } = wanted;
+    checkTransport(server);
+    const secrets = await secretsOf(server, tenantId, options.readSecrets);
+    if ('kind' in secrets) throw impossible(`The MCP server was not asked: ${secrets.message}`);
+    return importServer({ ...wanted, secrets, onToolsChanged: () => relist({ tenantId, server }) }, pool);
+  };
+  const relist = oneAtATime(
+    async (changed: { tenantId: string; server: McpServer }) => {
+      // Risks were settled when a person registered the tools; a server that has changed is not asked about them.
+      const listed = await list({ ...changed, trusted: false });
+      await options.onToolsChanged?.({ ...changed, listed });
+    },
+    (error) => options.onFault?.(error),
+  );
+  const runtime: Runtime = { options, pool, list, relist };
   return {
     checkTransport,
     async execute(tool, attempt) {
@@ -66,16 +94,11 @@ export function createTools(options: ToolsOptions): Tools {
       const work = async () => {
         const secrets = await secretsOf(tool.transport, attempt.tenantId, options.readSecrets);
         if ('kind' in secrets) return secrets;
-        return tidy(await dispatch({ tool, secrets }, attempt, { options, pool }), secrets);
+        return tidy(await dispatch({ tool, secrets }, attempt, runtime), secrets);
       };
       return within(attempt, work, options.onFault);
     },
-    async importServer(tenantId, server, trusted) {
-      checkTransport(server);
-      const secrets = await secretsOf(server, tenantId, options.readSecrets);
-      if ('kind' in secrets) throw impossible(`The MCP server was not asked: ${secrets.message}`);
-      return importServer({ tenantId, server, trusted, secrets }, pool);
-    },
+    importServer: (tenantId, server, trusted) => runtime.list({ tenantId, server, trusted }),
     close: () => pool.close(),
   };
 }
@@ -83,6 +106,29 @@ export function createTools(options: ToolsOptions): Tools {
 interface Runtime {
   options: ToolsOptions;
   pool: McpPool;
+  list: (wanted: { tenantId: string; server: McpServer; trusted: boolean }) => Promise<ImportedTool[]>;
+  relist: (changed: { tenantId: string; server: McpServer }) => void;
+}
+
+/** Work for a server begins at once, or again when it has ended: what is told meanwhile is told once more. */
+function oneAtATime<T>(work: (about: T) => Promise<void>, onError: (error: unknown) => void): (about: T) => void {
+  const running = new Map<string, { again: boolean }>();
+  return function start(about) {
+    const key = digestOf(about);
+    const now = running.get(key);
+    if (now) {
+      now.again = true;
+      return;
+    }
+    const state = { again: false };
+    running.set(key, state);
+    void work(about)
+      .catch(onError)
+      .finally(() => {
+        running.delete(key);
+        if (state.again) setTimeout(start, PAUSE_MS, about).unref();
+      });
+  };
 }
 
 interface Prepared {
@@ -111,9 +157,12 @@ const RUNNERS: { [Type in ToolTransport['type']]: Runner<Extract<ToolTransport, 
 function callMcp(
   { tool, transport, secrets }: Prepared & { transport: McpTransport },
   attempt: ToolAttempt,
-  { pool }: Runtime,
+  { pool, relist }: Runtime,
 ): Promise<ToolOutcome> {
-  const target = { tenantId: attempt.tenantId, server: withSecrets(serverOf(transport), secrets) };
+  const { tenantId } = attempt;
+  const server = serverOf(transport);
+  const onToolsChanged = () => relist({ tenantId, server });
+  const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
   const call = { target, name: transport.tool ?? tool.name, outputSchema: tool.output_schema };
   const { onProgress } = attempt;
   const redacted = onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress)));

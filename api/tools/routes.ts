@@ -4,6 +4,7 @@ import { findTool } from '../../db/tools.ts';
 import { executeTool } from '../../services/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../services/idempotency.ts';
 import { importTools } from '../../services/import-tools.ts';
+import { confirmProposal } from '../../services/note-server-news.ts';
 import { checkMayRunPrograms, registerTool } from '../../services/register-tool.ts';
 import { applyBrake } from '../../services/suspend.ts';
 import { removeTool, updateTool } from '../../services/update-tool.ts';
@@ -102,6 +103,7 @@ const change = defineRoute({
       const by = { caller, tools: context.tools };
       await context.db.withTenant(caller.tenantId, (tx) => updateTool(tx, by, { id, patch }));
     }
+    if (suspended === false) await context.db.withTenant(caller.tenantId, (tx) => confirmProposal(tx, caller, id));
     if (suspended !== undefined) await applyBrake(context, caller, { kind: 'tool', id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, id));
     if (!row) throw notFound('This tool');

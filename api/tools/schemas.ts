@@ -193,6 +193,13 @@ const details = {
   annotations,
   is_builtin: z.boolean(),
   suspended: z.boolean(),
+  proposed: z
+    .strictObject({
+      reason: z.enum(['changed', 'gone']),
+      changes: z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() })),
+    })
+    .optional()
+    .describe('What the MCP server says of the tool since it has changed; `suspended: false` confirms it.'),
   updated_at: z.iso.datetime().optional(),
 };
 
@@ -215,7 +222,7 @@ export function presentCreated({
 /** A tool as one answer; what may be a credential is hidden. */
 export function presentTool(
   definition: ToolDefinition,
-  times?: Pick<ToolRow, 'suspended' | 'created_at' | 'updated_at'>,
+  times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,
 ): z.input<typeof tool> {
   return {
     ...definition,
@@ -224,6 +231,7 @@ export function presentTool(
     transport: presentTransport(definition.transport),
     is_builtin: definition.transport.type === 'builtin',
     suspended: times?.suspended ?? false,
+    ...(times?.proposed ? { proposed: times.proposed } : {}),
     ...(times === undefined
       ? {}
       : { created_at: times.created_at.toISOString(), updated_at: times.updated_at.toISOString() }),
@@ -233,7 +241,7 @@ export function presentTool(
 /** A tool in a list: permissions by name alone (document 000, List Available Tools). */
 export function presentListedTool(
   definition: ToolDefinition,
-  times?: Pick<ToolRow, 'suspended' | 'created_at' | 'updated_at'>,
+  times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,
 ): z.input<typeof listedTool> {
   const { permissions, ...rest } = presentTool(definition, times);
   return { ...rest, permissions: permissions.map(({ name }) => name) };

@@ -1,4 +1,4 @@
-/** What tools need beside their definitions: secrets. */
+/** What tools need beside their definitions: secrets, and what their servers propose. */
 import type { Migration } from './index.ts';
 
 export const tools: Migration = {
@@ -6,6 +6,9 @@ export const tools: Migration = {
   up: async (knex) => {
     const tenant = "nullif(current_setting('drover.tenant_id', true), '')::uuid";
     await knex.raw(`
+      -- what a server says of the tool since it has changed its mind, until a person has looked at it
+      alter table tools add column proposed jsonb;
+
       create table secrets (
         tenant_id uuid not null references tenants,
         name text not null,

@@ -167,7 +167,7 @@ describe('createTools', () => {
       make();
       const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
-      assert.equal(imported.length, 18);
+      assert.equal(imported.length, 19);
       assert.deepEqual(
         odd.map((tool) => tool.name),
         ['odd_name_1', 'odd_name_1_2'],

@@ -27,6 +27,7 @@ export interface ServerToImport {
   server: McpServer;
   trusted: boolean;
   secrets: SecretValues;
+  onToolsChanged?: (() => void) | undefined;
 }
 
 const LIST_MS = 30_000;
@@ -46,11 +47,16 @@ export async function importServer(wanted: ServerToImport, pool: McpPool): Promi
   return listed.map((tool) => importTool(tool, { ...wanted, name: uniqueName(tool.name, taken) }));
 }
 
-async function listTools({ tenantId, server, secrets }: ServerToImport, pool: McpPool): Promise<Tool[]> {
+async function listTools(
+  { tenantId, server, secrets, onToolsChanged }: ServerToImport,
+  pool: McpPool,
+): Promise<Tool[]> {
   const refuse = (what: string) => (error: unknown) => {
     throw impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
   };
-  const running = await pool.acquire({ tenantId, server: withSecrets(server, secrets) }).catch(refuse('did not start'));
+  const running = await pool
+    .acquire({ tenantId, server: withSecrets(server, secrets), onToolsChanged })
+    .catch(refuse('did not start'));
   try {
     return await allPages(running).catch(refuse('did not list its tools'));
   } finally {

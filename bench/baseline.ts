@@ -1,6 +1,8 @@
 /** The naive floor that ratios are to: one BullMQ job per step, each with one INSERT, and no more. */
 import { Queue, Worker } from 'bullmq';
 import pg from 'pg';
+import { createMeter } from './costs.ts';
+import type { Services } from './services.ts';
 import { pad, TOOL_CALLS, type Timing, measure, type Measured } from './work.ts';
 
 interface Step {
@@ -10,10 +12,7 @@ interface Step {
 }
 
 /** Measures the baseline on a fresh database and queue. */
-export async function measureBaseline(
-  services: { databaseUrl: string; redisUrl: string },
-  timing: Timing,
-): Promise<Measured> {
+export async function measureBaseline(services: Services, timing: Timing): Promise<Measured> {
   const pool = new pg.Pool({ connectionString: services.databaseUrl, max: timing.concurrency });
   await pool.query(
     'create table step (id bigserial primary key, run_id text not null, seq int not null, body jsonb not null, at timestamptz default now(), unique (run_id, seq))',
@@ -49,11 +48,11 @@ export async function measureBaseline(
       waiting.set(id, resolve);
       queue.add('step', { run: id, seq: 0, acc: 0 }, options).catch(reject);
     });
-  const walBytes = async () =>
-    Number((await pool.query(`select pg_current_wal_insert_lsn() - '0/0' as bytes`)).rows[0].bytes);
+  const meter = await createMeter(services);
   try {
-    return await measure('baseline', timing, { run, walBytes });
+    return await measure('baseline', timing, { run, meter });
   } finally {
+    await meter.close();
     await worker.close();
     await queue.obliterate({ force: true });
     await queue.close();

@@ -1,8 +1,9 @@
 /** Drover itself, in full mode, with a model and tools that answer at once: what is left is the cost of durability. */
 import { loadConfig, type Config } from '../config.ts';
 import { newId } from '../core/ids.ts';
-import { NO_TOKENS, type ModelRequest, type ModelResponse } from '../core/model.ts';
+import { NO_TOKENS, type ModelRequest, type ModelResponse, type StreamModel } from '../core/model.ts';
 import type { ToolDefinition } from '../core/tool.ts';
+import type { AgentDefinition } from '../core/definition.ts';
 import { insertAgent } from '../db/agents.ts';
 import { insertTool } from '../db/tools.ts';
 import { migrate } from '../db/database.ts';
@@ -11,50 +12,101 @@ import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../services/bootstrap.t
 import { createRun } from '../services/create-run.ts';
 import { openPlatform } from '../services/open-platform.ts';
 import { handle } from '../workers/handlers.ts';
+import { createMeter } from './costs.ts';
+import type { Services } from './services.ts';
 import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts';
 
 export type Variant = 'cheap' | 'committed' | 'queued';
 
-const QUEUES = ['turns', 'tool-calls'];
-
-interface Services {
-  databaseUrl: string;
-  redisUrl: string;
+/** Drover in this process on a database of its own, with stubs for what costs time elsewhere. */
+export interface BenchDrover {
+  context: Context;
+  agentId: string;
+  /** Creates a run and answers its id. */
+  start: () => Promise<string>;
+  /** Creates a run, waits for its end, and answers its result. */
+  run: () => Promise<number>;
+  /** Waits until a run has come to rest. */
+  ended: (run: string) => Promise<void>;
+  /** Takes jobs, so many at a time. */
+  serve: (concurrency: number) => Promise<void>;
+  close: () => Promise<void>;
 }
+
+const QUEUES = ['turns', 'tool-calls'];
 
 /** Measures a variant: cheap calls inline, inline calls that are committed one by one, or every call through the queue. */
 export async function measureDrover(variant: Variant, services: Services, timing: Timing): Promise<Measured> {
-  const config = benchConfig(variant, services);
-  await migrate(config);
-  const platform = await openPlatform(config);
-  const models = stubModels(variant === 'cheap' ? 'calculator' : 'add');
-  const context: Context = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
-  const ended = new Map<string, () => void>();
-  await serveQueues(context, timing.concurrency, (run) => ended.get(run)?.());
-  const agentId = await registerAgent(context, variant);
-  const run = async () => {
-    const runId = await start(context, agentId);
-    await new Promise<void>((resolve) => ended.set(runId, resolve));
-    ended.delete(runId);
-    const result = results.get(runId) ?? Number.NaN;
-    results.delete(runId);
-    return result;
-  };
+  const drover = await openDrover(variant, services);
+  const meter = await createMeter(services);
   try {
-    return await measure(variant, timing, { run, walBytes: () => walBytes(context) });
+    await drover.serve(timing.concurrency);
+    return await measure(variant, timing, { run: drover.run, meter });
   } finally {
-    await platform.close();
+    await meter.close();
+    await drover.close();
   }
 }
 
-function benchConfig(variant: Variant, services: Services): Config {
+export interface DroverOptions {
+  /** Adds to the configuration. */
+  env?: Record<string, string>;
+  /** The model. */
+  stream?: StreamModel;
+  /** The agent's, where they are others than the variant's. */
+  tools?: string[];
+  execution?: AgentDefinition['execution_config'];
+}
+
+/** Opens Drover and registers an agent. */
+export async function openDrover(
+  variant: Variant,
+  services: Services,
+  options: DroverOptions = {},
+): Promise<BenchDrover> {
+  const config = benchConfig(variant, services, options.env ?? {});
+  await migrate(config);
+  const platform = await openPlatform(config);
+  const models = stubModels(options.stream ?? answerer(variant === 'cheap' ? 'calculator' : 'add'));
+  const context: Context = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
+  const waiting = new Map<string, () => void>();
+  const agentId = await registerAgent(context, variant, options);
+  const ended = async (run: string) => {
+    await new Promise<void>((resolve) => waiting.set(run, resolve));
+    waiting.delete(run);
+  };
+  return {
+    context,
+    agentId,
+    ended,
+    start: () => start(context, agentId),
+    async run() {
+      const runId = await start(context, agentId);
+      await ended(runId);
+      const result = results.get(runId) ?? Number.NaN;
+      results.delete(runId);
+      return result;
+    },
+    serve: (concurrency) => serveQueues(context, concurrency, (run) => waiting.get(run)?.()),
+    async close() {
+      for (const name of QUEUES) await context.queues.queue(name).obliterate({ force: true });
+      await platform.close();
+    },
+  };
+}
+
+/** The operator's key. */
+export const BENCH_KEY = 'bench-key-that-nobody-uses';
+
+function benchConfig(variant: Variant, services: Services, env: Record<string, string>): Config {
   return loadConfig({
     DATABASE_URL: services.databaseUrl,
     REDIS_URL: services.redisUrl,
     DROVER_SECRET_KEY: 'bench',
-    DROVER_API_KEY: 'bench-key-that-nobody-uses',
+    DROVER_API_KEY: BENCH_KEY,
     DROVER_QUEUE_PREFIX: `bench-${variant}`,
-    LOG_LEVEL: 'warn',
+    LOG_LEVEL: 'error',
+    ...env,
   });
 }
 
@@ -84,17 +136,14 @@ async function start(context: Context, agentId: string): Promise<string> {
   return body.run_id;
 }
 
-async function walBytes(context: Context): Promise<number> {
-  const [row] = await context.db.asMaintenance((tx) =>
-    tx.query<{ bytes: string }>(`select pg_current_wal_insert_lsn() - '0/0' as bytes`),
-  );
-  return Number(row?.bytes);
-}
-
 const results = new Map<string, number>();
 
-function stubModels(toolName: string): Context['models'] {
-  const stream = async (request: ModelRequest): Promise<ModelResponse> => answer(request, toolName);
+const answerer =
+  (toolName: string): StreamModel =>
+  async (request) =>
+    answer(request, toolName);
+
+function stubModels(stream: StreamModel): Context['models'] {
   return {
     resolve: () => ({ provider: 'offline', model: 'stub', stream, gate: null, rates: null }),
     defaultName: () => 'stub',
@@ -124,14 +173,15 @@ const stubTool: Context['tools']['execute'] = async (_tool, attempt) => {
   return { kind: 'succeeded', output: { value: left + right, run: attempt.runId, content: pad() } };
 };
 
-async function registerAgent(context: Context, variant: Variant): Promise<string> {
+async function registerAgent(context: Context, variant: Variant, options: DroverOptions): Promise<string> {
   const agentId = newId();
   const tenantId = DEFAULT_TENANT_ID;
   await context.db.withTenant(tenantId, async (tx) => {
     if (variant !== 'cheap') await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
     const definition = {
       name: 'bench',
-      tools: [variant === 'cheap' ? 'calculator' : 'add'],
+      tools: options.tools ?? [variant === 'cheap' ? 'calculator' : 'add'],
+      execution_config: options.execution ?? {},
       memory_config: { short_term: { max_tokens: 1_000_000 } },
     };
     await insertAgent(tx, {

@@ -1,51 +1,92 @@
-/** `npm run bench`: each variant and the baseline in fresh processes on the same services, as ratios to the baseline. */
-import { execFile } from 'node:child_process';
+/**
+ * `npm run bench`: what durability costs, each part in a fresh process and on a database of its own. The steps are
+ * ratios to a baseline that the same round measured. docs/benchmarks.md says how to read it.
+ */
+import { execFile, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 import pg from 'pg';
 import { runOnce } from '../services/run-process.ts';
+import { measureApi } from './api.ts';
 import { measureBaseline } from './baseline.ts';
-import { measureDrover, type Variant } from './drover.ts';
-import { benchServices } from './services.ts';
+import { measureDrover } from './drover.ts';
+import { figureTable, type Figure } from './figures.ts';
+import { measureLongRun } from './long-run.ts';
+import { beVictim, measureRecovery } from './recovery.ts';
+import { benchServices, type Services } from './services.ts';
+import { stepTable, VARIANTS } from './step-table.ts';
+import { measureStreams } from './streams.ts';
+import { measureWaiting } from './waiting.ts';
 import type { Measured } from './work.ts';
 
-const VARIANTS = ['baseline', 'cheap', 'committed', 'queued'] as const;
-const GOALS: Record<Variant, { throughput: number; latency: number }> = {
-  cheap: { throughput: 1, latency: 0.6 },
-  committed: { throughput: 0.85, latency: 0.75 },
-  queued: { throughput: 0.35, latency: 1.7 },
-};
 const TIMING = { runs: 300, concurrency: 20, latencyRuns: 30 };
+const SELF = fileURLToPath(import.meta.url);
+
+const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
+  'long-run': measureLongRun,
+  api: measureApi,
+  streams: measureStreams,
+  waiting: measureWaiting,
+  recovery: (services) =>
+    measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
+};
+
+const USAGE = `usage: npm run bench [-- --only NAME] [--rounds N]
+NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline), ${Object.keys(PARTS).join(', ')}
+`;
 
 await runOnce(async () => {
-  const variant = VARIANTS.find((name) => name === process.argv[2]);
-  if (variant) {
-    process.stdout.write(`${JSON.stringify(await measureOne(variant))}\n`);
+  const [mode, what] = process.argv.slice(2);
+  if (mode === 'victim') return beVictim(JSON.parse(what ?? '') as Services);
+  if (mode === 'measure') {
+    process.stdout.write(`${JSON.stringify(await onOwnDatabase(what ?? ''))}\n`);
     process.exit(0);
   }
-  const rounds = Number(process.argv[2] ?? 3);
+  const { values } = parseArgs({
+    options: { only: { type: 'string' }, rounds: { type: 'string', default: '3' } },
+  });
+  const wanted = values.only === undefined ? ['steps', ...Object.keys(PARTS)] : [values.only];
+  if (!wanted.every((name) => name === 'steps' || name in PARTS)) return void process.stderr.write(USAGE);
+  if (wanted.includes('steps')) process.stdout.write(stepTable(await measureSteps(Number(values.rounds))));
+  const figures: Figure[] = [];
+  for (const name of wanted.filter((each) => each !== 'steps')) {
+    figures.push(...((await inFreshProcess(name)) as Figure[]));
+    process.stderr.write(`${name} done\n`);
+  }
+  if (figures.length > 0) process.stdout.write(`\n${figureTable(figures)}`);
+});
+
+async function measureSteps(rounds: number): Promise<Measured[][]> {
   const measured: Measured[][] = [];
   for (let round = 1; round <= rounds; round++) {
     const row: Measured[] = [];
-    for (const name of VARIANTS) row.push(await inFreshProcess(name));
+    for (const name of VARIANTS) row.push((await inFreshProcess(name)) as Measured);
     measured.push(row);
     process.stderr.write(`round ${round} of ${rounds} done\n`);
   }
-  process.stdout.write(table(measured));
-});
+  return measured;
+}
 
-async function measureOne(variant: (typeof VARIANTS)[number]): Promise<Measured> {
+async function onOwnDatabase(name: string): Promise<Measured | Figure[]> {
   const services = benchServices();
-  const name = `bench_${variant}_${process.pid}`;
-  await onAdmin(services.databaseUrl, `create database ${name}`);
+  const database = `bench_${name.replace('-', '_')}_${process.pid}`;
+  await onAdmin(services.databaseUrl, `create database ${database}`);
   const url = new URL(services.databaseUrl);
-  url.pathname = `/${name}`;
-  const own = { databaseUrl: url.href, redisUrl: services.redisUrl };
+  url.pathname = `/${database}`;
   try {
-    return variant === 'baseline' ? await measureBaseline(own, TIMING) : await measureDrover(variant, own, TIMING);
+    return await measureOne(name, { databaseUrl: url.href, redisUrl: services.redisUrl });
   } finally {
-    await onAdmin(services.databaseUrl, `drop database if exists ${name} with (force)`);
+    await onAdmin(services.databaseUrl, `drop database if exists ${database} with (force)`);
   }
+}
+
+async function measureOne(name: string, services: Services): Promise<Measured | Figure[]> {
+  const part = PARTS[name];
+  if (part) return part(services);
+  if (name === 'baseline') return measureBaseline(services, TIMING);
+  const variant = VARIANTS.find((each) => each === name);
+  if (!variant || variant === 'baseline') throw new Error(USAGE);
+  return measureDrover(variant, services, TIMING);
 }
 
 async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
@@ -55,45 +96,7 @@ async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
   await client.end();
 }
 
-async function inFreshProcess(name: string): Promise<Measured> {
-  const args = ['--import', 'tsx', fileURLToPath(import.meta.url), name];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 300_000 });
-  return JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as Measured;
-}
-
-function table(rounds: readonly Measured[][]): string {
-  const lines = ['variant     x throughput (goal)   x latency (goal)   runs/s   p50 ms   p95 ms   WAL KB/run   RSS MB'];
-  for (const [index, name] of VARIANTS.entries()) {
-    const own = rounds.map((row) => row[index]).filter((item) => item !== undefined);
-    const base = rounds.map((row) => row[0]).filter((item) => item !== undefined);
-    const ratio = (of: (item: Measured) => number) => median(own.map((item, at) => of(item) / of(base[at] ?? item)));
-    const goal = name === 'baseline' ? undefined : GOALS[name];
-    const cell = (value: number, digits: number, width: number) => value.toFixed(digits).padStart(width);
-    lines.push(
-      name.padEnd(10) +
-        cell(
-          ratio((item) => item.runsPerSecond),
-          2,
-          9,
-        ) +
-        (goal ? ` (>= ${goal.throughput.toFixed(2)})` : '').padEnd(14) +
-        cell(
-          ratio((item) => item.p50Ms),
-          2,
-          9,
-        ) +
-        (goal ? ` (<= ${goal.latency.toFixed(2)})` : '').padEnd(11) +
-        cell(median(own.map((item) => item.runsPerSecond)), 0, 7) +
-        cell(median(own.map((item) => item.p50Ms)), 1, 9) +
-        cell(median(own.map((item) => item.p95Ms)), 1, 9) +
-        cell(median(own.map((item) => item.walKbPerRun)), 1, 13) +
-        cell(median(own.map((item) => item.rssMb)), 0, 9),
-    );
-  }
-  return `${lines.join('\n')}\n`;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+async function inFreshProcess(name: string): Promise<unknown> {
+  const { stdout } = await promisify(execFile)(process.execPath, [SELF, 'measure', name], { timeout: 300_000 });
+  return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
 }

@@ -1,16 +1,14 @@
-/** The services that benchmarks run on: those of the environment, else the private ones of `scripts/services.sh`. */
+/** The services that benchmarks run on: those that `scripts/services.sh` says are up. */
 import { execFileSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 
 export interface Services {
   databaseUrl: string;
   redisUrl: string;
 }
 
-/** Throws where there are none; `scripts/services.sh up` starts some. */
+/** Throws where there are none; `scripts/services.sh up` starts some. The working directory is the repository's. */
 export function benchServices(): Services {
-  const script = fileURLToPath(new URL('../scripts/services.sh', import.meta.url));
-  const lines = execFileSync(script, ['env'], { encoding: 'utf8' }).split('\n');
+  const lines = execFileSync('scripts/services.sh', ['env'], { encoding: 'utf8' }).split('\n');
   const value = (name: string) => lines.find((line) => line.startsWith(`${name}=`))?.slice(name.length + 1);
   const databaseUrl = value('DATABASE_URL');
   const redisUrl = value('REDIS_URL');

@@ -2,6 +2,8 @@
  * The work that every variant does: 6 model calls and 5 tool calls that return at once, each with about 1 KB of text that
  * does not compress. Model call k (0–4) asks for acc + (k + 1); call 5 answers 1 + 2 + 3 + 4 + 5 = 15.
  */
+import { costOfEach, type Costs, type Meter } from './costs.ts';
+
 export const TOOL_CALLS = 5;
 export const STEPS = 2 * TOOL_CALLS + 1;
 export const EXPECTED = 15;
@@ -37,14 +39,15 @@ export interface Measured {
   p50Ms: number;
   p95Ms: number;
   rssMb: number;
-  walKbPerRun: number;
+  /** Of one run, at many at a time. */
+  costs: Costs;
 }
 
 /** Runs one at a time for the latency, then many for the throughput. `run` answers the result of one run. */
 export async function measure(
   name: string,
   timing: Timing,
-  system: { run: () => Promise<number>; walBytes: () => Promise<number> },
+  system: { run: () => Promise<number>; meter: Meter },
 ): Promise<Measured> {
   const once = async () => {
     const result = await system.run();
@@ -57,22 +60,23 @@ export async function measure(
     await once();
     latencies.push(performance.now() - startedMs);
   }
-  const walBefore = await system.walBytes();
+  const before = await system.meter.read();
   const startedMs = performance.now();
   await many(timing.runs, timing.concurrency, once);
   const seconds = (performance.now() - startedMs) / 1000;
-  const wal = (await system.walBytes()) - walBefore;
+  const after = await system.meter.read();
   return {
     name,
     runsPerSecond: timing.runs / seconds,
     p50Ms: quantile(latencies, 0.5),
     p95Ms: quantile(latencies, 0.95),
     rssMb: process.resourceUsage().maxRSS / 1024,
-    walKbPerRun: wal / 1024 / timing.runs,
+    costs: costOfEach(before, after, timing.runs),
   };
 }
 
-async function many(count: number, concurrency: number, work: () => Promise<void>): Promise<void> {
+/** Does `work` so many times, so many at a time. */
+export async function many(count: number, concurrency: number, work: () => Promise<void>): Promise<void> {
   let left = count;
   const lane = async () => {
     while (left-- > 0) await work();
@@ -80,7 +84,8 @@ async function many(count: number, concurrency: number, work: () => Promise<void
   await Promise.all(Array.from({ length: concurrency }, lane));
 }
 
-function quantile(values: readonly number[], share: number): number {
+/** The value that a share of the values does not exceed. */
+export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }

@@ -1,0 +1,106 @@
+/** What work costs that no neighbour on the machine can change much: CPU time, WAL, rows, transactions. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import type { Services } from './services.ts';
+
+/** Since the process began; what cannot be read (servers on other machines) is NaN. */
+export interface Costs {
+  nodeMs: number;
+  postgresMs: number;
+  redisMs: number;
+  walKb: number;
+  rows: number;
+  transactions: number;
+}
+
+export interface Meter {
+  /** CPU and WAL at once; rows and transactions when Postgres has counted them. */
+  read: () => Promise<Costs>;
+  close: () => Promise<void>;
+}
+
+/** A backend reports what it has counted at most once a second. */
+const COUNTED_AFTER_MS = 1100;
+/** Linux counts CPU time in hundredths of a second. */
+const TICK_MS = 10;
+
+/** Reads the costs of this process and of its two servers. */
+export async function createMeter(services: Services): Promise<Meter> {
+  const client = new pg.Client(services.databaseUrl);
+  await client.connect();
+  const redis = new Redis(services.redisUrl);
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  const postmaster = statOf(String(rows[0]?.pid))?.[1];
+  return {
+    async read() {
+      const { user, system } = process.cpuUsage();
+      const postgresMs = postmaster === undefined ? Number.NaN : familyMs(postmaster);
+      const redisMs = cpuOfRedis(await redis.info('cpu'));
+      const wal = await client.query<{ bytes: string }>(`select pg_current_wal_insert_lsn() - '0/0' as bytes`);
+      await sleep(COUNTED_AFTER_MS);
+      const counted = await client.query<{ rows: string; transactions: string }>(
+        `select tup_inserted + tup_updated + tup_deleted as rows, xact_commit as transactions
+         from pg_stat_database where datname = current_database()`,
+      );
+      const walKb = Number(wal.rows[0]?.bytes) / 1024;
+      const [row] = counted.rows;
+      return {
+        nodeMs: (user + system) / 1000,
+        postgresMs,
+        redisMs,
+        walKb,
+        rows: Number(row?.rows),
+        transactions: Number(row?.transactions),
+      };
+    },
+    async close() {
+      redis.disconnect();
+      await client.end();
+    },
+  };
+}
+
+/** What each of `count` pieces of work has cost. */
+export function costOfEach(before: Costs, after: Costs, count: number): Costs {
+  const each = (of: (costs: Costs) => number) => (of(after) - of(before)) / count;
+  return {
+    nodeMs: each((costs) => costs.nodeMs),
+    postgresMs: each((costs) => costs.postgresMs),
+    redisMs: each((costs) => costs.redisMs),
+    walKb: each((costs) => costs.walKb),
+    rows: each((costs) => costs.rows),
+    transactions: each((costs) => costs.transactions),
+  };
+}
+
+/** CPU time of all three. */
+export function cpuMs({ nodeMs, postgresMs, redisMs }: Costs): number {
+  return nodeMs + postgresMs + redisMs;
+}
+
+/** Fields of /proc/PID/stat (proc(5)) from the state on: 1 is the parent, 11 and 12 the own CPU, 13 and 14 that of ended children. */
+function statOf(pid: string): string[] | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return text.slice(text.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return undefined;
+  }
+}
+
+function familyMs(postmaster: string): number {
+  const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  const ticks = processes.flatMap((pid) => {
+    const stat = statOf(pid);
+    if (pid !== postmaster && stat?.[1] !== postmaster) return [];
+    return (pid === postmaster ? [11, 12, 13, 14] : [11, 12]).map((field) => Number(stat?.[field] ?? 0));
+  });
+  return TICK_MS * ticks.reduce((sum, each) => sum + each, 0);
+}
+
+function cpuOfRedis(info: string): number {
+  const seconds = (field: string) => Number(new RegExp(`^${field}:([\\d.]+)`, 'm').exec(info)?.[1]);
+  return 1000 * (seconds('used_cpu_user') + seconds('used_cpu_sys'));
+}

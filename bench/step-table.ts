@@ -1,0 +1,72 @@
+/** The table of the steps: medians over the rounds of each variant's ratios to the baseline of its own round. */
+import type { Variant } from './drover.ts';
+import { cpuMs } from './costs.ts';
+import { quantile, STEPS, type Measured } from './work.ts';
+
+export const VARIANTS = ['baseline', 'cheap', 'committed', 'queued'] as const;
+
+const GOALS: Record<Variant, { throughput: number; latency: number }> = {
+  cheap: { throughput: 1, latency: 0.6 },
+  committed: { throughput: 0.85, latency: 0.75 },
+  queued: { throughput: 0.35, latency: 1.7 },
+};
+const WAL_GOAL_KB = 35;
+const RSS_GOAL_MB = 180;
+
+interface Column {
+  head: string;
+  /** A variant's measurement beside the baseline's of the same round. */
+  of: (own: Measured, base: Measured) => number;
+  digits: number;
+  goal?: (variant: Variant) => string;
+}
+
+const COLUMNS: readonly Column[] = [
+  {
+    head: 'x throughput',
+    of: (own, base) => own.runsPerSecond / base.runsPerSecond,
+    digits: 2,
+    goal: (variant) => `>= ${GOALS[variant].throughput}`,
+  },
+  {
+    head: 'x latency',
+    of: (own, base) => own.p50Ms / base.p50Ms,
+    digits: 2,
+    goal: (variant) => `<= ${GOALS[variant].latency}`,
+  },
+  { head: 'x CPU', of: (own, base) => cpuMs(own.costs) / cpuMs(base.costs), digits: 2 },
+  { head: 'runs/s', of: (own) => own.runsPerSecond, digits: 0 },
+  { head: 'p50 ms', of: (own) => own.p50Ms, digits: 1 },
+  { head: 'p95 ms', of: (own) => own.p95Ms, digits: 1 },
+  { head: 'CPU ms: node', of: (own) => own.costs.nodeMs, digits: 1 },
+  { head: 'Postgres', of: (own) => own.costs.postgresMs, digits: 1 },
+  { head: 'Redis', of: (own) => own.costs.redisMs, digits: 1 },
+  { head: 'WAL KB', of: (own) => own.costs.walKb, digits: 1, goal: () => `<= ${WAL_GOAL_KB}` },
+  { head: 'rows', of: (own) => own.costs.rows, digits: 0 },
+  { head: 'commits a step', of: (own) => own.costs.transactions / STEPS, digits: 2 },
+  { head: 'RSS MB', of: (own) => own.rssMb, digits: 0, goal: () => `<= ${RSS_GOAL_MB}` },
+];
+
+/** CPU, WAL and rows are those of one run. `rounds` holds, for each round, a measurement of each variant in order. */
+export function stepTable(rounds: readonly Measured[][]): string {
+  const lines = [['', ...VARIANTS], ...COLUMNS.map((column) => [column.head, ...cells(column, rounds)])];
+  const widths = VARIANTS.map((_, index) => Math.max(...lines.map((line) => line[index + 1]?.length ?? 0)));
+  return lines
+    .map(
+      ([head = '', ...row]) => head.padEnd(14) + row.map((cell, at) => cell.padStart((widths[at] ?? 0) + 3)).join(''),
+    )
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+function cells({ of, digits, goal }: Column, rounds: readonly Measured[][]): string[] {
+  return VARIANTS.map((name, index) => {
+    const values = rounds.flatMap((round) => {
+      const [base] = round;
+      const own = round[index];
+      return base && own ? [of(own, base)] : [];
+    });
+    const value = quantile(values, 0.5).toFixed(digits);
+    return name === 'baseline' || !goal ? value : `${value} (${goal(name)})`;
+  });
+}

@@ -3,6 +3,7 @@
  * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
+import { SCHEMA_VERSION, upcast } from './upcast.ts';
 import { GOVERNANCE_PAYLOADS } from './governance-events.ts';
 import { STAGES } from './policy.ts';
 
@@ -75,7 +76,7 @@ const budgetStanding = {
   open: spending,
 };
 
-/** Payload schemas by type; all are at version 1. */
+/** Payload schemas by type, of the current version (`core/upcast.ts`). */
 export const PAYLOADS = {
   'run.created': z.object({
     agent_id: uuid,
@@ -243,7 +244,6 @@ export const PAYLOADS = {
 
 export type EventType = keyof typeof PAYLOADS;
 export const EVENT_TYPES = Object.keys(PAYLOADS) as EventType[];
-export const SCHEMA_VERSION = 1;
 
 /** Who did it: a user over the API, the agent's model, a worker, or Drover itself. */
 export type Actor = 'user' | 'agent' | 'worker' | 'system';
@@ -289,12 +289,13 @@ export function readEvent(row: {
   payload: unknown;
   occurred_at: string | Date;
 }): RunEvent {
-  const known = Object.hasOwn(PAYLOADS, row.type) && row.schema_version <= SCHEMA_VERSION;
-  if (!known) throw new UnknownEventError(row.type, row.schema_version);
-  const type = row.type as EventType;
+  const isNewer = row.schema_version > SCHEMA_VERSION;
+  const event = isNewer ? row : upcast(row, row.schema_version);
+  if (isNewer || !Object.hasOwn(PAYLOADS, event.type)) throw new UnknownEventError(row.type, row.schema_version);
+  const type = event.type as EventType;
   return {
     type,
-    payload: PAYLOADS[type].parse(row.payload),
+    payload: PAYLOADS[type].parse(event.payload),
     turn_id: row.turn_id ?? undefined,
     step: row.step ?? undefined,
     actor: row.actor as Actor,

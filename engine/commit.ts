@@ -1,5 +1,5 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
-import { SCHEMA_VERSION } from '../core/events.ts';
+import { SCHEMA_VERSION } from '../core/upcast.ts';
 import { newId } from '../core/ids.ts';
 import { project } from '../core/project.ts';
 import type { CallState } from '../core/state.ts';

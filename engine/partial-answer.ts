@@ -1,6 +1,7 @@
 /** What a model had said of an answer that its turn did not wait for: kept in the log, and shown with the turn. */
 import { cleanText } from '../core/content.ts';
-import { checkEvent, SCHEMA_VERSION, type NewEvent } from '../core/events.ts';
+import { checkEvent, type NewEvent } from '../core/events.ts';
+import { SCHEMA_VERSION } from '../core/upcast.ts';
 import { LIMITS } from '../core/limits.ts';
 import { lockRun } from '../db/runs.ts';
 import { commitRunIn } from '../db/run-store.ts';

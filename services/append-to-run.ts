@@ -1,5 +1,6 @@
 /** Appending to a run from outside its driver: under the row's lock, then the jobs and the bus. */
-import { checkEvent, SCHEMA_VERSION, type NewEvent } from '../core/events.ts';
+import { checkEvent, type NewEvent } from '../core/events.ts';
+import { SCHEMA_VERSION } from '../core/upcast.ts';
 import { notFound } from '../core/errors.ts';
 import { project } from '../core/project.ts';
 import type { Tx } from '../db/database.ts';

@@ -1,5 +1,6 @@
 /** What a worker of `tool-calls` appends to a run. */
-import { checkEvent, SCHEMA_VERSION, type NewEvent } from '../core/events.ts';
+import { checkEvent, type NewEvent } from '../core/events.ts';
+import { SCHEMA_VERSION } from '../core/upcast.ts';
 import { newId } from '../core/ids.ts';
 import type { CallChange, OutboxRow, RunChange } from '../db/run-store.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';

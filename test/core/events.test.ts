@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { ZodError } from 'zod';
-import {
-  checkEvent,
-  EVENT_TYPES,
-  readEvent,
-  SCHEMA_VERSION,
-  UnknownEventError,
-  type NewEvent,
-} from '../../core/events.ts';
+import { checkEvent, EVENT_TYPES, readEvent, UnknownEventError, type NewEvent } from '../../core/events.ts';
+import { SCHEMA_VERSION } from '../../core/upcast.ts';
 
 const row = {
   seq: 3,

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import type { ToolAttempt } from '../../../core/tool.ts';
+import { createEgress } from '../../../tools/egress.ts';
+import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
+import { createMcpPool, type McpPool } from '../../../tools/mcp/pool.ts';
+import { startServer, type LocalServer } from '../../support/echo-server.ts';
+import { attemptOf, briefly, outputOf } from '../../support/tool-attempt.ts';
+
+interface Rpc {
+  id?: number;
+  method: string;
+  params?: { name?: string; protocolVersion?: string };
+}
+
+/** A server of Streamable HTTP that can forget its sessions, and break off as it is told. */
+describe('a call over Streamable HTTP', () => {
+  let server: LocalServer;
+  let pool: McpPool;
+  let session = 0;
+  let forgotten: { status: number; text: string } | undefined;
+  /** Calls that have had their effect. */
+  let effects: string[];
+
+  beforeEach(async () => {
+    effects = [];
+    forgotten = undefined;
+    server = await startServer(({ method, body, headers, socket }, response) => {
+      if (method !== 'POST') return response.writeHead(405).end();
+      const rpc = JSON.parse(body) as Rpc;
+      const answer = (result: unknown, more: Record<string, string> = {}) =>
+        response
+          .writeHead(200, { 'content-type': 'application/json', ...more })
+          .end(JSON.stringify({ jsonrpc: '2.0', id: rpc.id, result }));
+      if (rpc.method === 'initialize') {
+        session += 1;
+        forgotten = undefined;
+        const serverInfo = { name: 'fake', version: '1' };
+        const result = { protocolVersion: rpc.params?.protocolVersion, capabilities: { tools: {} }, serverInfo };
+        return answer(result, { 'mcp-session-id': `session-${session}` });
+      }
+      if (rpc.method !== 'tools/call') return response.writeHead(202).end();
+      if (forgotten) return response.writeHead(forgotten.status).end(forgotten.text);
+      const name = rpc.params?.name ?? '';
+      effects.push(`${name} in ${String(headers['mcp-session-id'])}`);
+      if (name === 'drop') return socket.destroy();
+      if (name === 'silence') return response.writeHead(200, { 'content-type': 'text/event-stream' }).end(': bye\n\n');
+      if (name === 'busy') return response.writeHead(503).end('busy');
+      return answer({ content: [{ type: 'text', text: 'done' }] });
+    });
+    pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
+  });
+  afterEach(async () => {
+    await pool.close();
+    await server.close();
+  });
+
+  const call = (name: string, more: Partial<ToolAttempt> = {}, endpoint = `${server.url}/mcp`) => {
+    const target = { tenantId: 't', server: { type: 'mcp_http' as const, endpoint } };
+    return callMcpTool({ target, name }, attemptOf({}, more), pool);
+  };
+
+  for (const [what, answer] of [
+    ['404, as the specification says', { status: 404, text: 'Session not found' }],
+    ['400, as others do', { status: 400, text: 'Bad Request: No valid session ID provided' }],
+  ] as const) {
+    it(`is made once, in a new session, where the server has forgotten the old one and says ${what}`, async () => {
+      assert.equal(outputOf(await call('ok')), 'done');
+      const first = session;
+      forgotten = answer;
+      assert.equal(outputOf(await call('ok')), 'done');
+      assert.equal(session, first + 1);
+      assert.deepEqual(effects, [`ok in session-${first}`, `ok in session-${session}`]);
+    });
+  }
+
+  it('is lost, and not made again, where the connection breaks after it was sent', async () => {
+    assert.equal(briefly(await call('drop')), 'lost lost');
+    assert.equal(effects.length, 1);
+  });
+
+  it('is lost, and not made again, where the stream ends without an answer', async () => {
+    const startedMs = Date.now();
+    assert.equal(briefly(await call('silence')), 'lost lost');
+    assert.ok(Date.now() - startedMs < 15_000, 'long before its time is up');
+    assert.equal(effects.length, 1);
+  });
+
+  it('may have had its effect where a proxy says 503', async () => {
+    assert.equal(briefly(await call('busy')), 'lost http-503');
+  });
+
+  it('goes nowhere that the egress guard refuses, and is not tried again', async () => {
+    for (const endpoint of ['http://169.254.169.254/mcp', 'http://[::ffff:10.0.0.1]/mcp']) {
+      assert.equal(briefly(await call('ok', {}, endpoint)), 'error egress-refused', endpoint);
+    }
+    assert.equal(server.seen.length, 0);
+  });
+});

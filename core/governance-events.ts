@@ -1,6 +1,7 @@
 /** Events of the gate and of people's decisions: what was decided about a call, and what was asked and answered. */
 import { z } from 'zod';
 import { RULE_DECISIONS, STAGES } from './policy.ts';
+import { RISK_LEVELS } from './tool.ts';
 
 const uuid = z.uuid();
 /** The key that did it. */
@@ -8,6 +9,8 @@ const key = uuid.optional();
 const requestedCall = { tool_call_id: uuid };
 /** What an approval is about: one call, a plan as a whole, or neither. */
 const ofApproval = { approval_id: uuid, tool_call_id: uuid.optional(), plan_id: uuid.optional() };
+/** Document 001, section 9, "agent_plans"; the matrix of section 5.1 goes by the highest risk. */
+const planStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.enum(RISK_LEVELS) });
 const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
 
 /** Payload schemas by type, as in `events.ts`. */
@@ -35,6 +38,8 @@ export const GOVERNANCE_PAYLOADS = {
     policy: policyRef.optional(),
     /** The key that asked for the turn may not approve. */
     four_eyes: z.boolean().optional(),
+    /** Of a plan: the calls that wait. */
+    calls: z.array(uuid).optional(),
   }),
   /** `policy`: the one that asks as things stand when the approval is given. */
   'approval.granted': z.object({
@@ -52,5 +57,23 @@ export const GOVERNANCE_PAYLOADS = {
     decision: z.enum(['happened', 'rerun', 'give_up']),
     reason: z.string().optional(),
     decided_by: key,
+  }),
+
+  /** Three or more calls in one answer, decided on as a whole. */
+  'plan.proposed': z.object({
+    plan_id: uuid,
+    purpose: z.string(),
+    max_risk_level: z.enum(RISK_LEVELS),
+    auto_executing: z.boolean(),
+    steps: z.array(planStep),
+  }),
+  'plan.approved': z.object({ plan_id: uuid, approval_id: uuid }),
+  'plan.rejected': z.object({ plan_id: uuid, reason: z.string().optional() }),
+  'plan.started': z.object({ plan_id: uuid }),
+  'plan.completed': z.object({
+    plan_id: uuid,
+    status: z.enum(['completed', 'completed_with_errors']),
+    /** Steps without a result of their tool. */
+    failed: z.array(z.object({ tool_call_id: uuid, tool: z.string() })),
   }),
 } as const;

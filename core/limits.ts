@@ -93,4 +93,7 @@ export const LIMITS = {
   celRegexSteps: 2_000_000,
   /** Policies of one tenant. */
   policiesPerTenant: 200,
+  /** Calls in one answer that make it a plan, and what is kept of its purpose, in characters. */
+  planCalls: 3,
+  planPurposeChars: 500,
 } as const;

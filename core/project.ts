@@ -4,6 +4,7 @@
  */
 import { isTerminal, OUT_OF_BUDGET, type NewEvent } from './events.ts';
 import { NO_TOKENS } from './model.ts';
+import { planRow } from './project-plan.ts';
 
 /** Columns of `runs` that the log does not define: they serve the drivers. */
 export const OPERATIONAL = ['last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'updated_at'] as const;
@@ -26,6 +27,8 @@ export interface RowChanges {
   turns: TurnChange[];
   llm_calls: Columns[];
   policy_decisions: Columns[];
+  /** As approvals: a known one is changed. */
+  plans: Columns[];
 }
 
 /** Which run, and when: `at` is `now` in a commit (Postgres reads it as its transaction's time), else the event's time. */
@@ -47,6 +50,7 @@ export function project(context: ProjectionContext, events: readonly NewEvent[])
     turns: [],
     llm_calls: [],
     policy_decisions: [],
+    plans: [],
   };
   events.forEach((event, index) => apply({ ...context, index, changes }, event));
   return changes;
@@ -59,7 +63,6 @@ interface Place extends ProjectionContext {
 
 function apply(place: Place, event: NewEvent): void {
   const { changes } = place;
-  const at = place.at(place.index);
   const set = changes.runs.set;
   switch (event.type) {
     case 'run.created':
@@ -69,7 +72,7 @@ function apply(place: Place, event: NewEvent): void {
       set['turn_count'] = event.payload.turn_count;
       break;
     case 'run.started':
-      set['started_at'] = at;
+      set['started_at'] = place.at(place.index);
       break;
     case 'run.status_changed':
       changeStatus(place, event);
@@ -91,6 +94,13 @@ function apply(place: Place, event: NewEvent): void {
       break;
     case 'policy.decided':
       changes.policy_decisions.push(policyDecision(place, event));
+      break;
+    case 'plan.proposed':
+    case 'plan.approved':
+    case 'plan.rejected':
+    case 'plan.started':
+    case 'plan.completed':
+      changes.plans.push(planRow(place, event));
       break;
     case 'approval.requested':
     case 'approval.granted':

@@ -11,13 +11,14 @@ export interface ProjectedRows {
   llm_calls: Columns[];
   approvals: Columns[];
   policy_decisions: Columns[];
+  plans: Columns[];
 }
 
 export type RunOwner = Pick<ProjectionContext, 'tenantId' | 'workspaceId' | 'runId'>;
 
 /** Projects a log from its first event on; each event's time is its `occurred_at`. */
 export function projectLog(owner: RunOwner, events: readonly RunEvent[]): ProjectedRows {
-  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [], policy_decisions: [] };
+  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [], policy_decisions: [], plans: [] };
   for (const event of events) {
     const context = { ...owner, lineage: lineageOf(rows), firstSeq: event.seq, at: () => event.occurred_at };
     applyChanges(rows, project(context, [event]));
@@ -41,6 +42,11 @@ export function applyChanges(rows: ProjectedRows, changes: RowChanges): void {
   }
   rows.llm_calls.push(...changes.llm_calls.map((call) => ({ ...call })));
   rows.policy_decisions.push(...changes.policy_decisions);
+  for (const plan of changes.plans) {
+    const known = rows.plans.find((row) => row['id'] === plan['id']);
+    if (known) change(known, { set: plan });
+    else rows.plans.push({ ...plan });
+  }
   for (const { expires_in_seconds: _, ...approval } of changes.approvals) {
     const known = rows.approvals.find((row) => row['id'] === approval['id']);
     if (!known) rows.approvals.push(approval);

@@ -65,6 +65,8 @@ export interface RunState {
   modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number; retries: number } | null;
   /** The calls of the current step. */
   calls: CallState[];
+  /** The plan that the calls of the current step form, while it is open. */
+  plan?: { id: string; calls: string[] } | null;
   /** Signals that nothing has consumed yet, oldest first. */
   signals: KeptSignal[];
   replay: ReplayState | null;
@@ -140,6 +142,11 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'plan.proposed':
+      return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
+    case 'plan.rejected':
+    case 'plan.completed':
+      return { plan: null };
     case 'approval.requested':
       return askForApproval(state, event);
     case 'approval.granted':
@@ -172,10 +179,10 @@ function onModelCall(state: RunState, change: Partial<NonNullable<RunState['mode
 
 /** A call that was sent already, and is asked about again, must be sent anew once it is approved. */
 function askForApproval(state: RunState, event: Extract<RunEvent, { type: 'approval.requested' }>): Partial<RunState> {
-  const { approval_id: approvalId, tool_call_id: id, kind } = event.payload;
+  const { approval_id: approvalId, tool_call_id: id, kind, calls = id ? [id] : [] } = event.payload;
   const asked: Partial<CallState> =
     kind === 'unknown' ? { approvalId, asked: 'yes' } : { approvalId, status: 'awaiting_approval', sent: false };
-  return { calls: state.calls.map((call) => (call.id === id ? { ...call, ...asked } : call)) };
+  return { calls: state.calls.map((call) => (calls.includes(call.id) ? { ...call, ...asked } : call)) };
 }
 
 /** Changes the calls that an approval is about. */

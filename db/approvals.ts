@@ -30,6 +30,13 @@ export interface ApprovalRow {
   is_due: boolean;
 }
 
+/** A step in the `arguments` of a plan's approval. */
+export interface PlannedCall {
+  tool_call_id: string;
+  tool: string;
+  arguments: Record<string, unknown>;
+}
+
 const APPROVAL = `select a.id, a.run_id, a.turn_id, a.kind, a.tool_call_id, a.plan_id, a.tool, a.arguments, a.digest, a.status,
   a.decision, a.reason, a.expires_at, a.created_at, a.decided_at, a.original_arguments, a.message, a.policy, a.four_eyes,
   a.decided_by, a.status = 'pending' and a.expires_at <= now() as is_due from approvals a join runs r on r.id = a.run_id`;
@@ -62,8 +69,11 @@ export async function listApprovals(
 }
 
 /** Those of a run that nobody has decided yet. */
-export async function listOpenApprovals(tx: Tx, runId: string): Promise<{ id: string; tool_call_id: string | null }[]> {
-  return tx.query(`select id, tool_call_id from approvals where run_id = $1 and status = 'pending'`, [runId]);
+export async function listOpenApprovals(
+  tx: Tx,
+  runId: string,
+): Promise<Pick<ApprovalRow, 'id' | 'tool_call_id' | 'plan_id'>[]> {
+  return tx.query(`select id, tool_call_id, plan_id from approvals where run_id = $1 and status = 'pending'`, [runId]);
 }
 
 /** Keeps the arguments that a person has put in place of the model's. */
@@ -83,7 +93,8 @@ export async function replaceArguments(
 /** The approval under which a call may be made; undefined where a person has given none. */
 export async function findGrant(tx: Tx, of: { runId: string; callId: string }): Promise<ApprovalRow | undefined> {
   const [row] = await tx.query<ApprovalRow>(
-    `${APPROVAL} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and a.tool_call_id = $2::uuid
+    `${APPROVAL} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and (a.tool_call_id = $2::uuid
+         or a.arguments->'steps' @> jsonb_build_array(jsonb_build_object('tool_call_id', $2::text)))
        order by a.id desc limit 1`,
     [of.runId, of.callId],
   );

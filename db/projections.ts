@@ -11,6 +11,7 @@ export interface StoredRows {
   llm_calls: Columns[];
   approvals: Columns[];
   policy_decisions: Columns[];
+  plans: Columns[];
 }
 
 /** A page of the runs that have a log, of the tenant of the transaction. */
@@ -43,6 +44,7 @@ export async function readStoredRows(tx: Tx, runId: string): Promise<StoredRows>
     turns: await rows(`select ${asJson('t')} from turns t where run_id = $1 order by number`),
     llm_calls: await rows(`select ${asJson('c')} from llm_calls c where run_id = $1 order by seq`),
     approvals: await rows('select to_jsonb(a) as row from approvals a where run_id = $1 order by id'),
+    plans: await rows('select to_jsonb(p) as row from plans p where run_id = $1 order by id'),
     policy_decisions: await rows('select to_jsonb(d) as row from policy_decisions d where run_id = $1 order by seq'),
   };
 }
@@ -75,6 +77,13 @@ export async function replacePolicyDecisions(tx: Tx, runId: string, decisions: r
     'insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, $1::jsonb)',
     [JSON.stringify(decisions)],
   );
+}
+
+export async function replacePlans(tx: Tx, runId: string, plans: readonly Columns[]): Promise<void> {
+  await tx.query('delete from plans where run_id = $1', [runId]);
+  await tx.query('insert into plans select * from jsonb_populate_recordset(null::plans, $1::jsonb)', [
+    JSON.stringify(plans),
+  ]);
 }
 
 /** Writes an approval; one that has to be made anew takes its arguments from the ledger and has expired. */

@@ -83,6 +83,7 @@ export interface RunChange {
   llm_calls?: Columns[];
   approvals?: Columns[];
   policy_decisions?: Columns[];
+  plans?: Columns[];
   new_calls?: Columns[];
   calls?: CallChange[];
   /** Opened before others, or these, are closed. */

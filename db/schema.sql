@@ -292,6 +292,29 @@ table outbox row level security forced
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
 
+table plans row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  run_id uuid not null
+  turn_id uuid not null
+  step integer not null
+  purpose text not null
+  max_risk_level text not null
+  auto_executing boolean not null
+  status text not null
+  steps jsonb not null
+  approval_id uuid
+  reason text
+  created_at timestamp with time zone not null
+  approved_at timestamp with time zone
+  started_at timestamp with time zone
+  completed_at timestamp with time zone
+  constraint plans_status_check CHECK ((status = ANY (ARRAY['proposed'::text, 'approved'::text, 'rejected'::text, 'executing'::text, 'completed'::text, 'completed_with_errors'::text])))
+  constraint plans_pkey PRIMARY KEY (id)
+  CREATE INDEX plans_by_run ON public.plans USING btree (run_id, turn_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table policies row level security forced
   id uuid not null
   tenant_id uuid not null
@@ -614,6 +637,7 @@ table workspaces row level security forced
   grant select to drover_maintenance
 
 function apply_approvals(tenant uuid, run uuid, list jsonb) returns void executable by public
+function apply_plans(list jsonb) returns void executable by public
 function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
 function budget_drift(tenant uuid) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public
@@ -636,6 +660,7 @@ function rows_in_default_partitions() returns bigint security definer executable
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
 function shut_model_gate(gate text, ms integer) returns void executable by public
+function steps_of(calls jsonb) returns jsonb executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance

@@ -69,18 +69,24 @@ export function askAbout(session: DriveSession, calls: readonly CallState[]): vo
   }
 }
 
-function approvalSeconds(definition: AgentDefinition): number {
+/** How long people have to decide. */
+export function approvalSeconds(definition: AgentDefinition): number {
   return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
 }
 
 /** A turn that fails asks nobody any more: what waits for approval is never made. */
 export function closeQuestions(session: DriveSession): void {
   const by = { actor: 'system' as const, turn_id: session.state.turn?.id, step: session.state.steps };
+  const closed = new Set<string>();
+  const { plan } = session.state;
   for (const call of session.state.calls) {
     const isOpen = call.status === 'awaiting_approval' || (call.status === 'unknown' && call.asked === 'yes');
     if (!isOpen || !call.approvalId) continue;
-    const about = { approval_id: call.approvalId, tool_call_id: call.id };
-    record(session, { ...by, type: 'approval.expired', payload: about });
+    const isOfPlan = plan?.calls.includes(call.id) && call.status === 'awaiting_approval';
+    const about = isOfPlan ? { plan_id: plan?.id } : { tool_call_id: call.id };
+    const payload = { approval_id: call.approvalId, ...about };
+    if (!closed.has(call.approvalId)) record(session, { ...by, type: 'approval.expired', payload });
+    closed.add(call.approvalId);
     if (call.status === 'unknown') continue;
     const error = { code: 'denied', message: 'The turn ended before anybody approved the call.' };
     record(session, { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } });

@@ -22,6 +22,7 @@ import { settle } from './hold-to-budget.ts';
 import { positionOf } from './known-run.ts';
 import { keepPartialAnswer } from './partial-answer.ts';
 import { openSession } from './load.ts';
+import { completePlan } from './propose-plan.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import { record, append, knownOf, type DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
@@ -124,6 +125,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       beginTurn(session);
       return undefined;
     case 'call_model':
+      completePlan(session);
       return callModel(session, decision);
     case 'run_calls':
       await runCalls(session, decision.calls);
@@ -203,6 +205,7 @@ function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'com
 function failTurn(session: DriveSession, error: { code: string; message: string }): void {
   const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
   closeQuestions(session);
+  completePlan(session);
   dropUncounted(session);
   if (session.state.keepOpen) {
     become(session, 'awaiting_human');

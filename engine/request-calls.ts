@@ -11,6 +11,7 @@ import type { GateDecision } from '../policy/gate.ts';
 import { suspendedBy } from '../policy/governance.ts';
 import { approvalRequest } from './ask-people.ts';
 import { decisionEvents, gateCall } from './gate-call.ts';
+import { isPlan, proposePlan, type PlanStep } from './propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay.ts';
 import { append, record, type DriveSession } from './session.ts';
 
@@ -21,13 +22,21 @@ import { append, record, type DriveSession } from './session.ts';
 export function requestCalls(session: DriveSession, uses: readonly ToolUseBlock[], step: number): void {
   const before = (session.state.turn?.toolCalls ?? 0) - uses.length;
   const outcomes: Record<string, CallOutcome> = {};
-  const content = uses.map((use, place) => {
+  const verdicts = uses.map((use, place) => {
     const wish = { use, step, callsInTurn: before + place };
-    const decision = place < LIMITS.toolCallsPerStep ? decideOn(session, wish) : tooMany(use);
-    const id = requestCall(session, { use, place, step, decision });
+    return { use, decision: place < LIMITS.toolCallsPerStep ? decideOn(session, wish) : tooMany(use) };
+  });
+  const formsPlan = isPlan(uses.length);
+  const asksAsPlan = formsPlan && verdicts.some(({ decision }) => decision.kind === 'ask');
+  const steps: PlanStep[] = [];
+  const content = verdicts.map(({ use, decision }, place) => {
+    const waits = asksAsPlan && (decision.kind === 'ask' || decision.kind === 'allow');
+    const id = requestCall(session, { use, place, step, decision, waits });
     outcomes[id] = outcomeOf(decision);
+    steps.push({ id, use, tool: decision.tool, decision: decision.kind === 'recorded' ? undefined : decision, waits });
     return { type: 'tool_result', tool_use_id: use.id, tool_call_id: id };
   });
+  if (formsPlan) proposePlan(session, steps, step);
   append(session, { role: 'user', content, outcomes });
 }
 
@@ -47,14 +56,16 @@ interface Requested {
   place: number;
   step: number;
   decision: Verdict;
+  /** It is held until its plan is approved. */
+  waits: boolean;
 }
 
 function requestCall(session: DriveSession, requested: Requested): string {
-  const { use, place, step, decision } = requested;
+  const { use, place, step, decision, waits } = requested;
   const id = newId();
   const turnId = session.state.turn?.id ?? '';
   const tool = decision.tool;
-  const mode = modeOf(session, decision);
+  const mode = modeOf(session, decision, waits);
   const effect = tool ? effectOf(tool) : 'unknown';
   const about = { actor: 'agent' as const, turn_id: turnId, step };
   const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
@@ -68,7 +79,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
   if (decision.kind === 'allow' && mode === 'inline') {
     events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
   }
-  if (decision.kind === 'ask') {
+  if (decision.kind === 'ask' && !waits) {
     events.push(approvalRequest({ definition: session.definition, turnId, step }, { id, decision }));
   }
   if (decision.kind === 'deny')
@@ -77,7 +88,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
     events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
   }
   record(session, ...events);
-  if (decision.kind === 'allow') session.gatedAt.set(id, session.governance.version);
+  if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.version);
   if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
   session.pending.newCalls.push({
     id,
@@ -96,7 +107,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
     idempotency_key: `${session.run.id}-${step}-${place}`,
     traceparent: session.traceparent,
     created_at: 'now',
-    ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : birth(decision, mode)),
+    ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : birth(decision, mode, waits)),
   });
   return id;
 }
@@ -111,18 +122,18 @@ function origin(decision: Verdict): { recorded_from?: string; allowed_by?: Stage
  * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation,
  * and one of a run that is suspended meanwhile.
  */
-function modeOf(session: DriveSession, decision: Verdict): CallState['mode'] {
+function modeOf(session: DriveSession, decision: Verdict, waits: boolean): CallState['mode'] {
   if ((decision.kind === 'allow' || decision.kind === 'ask') && isWait(decision.tool)) return 'wait';
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
-  if (decision.rewritten) return 'queued';
+  if (decision.rewritten || waits) return 'queued';
   if (isCheap(tool)) return 'cheap';
   const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
   return tool.execution.inline && !suspended ? 'inline' : 'queued';
 }
 
-function birth(decision: GateDecision, mode: CallState['mode']): Record<string, unknown> {
-  if (decision.kind === 'ask') return { status: 'awaiting_approval', attempt: 0 };
+function birth(decision: GateDecision, mode: CallState['mode'], waits: boolean): Record<string, unknown> {
+  if (decision.kind === 'ask' || waits) return { status: 'awaiting_approval', attempt: 0 };
   if (decision.kind === 'allow') {
     return mode === 'queued' || mode === 'wait'
       ? { status: 'pending', attempt: 0 }

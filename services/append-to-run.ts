@@ -92,6 +92,7 @@ export function toRunChange(
     runs: rows.runs,
     turns: rows.turns,
     ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
+    ...(rows.plans.length > 0 && { plans: rows.plans }),
     ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
     ...(rows.create && { create: { ...rows.create, ...rows.runs.set, last_seq: events.length } }),
     ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),

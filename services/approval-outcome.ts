@@ -35,7 +35,14 @@ export function granted(open: OpenApproval, { key, ...grant }: Grant): AppendedC
     payload: { ...about(open), ...grant, decided_by: key },
   };
   const calls = open.calls.map((id): CallChange => ({ id, from: ['awaiting_approval'], set: { status: 'pending' } }));
-  return { events: [event], calls, ...wake(open.run) };
+  const { id: approval_id, plan_id } = open.approval;
+  const begun: NewEvent[] = plan_id
+    ? [
+        { ...byUser(open), type: 'plan.approved', payload: { plan_id, approval_id } },
+        { ...bySystem(open), type: 'plan.started', payload: { plan_id } },
+      ]
+    : [];
+  return { events: [event, ...begun], calls, ...wake(open.run) };
 }
 
 /** A person said no: nothing is called, and the model reads why. */
@@ -109,7 +116,11 @@ function closed(open: OpenApproval, event: NewEvent, message: string): AppendedC
     payload: { tool_call_id: id, error },
   }));
   const calls = open.calls.map((id) => refusedCall(id, error));
-  return { events: [event, ...events], calls, ...wake(open.run) };
+  const { plan_id } = open.approval;
+  const rejected: NewEvent[] = plan_id
+    ? [{ ...bySystem(open), type: 'plan.rejected', payload: { plan_id, reason: message } }]
+    : [];
+  return { events: [event, ...events, ...rejected], calls, ...wake(open.run) };
 }
 
 /** The row of a call that is not made. */

@@ -3,11 +3,12 @@ import { conflict, forbidden, impossible, notFound } from '../core/errors.ts';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { canonicalJson } from '../core/ids.ts';
 import type { PolicyRef } from '../core/policy.ts';
-import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../db/approvals.ts';
+import { findApproval, findRequester, replaceArguments, type ApprovalRow, type PlannedCall } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
 import { approvalDigest } from '../engine/ask-people.ts';
 import type { Context } from '../engine/context.ts';
 import { decisionEvents, obstacleTo } from '../engine/gate-call.ts';
+import type { GateDecision } from '../policy/gate.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
 import { expired, granted, isOfBudget, lapsed, refused, settled, type OpenApproval } from './approval-outcome.ts';
 import { judgeNow } from './judge-now.ts';
@@ -52,7 +53,7 @@ export async function decideApproval(
     if (!now) throw notFound('The approval');
     if (now.status !== 'pending') return alreadyDecided(now, decided);
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status} already.`);
-    const open = { run, approval: now, calls: now.tool_call_id ? [now.tool_call_id] : [] };
+    const open = { run, approval: now, calls: callsOf(now) };
     const made = await make(context, tx, { open, decided, ref });
     refusal = made.refusal;
     if (!refusal) await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
@@ -68,7 +69,7 @@ export async function expireApproval(context: Context, ref: ApprovalRef): Promis
   const appended = await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (now?.status !== 'pending') return null;
-    return expired({ run, approval: now, calls: now.tool_call_id ? [now.tool_call_id] : [] });
+    return expired({ run, approval: now, calls: callsOf(now) });
   });
   return appended !== null;
 }
@@ -101,7 +102,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
   }
 }
 
-/** The call is judged as things stand now: what a person is shown may have been asked by policies of before. */
+/** The calls are judged as things stand now: what a person is shown may have been asked by policies of before. */
 async function approve(
   context: Context,
   tx: Tx,
@@ -109,27 +110,57 @@ async function approve(
 ): Promise<Made> {
   const { run, approval } = open;
   const edited = given !== undefined;
-  const args = given ?? approval.arguments;
-  const { decision, definition } = await judgeNow(context, tx, { run, name: approval.tool, arguments: args });
-  const about = { callId: approval.tool_call_id ?? '', turnId: approval.turn_id, step: undefined };
-  const obstacle = obstacleTo(decision);
-  if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
-  if (obstacle) {
-    const refusal = `The approval has lapsed: ${obstacle}`;
-    return { change: lapsed(open, obstacle, decisionEvents(decision, about)), digest: approval.digest, refusal };
+  const asking: { decision: Asking; callId: string }[] = [];
+  let fourEyes = approval.four_eyes;
+  let { digest } = approval;
+  for (const { callId, name, args } of stepsOf(approval, given)) {
+    const { decision, definition } = await judgeNow(context, tx, { run, name, arguments: args });
+    const obstacle = obstacleTo(decision);
+    if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
+    if (obstacle) return lapse(open, obstacle, decisionEvents(decision, placeOf(approval, callId)));
+    if (decision.kind === 'ask') asking.push({ decision, callId });
+    fourEyes ||= definition.execution_config?.four_eyes ?? false;
+    const policy = decision.kind === 'ask' ? decision.by.policy : undefined;
+    if (!approval.plan_id && decision.tool) digest = approvalDigest(decision.tool, args, policy);
   }
-  const asks = decision.kind === 'ask' ? decision : undefined;
-  const fourEyes = approval.four_eyes || asks?.fourEyes || definition.execution_config?.four_eyes;
-  if (fourEyes) await refuseRequester(tx, approval, ref.by?.keyId);
-  if (edited) await replaceArguments(tx, { callId: about.callId, approvalId: approval.id }, args);
-  const policy = asks?.by.policy;
-  const digest = decision.tool ? approvalDigest(decision.tool, args, policy) : approval.digest;
-  const change = granted(open, { digest, edited, policy: policy ?? null, key: ref.by?.keyId });
-  const news: NewEvent[] = isSame(policy, approval.policy) ? [] : decisionEvents(decision, about);
-  return { change: { ...change, events: [...news, ...change.events] }, digest };
+  if (fourEyes || asking.some(({ decision }) => decision.fourEyes)) {
+    await refuseRequester(tx, approval, ref.by?.keyId);
+  }
+  if (edited) await replaceArguments(tx, { callId: open.calls[0] ?? '', approvalId: approval.id }, given);
+  const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
+  const change = granted(open, { digest, edited, policy, key: ref.by?.keyId });
+  // Under which policies a person has approved; of one call the approval itself says it, where nothing is new.
+  const isNews = approval.plan_id !== null || !isSame(policy, approval.policy);
+  const news = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
+  return { change: { ...change, events: [...(isNews ? news : []), ...change.events] }, digest };
 }
 
-function isSame(left: PolicyRef | undefined, right: PolicyRef | null): boolean {
+type Asking = Extract<GateDecision, { kind: 'ask' }>;
+
+function lapse(open: OpenApproval, obstacle: string, decided: readonly NewEvent[]): Made {
+  const refusal = `The approval has lapsed: ${obstacle}`;
+  return { change: lapsed(open, obstacle, decided), digest: open.approval.digest, refusal };
+}
+
+function placeOf(approval: ApprovalRow, callId: string) {
+  return { callId, turnId: approval.turn_id, step: undefined };
+}
+
+function callsOf(approval: ApprovalRow): string[] {
+  if (!approval.tool_call_id && !approval.plan_id) return [];
+  return stepsOf(approval, undefined).map(({ callId }) => callId);
+}
+
+/** What is approved: one call, with the arguments that a person puts in place, or every step of a plan. */
+function stepsOf(approval: ApprovalRow, given: Record<string, unknown> | undefined) {
+  if (!approval.plan_id) {
+    return [{ callId: approval.tool_call_id ?? '', name: approval.tool, args: given ?? approval.arguments }];
+  }
+  const { steps } = approval.arguments as { steps: PlannedCall[] };
+  return steps.map(({ tool_call_id: callId, tool: name, arguments: args }) => ({ callId, name, args }));
+}
+
+function isSame(left: PolicyRef | null, right: PolicyRef | null): boolean {
   return left?.id === right?.id && left?.version === right?.version;
 }
 

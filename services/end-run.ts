@@ -130,12 +130,12 @@ async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promi
 /** Nobody needs to decide any more. */
 async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
   const open = await listOpenApprovals(tx, run.id);
-  return open.map(({ id: approval_id, tool_call_id }) => ({
-    type: 'approval.expired',
-    actor: 'system',
-    turn_id: run.open_turn_id ?? undefined,
-    payload: { approval_id, ...(tool_call_id && { tool_call_id }) },
-  }));
+  const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
+  return open.flatMap(({ id: approval_id, tool_call_id, plan_id }): NewEvent[] => {
+    const about = { approval_id, ...(tool_call_id && { tool_call_id }), ...(plan_id && { plan_id }) };
+    const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
+    return plan_id ? [expired, { ...by, type: 'plan.rejected', payload: { plan_id } }] : [expired];
+  });
 }
 
 function neverBegun(id: string, end: keyof typeof ENDED): CallChange {

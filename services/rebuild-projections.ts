@@ -9,6 +9,7 @@ import {
   readLog,
   readStoredRows,
   replaceModelCalls,
+  replacePlans,
   replacePolicyDecisions,
   replaceTurns,
   writeApproval,
@@ -36,7 +37,14 @@ export interface Rebuilt {
 }
 
 /** What tells the rows of a run apart. */
-const KEYS = { runs: 'id', turns: 'number', llm_calls: 'seq', approvals: 'id', policy_decisions: 'seq' } as const;
+const KEYS = {
+  runs: 'id',
+  turns: 'number',
+  llm_calls: 'seq',
+  approvals: 'id',
+  policy_decisions: 'seq',
+  plans: 'id',
+} as const;
 
 /** Columns of `approvals` that come from the ledger and from the time of the commit. */
 const NOT_IN_THE_LOG = ['arguments', 'original_arguments', 'expires_at'];
@@ -104,6 +112,7 @@ async function write(tx: Tx, { rows, found, lastSeq, at }: Written): Promise<voi
     }
   }
   if (found.some(({ table }) => table === 'turns')) await replaceTurns(tx, String(rows.run['id']), rows.turns);
+  if (found.some(({ table }) => table === 'plans')) await replacePlans(tx, String(rows.run['id']), rows.plans);
   if (found.some(({ table }) => table === 'policy_decisions')) {
     await replacePolicyDecisions(tx, String(rows.run['id']), rows.policy_decisions);
   }
@@ -121,6 +130,7 @@ function differencesOf(run: string, stored: StoredRows, expected: ProjectedRows)
     { table: 'turns' as const, stored: stored.turns, expected: expected.turns },
     { table: 'llm_calls' as const, stored: stored.llm_calls, expected: expected.llm_calls },
     { table: 'approvals' as const, stored: stored.approvals, expected: expected.approvals },
+    { table: 'plans' as const, stored: stored.plans, expected: expected.plans },
     { table: 'policy_decisions' as const, stored: stored.policy_decisions, expected: expected.policy_decisions },
   ];
   return lists.flatMap(({ table, ...rows }) => {

@@ -4,8 +4,9 @@
  */
 import type { NewEvent } from '../core/events.ts';
 import { canonicalJson } from '../core/ids.ts';
-import { findGrant, type ApprovalRow } from '../db/approvals.ts';
+import { findGrant, type ApprovalRow, type PlannedCall } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
+import { findAsking } from '../db/plans.ts';
 import type { RunRow } from '../db/run-store.ts';
 import type { ToolCallRow } from '../db/turns.ts';
 import { approvalDigest, approvalRequest } from '../engine/ask-people.ts';
@@ -29,10 +30,10 @@ export async function recheckClaim(
   if (obstacle) return denied(call, { code: codeOf(decision), message: obstacle }, events);
   if (decision.kind !== 'ask') return undefined;
   const grant = await findGrant(tx, { runId: run.id, callId: call.id });
-  if (grant && !isOfThis(grant, decision)) {
+  if (grant && !isOfThis(grant, call, decision)) {
     return denied(call, { code: 'denied', message: 'The call is not the one that was approved.' }, []);
   }
-  if (grant && isBy(grant, decision)) return undefined;
+  if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
   // Nobody was asked, or by another policy, or by an older version of it: what was given does not count any more.
   const asked = approvalRequest({ definition, turnId: call.turn_id, step }, { id: call.id, decision });
   const set = { status: 'awaiting_approval' };
@@ -42,12 +43,24 @@ export async function recheckClaim(
 type Asking = Extract<GateDecision, { kind: 'ask' }>;
 
 /** The approval is for exactly these arguments of this version of the tool. */
-function isOfThis(grant: ApprovalRow, { tool, arguments: args }: Asking): boolean {
+function isOfThis(grant: ApprovalRow, { id }: ToolCallRow, { tool, arguments: args }: Asking): boolean {
+  if (grant.plan_id) {
+    const { steps } = grant.arguments as { steps: PlannedCall[] };
+    const step = steps.find((each) => each.tool_call_id === id);
+    return canonicalJson(step?.arguments) === canonicalJson(args);
+  }
   if (canonicalJson(grant.arguments) !== canonicalJson(args)) return false;
   return grant.digest === approvalDigest(tool, args, grant.policy ?? undefined);
 }
 
-function isBy({ policy }: ApprovalRow, { by }: Asking): boolean {
+type Version = { id: string; version: number } | null | undefined;
+
+/** The policy that the approval was given under; of a plan each step has its own. */
+async function askedBy(tx: Tx, grant: ApprovalRow, call: ToolCallRow): Promise<Version> {
+  return grant.plan_id ? findAsking(tx, { runId: call.run_id, callId: call.id }) : grant.policy;
+}
+
+function isBy(policy: Version, { by }: Asking): boolean {
   return policy?.id === by.policy?.id && policy?.version === by.policy?.version;
 }
 

@@ -1,11 +1,13 @@
 /** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
 import { z } from 'zod';
+import type { PlanRow } from '../../db/plans.ts';
 import { runBudget } from '../../core/budget.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import type { RunView } from '../../db/runs.ts';
 import type { ModelCallRow, ToolCallRow, TurnRow } from '../../db/turns.ts';
 import { openWait, presentWaiting, presentWaits, waitingFor } from './waiting.ts';
+import { plan, presentPlan } from './plan-schema.ts';
 
 const attachment = z
   .discriminatedUnion('type', [
@@ -187,6 +189,7 @@ export const turnDetail = turn.extend({
   steps: z.array(z.object({ step: z.int(), model_call: modelCall, tool_calls: z.array(toolCall) })),
   model_calls: z.array(modelCall),
   tool_calls: z.array(toolCall),
+  plans: z.array(plan),
 });
 
 /** `hookUrls`, by wait, are shown to those who may send what they take. */
@@ -259,7 +262,7 @@ export function presentTurn(row: TurnRow): z.input<typeof turn> {
 
 export function presentTurnDetail(
   row: TurnRow,
-  parts: { modelCalls: readonly ModelCallRow[]; toolCalls: readonly ToolCallRow[] },
+  parts: { modelCalls: readonly ModelCallRow[]; toolCalls: readonly ToolCallRow[]; plans: readonly PlanRow[] },
 ): z.input<typeof turnDetail> {
   const toolCalls = parts.toolCalls.map(presentCall);
   const modelCalls = parts.modelCalls.map(presentModelCall);
@@ -267,7 +270,13 @@ export function presentTurnDetail(
     const { step } = model_call;
     return { step, model_call, tool_calls: toolCalls.filter((call) => call.step === step) };
   });
-  return { ...presentTurn(row), steps, model_calls: modelCalls, tool_calls: toolCalls };
+  return {
+    ...presentTurn(row),
+    steps,
+    model_calls: modelCalls,
+    tool_calls: toolCalls,
+    plans: parts.plans.map(presentPlan),
+  };
 }
 
 function presentCall(row: ToolCallRow): z.input<typeof toolCall> {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../core/link-signals.ts';
+import { listPlans } from '../../db/plans.ts';
 import { findTurn, listAwaitedCalls, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
 import type { Context } from '../../engine/context.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
@@ -163,7 +164,8 @@ const get = defineRunRoutes({
       if (!row) throw notFound('The turn');
       const modelCalls = await listModelCalls(tx, params.run, params.turn);
       const toolCalls = await listToolCalls(tx, params.run, params.turn);
-      return presentTurnDetail(row, { modelCalls, toolCalls });
+      const plans = await listPlans(tx, params.run, params.turn);
+      return presentTurnDetail(row, { modelCalls, toolCalls, plans });
     });
     return { status: 200, body };
   },

@@ -26,6 +26,7 @@ export interface SseEvent {
     | 'tool_progress'
     | 'tool_result'
     | 'approval'
+    | 'plan'
     | 'message'
     | 'status'
     | 'error'
@@ -44,6 +45,11 @@ export const SHOWN: readonly EventType[] = [
   'tool.denied',
   'tool.unknown',
   'tool.resolved',
+  'plan.proposed',
+  'plan.approved',
+  'plan.rejected',
+  'plan.started',
+  'plan.completed',
   'approval.requested',
   'approval.granted',
   'client_tools.requested',
@@ -88,6 +94,12 @@ function viewOf(event: ResolvedEvent): View {
       return toolResult(event, payload);
     case 'tool.resolved':
       return toolResult(event, payload);
+    case 'plan.proposed':
+    case 'plan.approved':
+    case 'plan.rejected':
+    case 'plan.started':
+    case 'plan.completed':
+      return { event: 'plan', data: { ...payload, status: payload['status'] ?? event.type.slice('plan.'.length) } };
     case 'approval.requested':
     case 'approval.granted':
       return approval(event, payload);
@@ -123,11 +135,12 @@ function toolCall(event: ResolvedEvent, payload: Record<string, unknown>): View 
 }
 
 function approval(event: ResolvedEvent, payload: Record<string, unknown>): View {
-  const { approval_id, tool_call_id, kind, digest, expires_in_seconds } = payload;
+  const { approval_id, tool_call_id, plan_id, kind, digest, expires_in_seconds } = payload;
   const status = event.type === 'approval.requested' ? 'pending' : 'approved';
   const about = {
     approval_id,
     tool_call_id,
+    ...(plan_id !== undefined && { plan_id }),
     tool: event.call?.name ?? payload['tool'],
     input: event.call?.arguments ?? payload['arguments'] ?? {},
     digest,

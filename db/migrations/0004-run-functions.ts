@@ -146,6 +146,7 @@ begin
         where id = (x->>'id')::uuid;
     end if;
   end loop;
+  if c ? 'plans' then perform apply_plans(c->'plans'); end if;
   if c ? 'approvals' then perform apply_approvals(tenant, run, c->'approvals'); end if;
   if c ? 'waits' then
     insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)

@@ -2,15 +2,40 @@
 import type { Migration } from './index.ts';
 
 const APPROVALS = `
+-- What is asked about a plan: every step that waits, with its exact arguments.
+create function steps_of(calls jsonb) returns jsonb language sql stable as $$
+  select jsonb_build_object('steps', jsonb_agg(jsonb_build_object('tool_call_id', k.id, 'tool', k.name, 'arguments',
+      k.arguments) order by k.place))
+    from tool_calls k where k.id in (select jsonb_array_elements_text(calls)::uuid) having count(*) > 0
+$$;
+
+create function apply_plans(list jsonb) returns void language plpgsql as $$
+declare x jsonb;
+begin
+  for x in select jsonb_array_elements(list) loop
+    if x ? 'steps' then
+      insert into plans select * from jsonb_populate_record(null::plans, x);
+    else
+      update plans set status = x->>'status', reason = coalesce(x->>'reason', reason),
+          approval_id = coalesce((x->>'approval_id')::uuid, approval_id),
+          approved_at = coalesce((x->>'approved_at')::timestamptz, approved_at),
+          started_at = coalesce((x->>'started_at')::timestamptz, started_at),
+          completed_at = coalesce((x->>'completed_at')::timestamptz, completed_at)
+        where id = (x->>'id')::uuid;
+    end if;
+  end loop;
+end $$;
+
 -- A part of commit_run. What is asked about a call has the arguments of its row in the ledger.
 create function apply_approvals(tenant uuid, run uuid, list jsonb) returns void language plpgsql as $$
 declare x jsonb;
 begin
   for x in select jsonb_array_elements(list) loop
     if x->>'status' = 'pending' then
-      insert into approvals (id, tenant_id, run_id, turn_id, kind, tool_call_id, tool, arguments, digest, message,
+      insert into approvals (id, tenant_id, run_id, turn_id, kind, tool_call_id, plan_id, tool, arguments, digest, message,
           policy, four_eyes, status, expires_at, created_at)
-        select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, x->>'tool', coalesce(k.arguments, x->'arguments'),
+        select (x->>'id')::uuid, tenant, run, (x->>'turn_id')::uuid, x->>'kind', k.id, (x->>'plan_id')::uuid, x->>'tool',
+          coalesce(k.arguments, x->'arguments', steps_of(x->'calls')),
           x->>'digest', x->>'message', x->'policy', (x->>'four_eyes')::boolean, 'pending', now() + (x->>'expires_in_seconds')::numeric * interval '1 second', now()
         from (select) asked left join tool_calls k on k.id = (x->>'tool_call_id')::uuid;
     else
@@ -64,12 +89,32 @@ export const policies: Migration = {
         created_at timestamptz not null,
         primary key (run_id, seq)
       );
+      create table plans (
+        id uuid primary key,
+        tenant_id uuid not null,
+        run_id uuid not null,
+        turn_id uuid not null,
+        step integer not null,
+        purpose text not null,
+        max_risk_level text not null,
+        auto_executing boolean not null,
+        status text not null check (status in ('proposed', 'approved', 'rejected', 'executing', 'completed',
+          'completed_with_errors')),
+        steps jsonb not null,
+        approval_id uuid,
+        reason text,
+        created_at timestamptz not null,
+        approved_at timestamptz,
+        started_at timestamptz,
+        completed_at timestamptz
+      );
+      create index plans_by_run on plans (run_id, turn_id);
       create index policy_decisions_by_policy on policy_decisions (policy_id, created_at) where policy_id is not null;
     `);
     // Knex would take jsonb's operator ? for a binding.
     await knex.raw(APPROVALS.replaceAll('?', '\\?'));
     const tenant = "nullif(current_setting('drover.tenant_id', true), '')::uuid";
-    for (const table of ['policies', 'policy_versions', 'policy_decisions']) {
+    for (const table of ['policies', 'policy_versions', 'policy_decisions', 'plans']) {
       await knex.raw(`
         alter table ${table} enable row level security;
         alter table ${table} force row level security;

@@ -127,7 +127,14 @@ describe('Every run, whatever happens to it,', () => {
     fc.assert(
       fc.property(walks, fc.infiniteStream(fc.integer({ min: 1, max: 6 })), (walk, sizes) => {
         const { events } = walkOf(walk);
-        const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [], policy_decisions: [] };
+        const rows: ProjectedRows = {
+          run: {},
+          turns: [],
+          llm_calls: [],
+          approvals: [],
+          policy_decisions: [],
+          plans: [],
+        };
         for (const commit of commitsOf(events, sizes)) {
           const at = (index: number) => commit[index]?.occurred_at ?? '';
           applyChanges(

@@ -1,0 +1,38 @@
+/** A plan as a turn shows it. */
+import { z } from 'zod';
+import { RISK_LEVELS } from '../../core/tool.ts';
+import type { PlanRow } from '../../db/plans.ts';
+
+const when = z.iso.datetime();
+
+export const plan = z
+  .object({
+    plan_id: z.uuid(),
+    step: z.int(),
+    status: z.enum(['proposed', 'approved', 'rejected', 'executing', 'completed', 'completed_with_errors']),
+    purpose: z.string(),
+    max_risk_level: z.enum(RISK_LEVELS),
+    auto_executing: z.boolean(),
+    steps: z.array(z.object({ tool_call_id: z.uuid(), tool: z.string(), risk_level: z.enum(RISK_LEVELS) })),
+    approval_id: z.uuid().nullable(),
+    reason: z.string().nullable(),
+    created_at: when,
+    completed_at: when.nullable(),
+  })
+  .meta({ id: 'Plan' });
+
+export function presentPlan({
+  id,
+  created_at,
+  completed_at,
+  approved_at: _a,
+  started_at: _s,
+  ...row
+}: PlanRow): z.input<typeof plan> {
+  return {
+    plan_id: id,
+    ...row,
+    created_at: created_at.toISOString(),
+    completed_at: completed_at?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,40 @@
+/** Plans as they are read; `commit_run` writes them. */
+import type { RiskLevel } from '../core/tool.ts';
+import type { Tx } from './database.ts';
+
+export interface PlanRow {
+  id: string;
+  step: number;
+  purpose: string;
+  max_risk_level: RiskLevel;
+  auto_executing: boolean;
+  status: 'proposed' | 'approved' | 'rejected' | 'executing' | 'completed' | 'completed_with_errors';
+  steps: { tool_call_id: string; tool: string; risk_level: RiskLevel }[];
+  approval_id: string | null;
+  reason: string | null;
+  created_at: Date;
+  approved_at: Date | null;
+  started_at: Date | null;
+  completed_at: Date | null;
+}
+
+export async function listPlans(tx: Tx, runId: string, turnId: string): Promise<PlanRow[]> {
+  return tx.query<PlanRow>(
+    `select id, step, purpose, max_risk_level, auto_executing, status, steps, approval_id, reason, created_at, approved_at,
+       started_at, completed_at from plans where run_id = $1 and turn_id = $2 order by step`,
+    [runId, turnId],
+  );
+}
+
+/** The policy that asked last about a call; undefined where it was the autonomy matrix, or nobody. */
+export async function findAsking(
+  tx: Tx,
+  of: { runId: string; callId: string },
+): Promise<{ id: string; version: number } | undefined> {
+  const [row] = await tx.query<{ id: string | null; version: number }>(
+    `select policy_id as id, policy_version as version from policy_decisions
+      where run_id = $1 and tool_call_id = $2 and decision = 'require_approval' order by seq desc limit 1`,
+    [of.runId, of.callId],
+  );
+  return row?.id ? { id: row.id, version: row.version } : undefined;
+}

@@ -104,7 +104,9 @@ describe('the attempt of a tool call', () => {
       'select id as call, turn_id as turn, step from tool_calls where run_id = $1',
       run,
     );
-    return { run, job: { tenant: engine.tenant, run, call, turn, step, attempt: 0 } };
+    const { tenant, context } = engine;
+    const { version: governance } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
+    return { run, job: { tenant, run, call, turn, step, attempt: 0, governance } };
   }
 
   /** A context that lists its statements and refuses transactions of several. */

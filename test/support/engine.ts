@@ -155,9 +155,11 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
         `select id as call, attempt, step, turn_id as turn from tool_calls where run_id = $1 and mode = 'queued' and status in ('pending', 'running') order by place`,
         run,
       );
+      // As the driver's job has it: the gate that let the calls pass.
+      const { version: governance } = await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
       const ends: ToolCallEnd[] = [];
       for (const job of open) {
-        ends.push(await runToolCall(within, { tenant, run, ...job }, new AbortController().signal));
+        ends.push(await runToolCall(within, { tenant, run, governance, ...job }, new AbortController().signal));
       }
       return ends;
     },

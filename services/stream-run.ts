@@ -3,8 +3,10 @@ import { isTerminal, type RunStatus } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { ENDS_STREAM, SHOWN, toSse, type SseEvent } from '../core/views/sse.ts';
 import { listEvents, type LoggedEvent } from '../db/events.ts';
+import type { Database } from '../db/database.ts';
 import { findRun } from '../db/runs.ts';
 import type { Context } from '../engine/context.ts';
+import { createSharedReads, type SharedReads } from './share-reads.ts';
 import { listenToRun, type Delta, type RunNews } from './run-news.ts';
 
 export interface StreamRequest {
@@ -82,7 +84,17 @@ interface Page {
   endsTurn: boolean;
 }
 
-async function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
+const shared = new WeakMap<Database, SharedReads<Page>>();
+
+/** Read once for all streams of this process that stand at the same place: an event costs a read, however many watch. */
+function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
+  const reads = shared.get(context.db) ?? createSharedReads<Page>();
+  shared.set(context.db, reads);
+  const { tenant, run, after, turn = '' } = request;
+  return reads([tenant, run, after, turn].join('/'), () => readPageAlone(context, request));
+}
+
+async function readPageAlone(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
   const { tenant, run, after, turn } = request;
   return context.db.withTenant(tenant, async (tx) => {
     // The status first: what it says is over has all its events in the log already.

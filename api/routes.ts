@@ -17,6 +17,7 @@ import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
 import { TENANT_ROUTES } from './tenants.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
+import { WEBHOOK_ROUTES } from './webhooks.ts';
 
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
@@ -35,5 +36,6 @@ export const ROUTES: readonly Route[] = [
   ...TENANT_ROUTES,
   ...API_KEY_ROUTES,
   ...AUDIT_ROUTES,
+  ...WEBHOOK_ROUTES,
   ...BUDGET_ROUTES,
 ];

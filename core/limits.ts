@@ -75,6 +75,10 @@ export const LIMITS = {
   sweepRows: 1000,
   /** Runs that one request cancels by a filter. */
   cancelRuns: 200,
+  /** Attempts of one delivery to a webhook; hours of failure after which a webhook is disabled; days that deliveries are kept. */
+  webhookAttempts: 12,
+  webhookFailingHours: 72,
+  webhookLogDays: 30,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */

@@ -623,6 +623,52 @@ table waits row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+table webhook_deliveries row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  webhook_id uuid not null
+  run_id uuid not null
+  seq bigint not null
+  type text not null
+  status text not null
+  attempts integer not null default 0
+  next_at timestamp with time zone not null default now()
+  response_status integer
+  error text
+  delivered_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+  constraint webhook_deliveries_pkey PRIMARY KEY (id)
+  CREATE INDEX webhook_deliveries_age ON public.webhook_deliveries USING btree (created_at)
+  CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (next_at) WHERE (status = 'pending'::text)
+  CREATE INDEX webhook_deliveries_due_of ON public.webhook_deliveries USING btree (webhook_id, next_at) WHERE (status = 'pending'::text)
+  CREATE INDEX webhook_deliveries_page ON public.webhook_deliveries USING btree (webhook_id, created_at DESC, id DESC)
+  policy maintenance_due_deliveries for select to drover_maintenance using true
+  policy maintenance_old_deliveries for delete to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
+table webhooks row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid
+  url text not null
+  events text[] not null
+  description text
+  status text not null
+  disabled_reason text
+  failing_since timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint webhooks_status_check CHECK ((status = ANY (ARRAY['active'::text, 'disabled'::text])))
+  constraint webhooks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint webhooks_pkey PRIMARY KEY (id)
+  CREATE INDEX webhooks_active ON public.webhooks USING btree (tenant_id) WHERE (status = 'active'::text)
+  CREATE INDEX webhooks_page ON public.webhooks USING btree (tenant_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table workspaces row level security forced
   id uuid not null
   tenant_id uuid not null

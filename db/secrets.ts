@@ -40,7 +40,7 @@ export async function findSecret(tx: Tx, name: string): Promise<SecretRow | unde
 export async function listSecrets(tx: Tx, page: { after?: string | undefined; limit: number }): Promise<SecretRow[]> {
   return tx.query<SecretRow>(
     `select name, created_at, updated_at from secrets
-     where ($1::text is null or name collate "C" > $1) order by name collate "C" limit $2`,
+     where name not like 'webhook:%' and ($1::text is null or name collate "C" > $1) order by name collate "C" limit $2`,
     [page.after ?? null, page.limit],
   );
 }

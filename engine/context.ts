@@ -8,6 +8,7 @@ import type { QueueBackend } from '../jobs/backend.ts';
 import type { FairOrder } from '../jobs/fair-order.ts';
 import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
+import type { Egress } from '../tools/egress.ts';
 import type { Tools } from '../tools/execute-tool.ts';
 import type { KnownGovernance } from './governance.ts';
 import type { GroupCommit } from './group-commit.ts';
@@ -27,6 +28,8 @@ export interface Context extends GroupCommit {
   outbox: Outbox;
   models: Models;
   tools: Tools;
+  /** The way out for what is no tool: webhooks. */
+  egress: Egress;
   /** For secrets at rest. */
   keyring: Keyring;
   budgets: KnownBudgets;

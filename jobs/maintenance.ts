@@ -13,6 +13,7 @@ export const MAINTENANCE_ACTS = [
   'settle-budgets',
   'make-partitions',
   'seal-audit',
+  'send-webhooks',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
@@ -22,6 +23,7 @@ export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'end-waits':
+    case 'send-webhooks':
       return 1000;
     case 'sweep-outbox':
     case 'expire-approvals':

@@ -1,12 +1,14 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../core/limits.ts';
 import { deleteOldKeys, listDueApprovals, listIdleRuns, makePartitions } from '../db/maintenance.ts';
+import { deleteOldDeliveries } from '../db/webhooks.ts';
 import type { Context } from '../engine/context.ts';
 import type { MaintenanceAct } from '../jobs/maintenance.ts';
 import { expireApproval } from './decide-approval.ts';
 import { expireRun } from './end-run.ts';
 import { endDueWaits } from './end-waits.ts';
 import { reconcile } from './reconcile.ts';
+import { sendWebhooks } from './send-webhooks.ts';
 import { sealAudit } from './seal-audit.ts';
 import { settleBudgets } from './settle-budgets.ts';
 
@@ -22,6 +24,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
     case 'expire-approvals':
       return { expired: await expireApprovals(context) };
+    case 'send-webhooks':
+      return { delivered: await sendWebhooks(context) };
     case 'seal-audit':
       return { sealed: await sealAudit(context) };
     case 'end-waits':
@@ -30,6 +34,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { expired: await expireIdle(context) };
     case 'expire-keys':
       await deleteOldKeys(context.db, LIMITS.idempotencyHours);
+      await deleteOldDeliveries(context.db, LIMITS.webhookLogDays);
       return {};
     case 'settle-budgets':
       return settleBudgets(context);

@@ -86,7 +86,7 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       budgets: createKnownBudgets(db),
       metrics: createMetrics(),
     };
-    const context: Context = { config, db, bus, queues, order, outbox, models, tools, keyring, log, ...engine };
+    const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
     return { context, apiKey, close: () => closeAll(context) };
   } catch (error) {
     await db.close();

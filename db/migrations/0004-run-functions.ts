@@ -174,6 +174,13 @@ begin
         (o->'payload') || jsonb_build_object('seq', last), o->'children'
       from jsonb_array_elements(outbox) o;
   end if;
+  if exists (select from webhooks w where w.tenant_id = tenant and w.status = 'active') then
+    insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
+      select gen_random_uuid(), tenant, w.id, run, last - jsonb_array_length(c->'events') + i, e->>'type', 'pending'
+      from jsonb_array_elements(c->'events') with ordinality as list(e, i)
+        join webhooks w on w.tenant_id = tenant and w.status = 'active' and (w.workspace_id is null or w.workspace_id = workspace)
+          and w.events && array['*', e->>'type', split_part(e->>'type', '.', 1)];
+  end if;
   return jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
     'gate_ms', case when c ? 'gate' then model_gate_ms(c->>'gate') end,
     'given', case when given is not null then given || (select jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,

@@ -11,6 +11,7 @@ import { policies } from './0008-policies.ts';
 import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
 import { objectives } from './0010-objectives.ts';
+import { webhooks } from './0010-webhooks.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 
@@ -32,6 +33,7 @@ export const MIGRATIONS: readonly Migration[] = [
   tools,
   audit,
   objectives,
+  webhooks,
   maintenance,
   modelGates,
 ];

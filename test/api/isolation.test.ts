@@ -105,7 +105,12 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const careful = await make('/v1/agents', { name: 'careful-of-a', tools: ['calculator'], autonomy_level: 0 });
   const asking = await make(`/v1/agents/${careful.id}/runs`, { input });
   const approvals = await openApproval(api, key, asking.run_id);
+  const hook = await make('/v1/webhooks', { url: 'https://hooks.example/of-a', events: ['*'] });
+  await make(`/v1/agents/${agents}/runs`, {});
+  const { json: told } = await api.call('GET', `/v1/webhooks/${hook.id}/deliveries`, { key });
   const ids = {
+    webhooks: hook.id,
+    deliveries: told.deliveries[0].id,
     approvals,
     budgets,
     agents,

@@ -46,6 +46,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   tool_calls: ['select'],
   // To claim those that are due it may write one column.
   waits: ['select'],
+  webhook_deliveries: ['delete', 'select'],
   workspaces: ['select'],
 };
 

@@ -1,0 +1,218 @@
+/** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook wants. */
+import type { Database, Tx } from './database.ts';
+
+export interface WebhookRow {
+  id: string;
+  workspace_id: string | null;
+  url: string;
+  events: string[];
+  description: string | null;
+  status: 'active' | 'disabled';
+  disabled_reason: string | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface DeliveryRow {
+  id: string;
+  webhook_id: string;
+  run_id: string;
+  seq: number;
+  type: string;
+  status: 'pending' | 'delivered' | 'failed';
+  attempts: number;
+  next_at: Date;
+  response_status: number | null;
+  error: string | null;
+  delivered_at: Date | null;
+  created_at: Date;
+}
+
+const WEBHOOK = 'id, workspace_id, url, events, description, status, disabled_reason, created_at, updated_at';
+const DELIVERY = `id, webhook_id, run_id, seq, type, status, attempts, next_at, response_status, error, delivered_at,
+  created_at`;
+
+export interface NewWebhook {
+  id: string;
+  tenantId: string;
+  workspaceId?: string | undefined;
+  url: string;
+  events: readonly string[];
+  description?: string | undefined;
+}
+
+export async function insertWebhook(tx: Tx, hook: NewWebhook): Promise<WebhookRow> {
+  const [row] = await tx.query<WebhookRow>(
+    `insert into webhooks (id, tenant_id, workspace_id, url, events, description, status)
+     values ($1, $2, $3, $4, $5, $6, 'active') returning ${WEBHOOK}`,
+    [hook.id, hook.tenantId, hook.workspaceId ?? null, hook.url, [...hook.events], hook.description ?? null],
+  );
+  if (!row) throw new Error('An inserted webhook did not come back.');
+  return row;
+}
+
+const IN_WORKSPACE = '($2::uuid is null or workspace_id = $2)';
+
+/** A webhook, of this workspace where one is given. */
+export async function findWebhook(tx: Tx, id: string, workspaceId?: string): Promise<WebhookRow | undefined> {
+  const [row] = await tx.query<WebhookRow>(`select ${WEBHOOK} from webhooks where id = $1 and ${IN_WORKSPACE}`, [
+    id,
+    workspaceId ?? null,
+  ]);
+  return row;
+}
+
+/** A page of webhooks, newest first. */
+export async function listWebhooks(
+  tx: Tx,
+  page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
+): Promise<WebhookRow[]> {
+  return tx.query<WebhookRow>(
+    `select ${WEBHOOK} from webhooks where ($1::uuid is null or id < $1) and ${IN_WORKSPACE} order by id desc limit $3`,
+    [page.before ?? null, page.workspaceId ?? null, page.limit],
+  );
+}
+
+export interface WebhookChange {
+  url?: string | undefined;
+  events?: readonly string[] | undefined;
+  description?: string | undefined;
+  status?: WebhookRow['status'] | undefined;
+  disabledReason?: string | undefined;
+}
+
+/** What is absent stays; one that becomes active begins anew. */
+export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): Promise<WebhookRow | undefined> {
+  const [row] = await tx.query<WebhookRow>(
+    `update webhooks set url = coalesce($2, url), events = coalesce($3, events), description = coalesce($4, description),
+       status = coalesce($5, status), disabled_reason = case when $5 = 'active' then null else coalesce($6, disabled_reason) end,
+       failing_since = case when $5 = 'active' then null else failing_since end, updated_at = now()
+     where id = $1 returning ${WEBHOOK}`,
+    [
+      id,
+      change.url ?? null,
+      change.events ? [...change.events] : null,
+      change.description ?? null,
+      change.status ?? null,
+      change.disabledReason ?? null,
+    ],
+  );
+  return row;
+}
+
+/** With its deliveries. */
+export async function deleteWebhook(tx: Tx, id: string): Promise<void> {
+  await tx.query('delete from webhook_deliveries where webhook_id = $1', [id]);
+  await tx.query('delete from webhooks where id = $1', [id]);
+}
+
+/** A page of deliveries, newest first; `before` is the last one of the page before. */
+export async function listDeliveries(
+  tx: Tx,
+  filter: { webhookId: string; status?: string | undefined; before?: string | undefined; limit: number },
+): Promise<DeliveryRow[]> {
+  return tx.query<DeliveryRow>(
+    `select ${DELIVERY} from webhook_deliveries where webhook_id = $1 and ($2::text is null or status = $2)
+       and ($3::uuid is null or (created_at, id) < (select b.created_at, b.id from webhook_deliveries b where b.id = $3))
+     order by created_at desc, id desc limit $4`,
+    [filter.webhookId, filter.status ?? null, filter.before ?? null, filter.limit],
+  );
+}
+
+/** To be sent once more, at once; undefined where there is no such delivery. */
+export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): Promise<DeliveryRow | undefined> {
+  const [row] = await tx.query<DeliveryRow>(
+    `update webhook_deliveries set status = 'pending', attempts = 0, next_at = now() where id = $1 and webhook_id = $2
+     returning ${DELIVERY}`,
+    [of.id, of.webhookId],
+  );
+  return row;
+}
+
+/** Webhooks with something to deliver now. */
+export async function listDueWebhooks(
+  db: Database,
+  limit: number,
+): Promise<{ tenant_id: string; webhook_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, webhook_id from webhook_deliveries where status = 'pending' and next_at <= clock_timestamp()
+       group by tenant_id, webhook_id order by min(next_at) limit $1`,
+      [limit],
+    ),
+  );
+}
+
+/** A delivery with the event that it tells of. */
+export interface ClaimedDelivery {
+  id: string;
+  attempts: number;
+  run_id: string;
+  seq: number;
+  type: string;
+  event: {
+    turn_id: string | null;
+    step: number | null;
+    actor: string;
+    workspace_id: string;
+    payload: Record<string, unknown>;
+    occurred_at: string;
+  } | null;
+}
+
+/** Takes due deliveries of a webhook for `leaseMs`: whoever dies with them leaves them to be sent again after that. */
+export async function claimDeliveries(
+  tx: Tx,
+  { webhookId, limit, leaseMs }: { webhookId: string; limit: number; leaseMs: number },
+): Promise<ClaimedDelivery[]> {
+  return tx.query<ClaimedDelivery>(
+    `with due as (
+       select id from webhook_deliveries where webhook_id = $1 and status = 'pending' and next_at <= clock_timestamp()
+       order by next_at limit $2 for update skip locked), taken as (
+       update webhook_deliveries d set attempts = attempts + 1, next_at = clock_timestamp() + $3 * interval '1 ms'
+       from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type)
+     select t.*, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
+         e.workspace_id, 'payload', e.payload, 'occurred_at', e.occurred_at)
+       from run_events e where e.run_id = t.run_id and e.seq = t.seq) as event
+     from taken t order by t.run_id, t.seq`,
+    [webhookId, limit, leaseMs],
+  );
+}
+
+export interface DeliveryOutcome {
+  status: DeliveryRow['status'];
+  responseStatus: number | undefined;
+  error: string | undefined;
+  /** With `pending`: when it is tried again. */
+  waitMs: number;
+}
+
+/** Notes how an attempt ended, on the delivery and on its webhook; answers since when the webhook has been failing. */
+export async function settleDelivery(
+  tx: Tx,
+  of: { id: string; webhookId: string },
+  outcome: DeliveryOutcome,
+): Promise<number> {
+  await tx.query(
+    `update webhook_deliveries set status = $2, response_status = $3, error = $4,
+       next_at = clock_timestamp() + $5 * interval '1 ms', delivered_at = case when $2 = 'delivered' then now() end
+     where id = $1`,
+    [of.id, outcome.status, outcome.responseStatus ?? null, outcome.error ?? null, outcome.waitMs],
+  );
+  const [row] = await tx.query<{ failing_ms: number }>(
+    `update webhooks set failing_since = case when $2 then null else coalesce(failing_since, now()) end where id = $1
+     returning coalesce(extract(epoch from now() - failing_since) * 1000, 0)::float8 as failing_ms`,
+    [of.webhookId, outcome.status === 'delivered'],
+  );
+  return row?.failing_ms ?? 0;
+}
+
+/** Forgets deliveries that are over and old. */
+export async function deleteOldDeliveries(db: Database, days: number): Promise<void> {
+  await db.asMaintenance((tx) =>
+    tx.query(
+      `delete from webhook_deliveries where status <> 'pending' and created_at < now() - $1 * interval '1 day'`,
+      [days],
+    ),
+  );
+}

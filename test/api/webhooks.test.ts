@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
+import { claimDeliveries } from '../../db/webhooks.ts';
+import { sendWebhooks } from '../../services/send-webhooks.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startServer, type LocalServer } from '../support/echo-server.ts';
+import { MODES } from '../support/modes.ts';
+
+interface Delivery {
+  id: string;
+  type: string;
+  status: string;
+  attempts: number;
+  response_status: number | null;
+  error: string | null;
+  seq: number;
+}
+
+for (const mode of MODES.filter((each) => each !== 'full')) {
+  describe(`Webhooks in ${mode} mode`, () => {
+    let api: TestApi;
+    let receiver: LocalServer;
+    let answer = 200;
+    let tenant: { id: string; key: string };
+    let agent: string;
+
+    before(async () => {
+      receiver = await startServer((_request, response) => {
+        response.writeHead(answer);
+        response.end();
+      });
+      api = await startTestApi(mode, { env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
+    });
+    after(async () => {
+      await api.close();
+      await receiver.close();
+    });
+    beforeEach(async () => {
+      answer = 200;
+      receiver.seen.length = 0;
+      tenant = await api.newTenant();
+      agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
+    });
+
+    const call = (method: string, path: string, body?: unknown) =>
+      api.call(method, path, { key: tenant.key, ...(body !== undefined && { body }) });
+    const hook = async (events: string[], url = `${receiver.url}/hook`) =>
+      (await call('POST', '/v1/webhooks', { url, events })).json;
+    const startRun = async (): Promise<string> => (await call('POST', `/v1/agents/${agent}/runs`, {})).json.run_id;
+    const deliveriesOf = async (id: string): Promise<Delivery[]> =>
+      (await call('GET', `/v1/webhooks/${id}/deliveries`)).json.deliveries;
+    const inTenant = (sql: string) => api.context.db.withTenant(tenant.id, (tx) => tx.query(sql));
+
+    it('tell of an event once, signed, with type, time and place in the log', async () => {
+      const { id, secret } = await hook(['run.created']);
+      const run = await startRun();
+      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal(await sendWebhooks(api.context), 0);
+      const [seen] = receiver.seen;
+      assert.ok(seen && receiver.seen.length === 1);
+      const headers = seen.headers as Record<string, string>;
+      const body = new Webhook(secret).verify(seen.body, headers) as { type: string; data: Record<string, unknown> };
+      assert.deepEqual([body.type, body.data['run_id'], body.data['seq']], ['run.created', run, 1]);
+      assert.throws(() => new Webhook(secret).verify(`${seen.body} `, headers));
+      const [delivery] = await deliveriesOf(id);
+      assert.deepEqual(
+        [delivery?.id, delivery?.status, delivery?.attempts, delivery?.response_status],
+        [headers['webhook-id'], 'delivered', 1, 200],
+      );
+    });
+
+    it('show their secret once, and keep it encrypted and out of the list of secrets', async () => {
+      const { id, secret } = await hook(['*']);
+      assert.match(secret, /^whsec_/);
+      assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.secret, undefined);
+      assert.deepEqual((await call('GET', '/v1/secrets')).json.secrets, []);
+      const { json } = await call('GET', `/v1/audit?target=${id}`);
+      assert.equal(json.audit[0].action, 'webhook.created');
+      assert.ok(!JSON.stringify([json, api.log]).includes(secret.slice(6)));
+    });
+
+    it('get types, families or everything, and nothing of others or while they are disabled', async () => {
+      const [family, type, all] = [await hook(['run.*']), await hook(['run.cancelled']), await hook(['*'])];
+      const off = await hook(['*']);
+      await call('PATCH', `/v1/webhooks/${off.id}`, { status: 'disabled' });
+      const stranger = await api.newTenant();
+      const theirs = await api.call('POST', '/v1/webhooks', {
+        key: stranger.key,
+        body: { url: receiver.url, events: ['*'] },
+      });
+      const run = await startRun();
+      await call('POST', `/v1/runs/${run}/cancel`, {});
+      const { json: log } = await call('GET', `/v1/runs/${run}/events`);
+      const types: string[] = log.events.map((event: { type: string }) => event.type);
+      const typesOf = async (id: string) =>
+        (await deliveriesOf(id)).toSorted((a, b) => a.seq - b.seq).map((each) => each.type);
+      assert.deepEqual(await typesOf(all.id), types);
+      assert.deepEqual(
+        await typesOf(family.id),
+        types.filter((each) => each.startsWith('run.')),
+      );
+      assert.deepEqual(await typesOf(type.id), ['run.cancelled']);
+      assert.deepEqual(await typesOf(off.id), []);
+      const other = await api.call('GET', `/v1/webhooks/${theirs.json.id}/deliveries`, { key: stranger.key });
+      assert.deepEqual(other.json.deliveries, []);
+      await sendWebhooks(api.context);
+      assert.equal(receiver.seen.length, types.length + types.filter((each) => each.startsWith('run.')).length + 1);
+    });
+
+    it('are tried again after a failure, with the same id, and again on demand', async () => {
+      const { id } = await hook(['run.created']);
+      await startRun();
+      answer = 500;
+      assert.equal(await sendWebhooks(api.context), 0);
+      const [failing] = await deliveriesOf(id);
+      assert.deepEqual([failing?.status, failing?.attempts, failing?.response_status], ['pending', 1, 500]);
+      assert.equal(await sendWebhooks(api.context), 0, 'not before its time');
+      assert.equal(receiver.seen.length, 1);
+      answer = 200;
+      await inTenant('update webhook_deliveries set next_at = now()');
+      assert.equal(await sendWebhooks(api.context), 1);
+      const path = `/v1/webhooks/${id}/deliveries/${failing?.id}/redeliver`;
+      assert.equal((await call('POST', path, {})).status, 202);
+      assert.equal(await sendWebhooks(api.context), 1);
+      assert.deepEqual(new Set(receiver.seen.map(({ headers }) => headers['webhook-id'])), new Set([failing?.id]));
+      assert.equal(receiver.seen.length, 3);
+    });
+
+    it('lose nothing to a sender that dies between taking a delivery and noting its end', async () => {
+      const { id } = await hook(['run.created']);
+      await startRun();
+      const taken = await api.context.db.withTenant(tenant.id, (tx) =>
+        claimDeliveries(tx, { webhookId: id, limit: 10, leaseMs: 60_000 }),
+      );
+      assert.equal(taken.length, 1);
+      assert.equal(await sendWebhooks(api.context), 0, 'another one holds it');
+      await inTenant('update webhook_deliveries set next_at = now()');
+      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal(receiver.seen[0]?.headers['webhook-id'], taken[0]?.id);
+    });
+
+    it('go to one of several senders', async () => {
+      await hook(['run.created']);
+      for (let n = 0; n < 12; n += 1) await startRun();
+      const arrived = await Promise.all(Array.from({ length: 3 }, () => sendWebhooks(api.context)));
+      assert.equal(
+        arrived.reduce((sum, each) => sum + each, 0),
+        12,
+      );
+      assert.equal(new Set(receiver.seen.map(({ headers }) => headers['webhook-id'])).size, 12);
+      assert.equal(receiver.seen.length, 12);
+    });
+
+    it('do not reach what is not public, and one that is down keeps no other waiting', async () => {
+      const inside = await hook(['run.created'], 'http://169.254.169.254/latest');
+      const fine = await hook(['run.created']);
+      await startRun();
+      assert.equal(await sendWebhooks(api.context), 1);
+      const [refused] = await deliveriesOf(inside.id);
+      assert.equal(refused?.status, 'pending');
+      assert.ok(refused.error !== null && refused.response_status === null);
+      assert.equal((await deliveriesOf(fine.id))[0]?.status, 'delivered');
+    });
+
+    it('are disabled when the endpoint is gone or has failed for days, and give up on a delivery after its attempts', async () => {
+      const { id } = await hook(['run.created']);
+      await startRun();
+      answer = 500;
+      await inTenant('update webhook_deliveries set attempts = 11');
+      await sendWebhooks(api.context);
+      assert.equal((await deliveriesOf(id))[0]?.status, 'failed');
+      assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.status, 'active');
+      await inTenant(`update webhooks set failing_since = now() - interval '73 hours'`);
+      await startRun();
+      await sendWebhooks(api.context);
+      const off = (await call('GET', `/v1/webhooks/${id}`)).json;
+      assert.deepEqual([off.status, off.disabled_reason], ['disabled', 'it has failed for too long']);
+      const { json } = await call('GET', `/v1/audit?target=${id}&action=webhook.disabled`);
+      assert.equal(json.audit.length, 1);
+      const on = (await call('PATCH', `/v1/webhooks/${id}`, { status: 'active' })).json;
+      assert.deepEqual([on.status, on.disabled_reason], ['active', null]);
+      answer = 410;
+      await startRun();
+      await sendWebhooks(api.context);
+      assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.disabled_reason, 'the endpoint answered 410');
+    });
+
+    it('are refused with events that there are not, and gone when they are deleted', async () => {
+      const bad = await call('POST', '/v1/webhooks', { url: receiver.url, events: ['run.flown'] });
+      assert.deepEqual([bad.status, bad.json.errors[0].path], [400, 'body.events.0']);
+      assert.equal((await call('POST', '/v1/webhooks', { url: 'ftp://x', events: ['*'] })).status, 400);
+      const { id } = await hook(['*']);
+      await startRun();
+      assert.equal((await call('DELETE', `/v1/webhooks/${id}`)).status, 204);
+      assert.equal((await call('GET', `/v1/webhooks/${id}`)).status, 404);
+      assert.equal(await sendWebhooks(api.context), 0);
+    });
+  });
+}

@@ -4,7 +4,8 @@ import { hasScope } from '../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import type { Database } from '../db/database.ts';
 import type { Context } from '../engine/context.ts';
-import { toolSuspension } from '../policy/governance.ts';
+import { gateCall } from '../engine/gate-call.ts';
+import { toolSuspension, type Governance } from '../policy/governance.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
@@ -46,9 +47,10 @@ export async function executeTool(
   );
   if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
   if (toolSuspension(governance, tool)) throw conflict(`The tool "${tool.name}" is suspended.`);
+  const args = allowedInput(governance, caller, { tool, input: request.input });
   const startedMs = performance.now();
   const toolCallId = newId();
-  const digest = digestOf({ tool: tool.id, version: tool.version, input: request.input });
+  const digest = digestOf({ tool: tool.id, version: tool.version, input: args });
   const record = (action: 'tool.execution_started' | 'tool.executed', more: Record<string, unknown> = {}) =>
     context.db.withTenant(caller.tenantId, (tx) => {
       const details = { name: tool.name, version: tool.version, call: toolCallId, ...more };
@@ -62,7 +64,7 @@ export async function executeTool(
     toolCallId,
     idempotencyKey: request.idempotencyKey ?? toolCallId,
     attempt: 1,
-    arguments: request.input,
+    arguments: args,
     timeoutMs: request.timeoutMs ?? tool.execution.timeout_ms,
     traceparent: request.traceparent,
     signal: request.signal,
@@ -70,6 +72,31 @@ export async function executeTool(
   const result = resultOf(outcome, Math.round(performance.now() - startedMs));
   await record('tool.executed', { status: result.status, latency_ms: result.latency_ms });
   return result;
+}
+
+/**
+ * What the tenant's policies make of the input. There is no run to wait in: where a policy asks for a person, a key that
+ * may approve is one. Throws 403.
+ */
+function allowedInput(
+  governance: Governance,
+  caller: Caller,
+  { tool, input }: { tool: ToolDefinition; input: Record<string, unknown> },
+): Record<string, unknown> {
+  const permissions = tool.permissions.map(({ name }) => name);
+  const run = { id: '', agent_id: '', agent_version: '', thread_id: '', turn_count: 0 };
+  const decision = gateCall(
+    {
+      run: { ...run, workspace_id: caller.workspaceId, config: { autonomy_level: 3 } },
+      definition: { name: '', permissions },
+      tools: new Map([[tool.name, tool]]),
+      governance,
+    },
+    { name: tool.name, arguments: input, callsInTurn: 0, step: 0 },
+  );
+  const mayApprove = decision.kind === 'ask' && hasScope(caller.scopes, 'approvals:write');
+  if (decision.kind !== 'allow' && !mayApprove) throw forbidden(decision.message);
+  return decision.arguments;
 }
 
 /** A tool of the tenant, or a built-in one, by its id. Throws 404. */

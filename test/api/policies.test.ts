@@ -92,6 +92,16 @@ describe('/v1/policies', () => {
     assert.deepEqual([second.status, second.json], [201, first.json]);
   });
 
+  it('hold for the direct execution of a tool, too', async () => {
+    const { json } = await call('GET', '/v1/tools?filter=name:current_time');
+    const path = `/v1/tools/${json.tools[0].id}/execute`;
+    assert.equal((await call('POST', path, { input: {} })).status, 200);
+    await call('POST', '/v1/policies', { ...RULE, when: 'tool == "current_time"', reason: 'not today' });
+    const blocked = await call('POST', path, { input: {} });
+    assert.equal(blocked.status, 403);
+    assert.match(blocked.text, /not today/);
+  });
+
   describe('the dry run', () => {
     it('says what would be decided, by which stage and which version of which rule', async () => {
       const plain = await evaluate({ tool: 'calculator', arguments: { expression: '1' } });

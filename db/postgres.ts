@@ -106,11 +106,19 @@ function openPool(url: string, wanted: { owner: SessionOwner; max: number; optio
     },
   };
   const pool = new pg.Pool(config);
-  const report = options.onError ?? (() => undefined);
+  const report = withoutClient(options.onError ?? (() => undefined));
   pool.on('error', report);
   // While a connection is checked out, the pool does not listen: its loss would end the process.
   pool.on('connect', (client) => client.on('error', report));
   return pool;
+}
+
+/** The pool hangs the whole client onto its errors, which is long and holds the key that cancels its queries. */
+function withoutClient(report: (error: Error) => void): (error: Error & { client?: unknown }) => void {
+  return (error) => {
+    delete error.client;
+    report(error);
+  };
 }
 
 function clientConfig(url: string, options: DatabaseOptions): ClientConfig {

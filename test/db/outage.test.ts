@@ -13,13 +13,14 @@ function onPostgres(): void {
   let place: Awaited<ReturnType<typeof createTestDatabase>>;
   let proxy: ServiceProxy;
   let database: Database;
+  const reported: Error[] = [];
 
   before(async () => {
     place = await createTestDatabase();
     proxy = await openServiceProxy(place.url);
     const config = loadConfig({ DATABASE_URL: proxy.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
     await migrate(config);
-    database = await openDatabase(config);
+    database = await openDatabase(config, { onError: (error) => reported.push(error) });
   });
 
   after(async () => {
@@ -50,6 +51,8 @@ function onPostgres(): void {
     await proxy.restore();
     assert.deepEqual(await one(), [{ one: 1 }]);
     await database.ping(1000);
+    assert.ok(reported.length > 0);
+    for (const error of reported) assert.ok(!('client' in error), 'with the keys of its connection');
   });
 
   it('tells listeners of the gap, and they hear again', async () => {

@@ -6,10 +6,12 @@ import assert from 'node:assert/strict';
 import { decide, type Decision, type RunLimits } from '../../core/decide.ts';
 import { checkEvent, isTerminal, type NewEvent, type RunEvent, type RunStatus } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
 import { mayBecome } from '../../core/transitions.ts';
 import { decideOnBudget, lookAtBudget } from './simulated-budget.ts';
+import { completePlan, decideOnPlan, proposePlan } from './simulated-plans.ts';
 import { actOn, askPeople, idsFrom, type People } from './simulated-people.ts';
 
 export interface Walk {
@@ -140,7 +142,10 @@ function awaitPeople(simulation: Simulation, calls: readonly CallState[]): void 
   if (simulation.state.status !== 'awaiting_human') return become(simulation, 'awaiting_human');
   if (asked) return decideOnBudget(people(simulation), simulation.state);
   const call = calls[simulation.pick(calls.length)] ?? calls[0];
-  if (call) actOn(people(simulation), call);
+  if (!call) return undefined;
+  const isOfPlan = call.status === 'awaiting_approval' && simulation.state.plan?.calls.includes(call.id);
+  if (isOfPlan) return decideOnPlan(people(simulation), simulation.state, call);
+  return actOn(people(simulation), call);
 }
 
 function somebodyActs(simulation: Simulation): void {
@@ -169,6 +174,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   assert.ok(state.calls.every(isSettled), 'a model is called before every tool use has its result');
   assert.equal(call.step, state.steps + 1);
   assert.equal(call.toolChoice, turn.steps >= limits.maxSteps ? 'none' : 'auto');
+  completePlan(people(simulation), state);
   const by = { actor: 'agent' as const, step: call.step };
   if (!call.announced) {
     if (call.last && !turn.maxStepsReached) {
@@ -219,10 +225,13 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: str
       latency_ms: pick(200),
     },
   });
-  for (let place = 0; place < answer.toolCalls; place++) request(simulation, { place, step: answer.step });
+  const isPlan = answer.toolCalls >= LIMITS.planCalls;
+  for (let place = 0; place < answer.toolCalls; place++) request(simulation, { place, step: answer.step, isPlan });
+  if (isPlan) proposePlan(people(simulation), simulation.state.calls);
 }
 
-function request(simulation: Simulation, { place, step }: { place: number; step: number }): void {
+function request(simulation: Simulation, wish: { place: number; step: number; isPlan: boolean }): void {
+  const { place, step, isPlan } = wish;
   const { pick } = simulation;
   const id = fixedId(`call ${simulation.ids++}`);
   const mode = (['cheap', 'inline', 'queued', 'wait'] as const)[pick(4)] ?? 'cheap';
@@ -231,8 +240,8 @@ function request(simulation: Simulation, { place, step }: { place: number; step:
   emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
   const call = { tool_call_id: id };
   if (mode === 'inline') emit(simulation, { type: 'tool.started', actor: 'worker', payload: { ...call, attempt: 1 } });
-  if ((mode === 'queued' || mode === 'wait') && !refused && pick(3) === 2)
-    askPeople(people(simulation), { id }, 'approval');
+  const mayAsk = !isPlan && !refused && (mode === 'queued' || mode === 'wait');
+  if (mayAsk && pick(3) === 2) askPeople(people(simulation), { id }, 'approval');
   if (refused) emit(simulation, { type: 'tool.denied', actor: 'system', payload: { ...call, error: PROBLEM } });
 }
 
@@ -282,6 +291,7 @@ function completeTurn(simulation: Simulation, end: Extract<Decision, { kind: 'co
 
 function failTurn(simulation: Simulation): void {
   assert.equal(madeByWorkers(simulation.state).length, 0, 'a turn fails while workers make its calls');
+  completePlan(people(simulation), simulation.state);
   if (simulation.state.keepOpen) {
     become(simulation, 'awaiting_human');
   } else {

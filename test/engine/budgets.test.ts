@@ -302,7 +302,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.ok(engine.model.requests.length < 2, `${engine.model.requests.length} calls after the first`);
     });
 
-    it('are never exceeded by runs side by side, in two processes', async function property() {
+    it('are never exceeded by runs side by side, in two processes (lesson 13)', async function property() {
       this.timeout(120_000);
       const { context } = engine;
       const second = mode === 'embedded' ? undefined : await openPlatform(context.config, { log: context.log });

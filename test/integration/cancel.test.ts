@@ -22,7 +22,7 @@ for (const mode of MODES) {
     const turnOf = async (run: string, turn: string) =>
       (await drover.call('GET', `/v1/runs/${run}/turns/${turn}`)).json;
 
-    it('a text that a model was writing in another process is kept, and the model is not listened to any more', async () => {
+    it('lesson 8: a text that a model was writing in another process is kept, and the model is not listened to any more', async () => {
       const message = `wait 1000 hang say half of an answer ${mode}`;
       const { run, turn } = await startRun(drover, agent, message);
       await deltaOf(run);

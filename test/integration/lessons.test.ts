@@ -1,3 +1,7 @@
+/**
+ * One test a lesson, by its number. Elsewhere: 6 scenario, 8 cancel, 13 engine/budgets, 14 rate-limits, 15 fairness,
+ * 18 services/approval-policies; 17, 19 and 20 belong to what is not there yet.
+ */
 import assert from 'node:assert/strict';
 import type { Context } from '../../engine/context.ts';
 import { startWorkers } from '../../workers/start-workers.ts';

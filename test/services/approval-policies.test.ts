@@ -224,7 +224,7 @@ describe('Approvals and policies', () => {
     assert.match(told(), /Nobody approved the call in time/);
   });
 
-  it('are for exactly the arguments that were shown: a ledger that says otherwise gets nothing', async () => {
+  it('are for exactly the arguments that were shown (lesson 18): a ledger that says otherwise gets nothing', async () => {
     const run = await asked([PAY]);
     await decide(await open(run), { decision: 'approve' });
     await engine.drive(run);

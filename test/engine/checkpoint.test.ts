@@ -176,6 +176,7 @@ const DUTY = { stop: new AbortController().signal, draining: () => false, token:
 /** The job as BullMQ would give it: its first attempt of five. */
 function jobOf({ tenant }: Engine, run: string): Job {
   return {
+    name: TURNS,
     queueName: TURNS,
     data: { tenant, run, seq: 1 },
     opts: { attempts: 5 },

@@ -171,6 +171,7 @@ describe('A call that another worker makes', () => {
     engine.toolsAnswer(() => Promise.resolve({ status: 429, body: {} }));
     const delays: number[] = [];
     const job = {
+      name: TOOL_CALLS,
       queueName: TOOL_CALLS,
       data: { tenant: engine.tenant, run, call },
       opts: {},

@@ -1,5 +1,6 @@
 /** What a run does next, as a pure function of its state: the default ReAct graph (doc 000, "ReAct Loop"). */
 import { isTerminal, OUT_OF_BUDGET } from './events.ts';
+import { INVALID_INTENTS, invalidAnswers, isLost } from './intents.ts';
 import { isSettled, type CallState, type RunState, type TurnState } from './state.ts';
 import { isAnswer, type KeptSignal } from './waits.ts';
 
@@ -48,6 +49,7 @@ export function decide(state: RunState, limits: RunLimits): Decision {
   if (state.status !== 'executing') return { kind: 'resume' };
   const unknown = state.calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
   if (unknown.length > 0 && limits.onUnknown === 'fail') return outcomeUnknown(unknown);
+  if (isLost(state)) return lost(state);
   if (turn.outOfBudget) return stopTurn(turn);
   if (turn.drivenMs > limits.turnTimeoutMs && !turn.answer) return timedOut(limits);
   if (turn.answer) {
@@ -96,6 +98,11 @@ function outcomeUnknown(calls: readonly CallState[]): Decision {
   const names = calls.map((call) => call.name).join(', ');
   const message = `Nobody knows whether the call of ${names} took effect, and the agent's on_unknown is "fail".`;
   return { kind: 'fail_turn', error: { code: 'outcome_unknown', message } };
+}
+
+function lost(state: RunState): Decision {
+  const message = `The last ${invalidAnswers(state)} answers of the model held nothing but calls that are not valid.`;
+  return { kind: 'fail_turn', error: { code: INVALID_INTENTS, message } };
 }
 
 /** The next model call of the turn, made or to be made. */

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { SCHEMA_VERSION, upcast } from './upcast.ts';
 import { GOVERNANCE_PAYLOADS } from './governance-events.ts';
+import { INTENT_KINDS } from './intents.ts';
 import { STAGES } from './policy.ts';
 
 export const RUN_STATUSES = [
@@ -145,7 +146,12 @@ export const PAYLOADS = {
     ordinal: count,
     checkpoint_id: uuid.optional(),
   }),
-  'turn.failed': z.object({ error: problem, checkpoint_id: uuid.optional() }),
+  'turn.failed': z.object({
+    error: problem,
+    /** The message with the last that the model had said. */
+    ordinal: count.optional(),
+    checkpoint_id: uuid.optional(),
+  }),
   'turn.interrupted': z.object({ reason: z.enum(['cancel', 'interrupt']) }),
 
   'model.called': z.object({
@@ -161,6 +167,8 @@ export const PAYLOADS = {
     stop_reason: z.string(),
     ordinal: count,
     tool_calls: count,
+    /** What it proposes: calls, or a plan of them, or the end; nothing where it pauses. */
+    intents: z.array(z.enum(INTENT_KINDS)).optional(),
     usage,
     cost_usd: money,
     latency_ms: count,

@@ -15,6 +15,17 @@ const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1)
 
 /** Payload schemas by type, as in `events.ts`. */
 export const GOVERNANCE_PAYLOADS = {
+  /** What the model proposed is not valid: it never came to a decision. Follows the call that it would have been. */
+  'intent.rejected': z.object({
+    ...requestedCall,
+    tool_use_id: z.string(),
+    name: z.string(),
+    code: z.string(),
+    message: z.string(),
+    /** Answers in a row without a valid intent, this one included; 0 where another intent of it is valid. */
+    attempt: z.int().min(0),
+  }),
+
   /** What the gate decided about a call, by which stage, and by which version of which policy. */
   'policy.decided': z.object({
     ...requestedCall,

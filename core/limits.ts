@@ -12,6 +12,8 @@ export const LIMITS = {
   eventsPerRun: 100_000,
   /** Tool calls in one answer of a model. */
   toolCallsPerStep: 64,
+  /** Answers of a model in a row without a valid intent, after which its turn fails. */
+  invalidAnswers: 5,
   /** Steps per turn where the agent does not say. */
   maxTurns: 25,
   /** Driving time of a turn in seconds where the agent does not say. */

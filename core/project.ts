@@ -287,9 +287,10 @@ function applyTurn(place: Place, event: NewEvent): void {
       break;
     }
     case 'turn.failed': {
-      const { error, checkpoint_id } = event.payload;
+      const { error, ordinal, checkpoint_id } = event.payload;
+      const stop_reason = failureOf(error);
       set['open_turn_id'] = null;
-      turn.set = { status: 'failed', error, stop_reason: failureOf(error), checkpoint_id, completed_at: at };
+      turn.set = { status: 'failed', error, stop_reason, output_ordinal: ordinal, checkpoint_id, completed_at: at };
       break;
     }
     case 'turn.interrupted':

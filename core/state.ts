@@ -44,6 +44,8 @@ export interface TurnState {
   lastOrdinal: number | null;
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
+  /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
+  invalid?: { step: number; answers: number };
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
@@ -142,6 +144,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'intent.rejected':
+      return onTurn(state, { invalid: { step: state.steps, answers: event.payload.attempt } });
     case 'plan.proposed':
       return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
     case 'plan.rejected':

@@ -2,13 +2,13 @@
  * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
-import type { ImageBlock, TextBlock } from '../core/content.ts';
+import { textOf, type AssistantBlock, type ImageBlock, type TextBlock } from '../core/content.ts';
 import { decide, type Decision } from '../core/decide.ts';
 import { isTerminal } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
-import { commitRun, renewRunLease, type ClaimResult } from '../db/run-store.ts';
+import { commitRun, renewRunLease, type ClaimResult, type MessageRow } from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
 import { TurnFailure } from './ask-model.ts';
@@ -150,7 +150,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       completeTurn(session, decision);
       return (await commit(session, 'rest')) ? 'rest' : undefined;
     case 'fail_turn':
-      failTurn(session, decision.error);
+      failTurn(session, decision.error, lastSaid(session));
       return (await commit(session, 'rest')) ? 'rest' : undefined;
   }
 }
@@ -202,7 +202,8 @@ function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'com
   });
 }
 
-function failTurn(session: DriveSession, error: { code: string; message: string }): void {
+/** `ordinal`: the message that there is to show for it. */
+function failTurn(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
   const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
   closeQuestions(session);
   completePlan(session);
@@ -213,7 +214,14 @@ function failTurn(session: DriveSession, error: { code: string; message: string 
     become(session, 'failed');
     record(session, { ...by, type: 'run.failed', payload: { error } });
   }
-  record(session, { ...by, type: 'turn.failed', payload: { error } });
+  record(session, { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } });
+}
+
+/** The last message of the turn in which the model said something. */
+function lastSaid({ messages }: DriveSession): number | undefined {
+  const start = messages.findLastIndex(({ role, outcomes }) => role === 'user' && !outcomes);
+  const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content as AssistantBlock[]) !== '';
+  return messages.slice(start + 1).findLast(isWords)?.ordinal;
 }
 
 /** A message that no event has counted, as where no model could be asked, would be in the way of the next turn's. */

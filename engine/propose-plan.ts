@@ -16,8 +16,6 @@ export interface PlanStep {
   waits: boolean;
 }
 
-export const isPlan = (calls: number) => calls >= LIMITS.planCalls;
-
 /** Records the plan, and asks about it where a step may not run alone: once, for all steps that are to be made. */
 export function proposePlan(session: DriveSession, steps: readonly PlanStep[], step: number): void {
   const by = { actor: 'agent' as const, turn_id: session.state.turn?.id, step };

@@ -3,7 +3,7 @@ import type { ToolUseBlock } from '../core/content.ts';
 import type { NewEvent } from '../core/events.ts';
 import type { StageName } from '../core/policy.ts';
 import { newId } from '../core/ids.ts';
-import { LIMITS } from '../core/limits.ts';
+import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../core/intents.ts';
 import type { CallState } from '../core/state.ts';
 import { effectOf, isCheap, isWait, type ToolDefinition } from '../core/tool.ts';
 import type { CallOutcome } from '../db/run-store.ts';
@@ -11,27 +11,26 @@ import type { GateDecision } from '../policy/gate.ts';
 import { suspendedBy } from '../policy/governance.ts';
 import { approvalRequest } from './ask-people.ts';
 import { decisionEvents, gateCall } from './gate-call.ts';
-import { isPlan, proposePlan, type PlanStep } from './propose-plan.ts';
+import { proposePlan, type PlanStep } from './propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay.ts';
 import { append, record, type DriveSession } from './session.ts';
 
 /**
- * Records a call for each tool use, and one message that refers to all their results: the results are filled in when
+ * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
  * they are read, so that every tool use has its result from the start.
  */
-export function requestCalls(session: DriveSession, uses: readonly ToolUseBlock[], step: number): void {
-  const before = (session.state.turn?.toolCalls ?? 0) - uses.length;
+export function requestCalls(session: DriveSession, intents: readonly Intent[], step: number): void {
+  const calls = callsOf(intents);
+  const before = (session.state.turn?.toolCalls ?? 0) - calls.length;
   const outcomes: Record<string, CallOutcome> = {};
-  const verdicts = uses.map((use, place) => {
-    const wish = { use, step, callsInTurn: before + place };
-    return { use, decision: place < LIMITS.toolCallsPerStep ? decideOn(session, wish) : tooMany(use) };
-  });
-  const formsPlan = isPlan(uses.length);
+  const verdicts = calls.map(({ use }, place) => ({ use, decision: decideOn(session, { use, place, step, before }) }));
+  const attempt = verdicts.every(({ decision }) => isRejected(decision)) ? invalidAnswersBefore(session.state) + 1 : 0;
+  const formsPlan = intents.some(({ kind }) => kind === 'plan');
   const asksAsPlan = formsPlan && verdicts.some(({ decision }) => decision.kind === 'ask');
   const steps: PlanStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
     const waits = asksAsPlan && (decision.kind === 'ask' || decision.kind === 'allow');
-    const id = requestCall(session, { use, place, step, decision, waits });
+    const id = requestCall(session, { use, place, step, decision, waits, attempt });
     outcomes[id] = outcomeOf(decision);
     steps.push({ id, use, tool: decision.tool, decision: decision.kind === 'recorded' ? undefined : decision, waits });
     return { type: 'tool_result', tool_use_id: use.id, tool_call_id: id };
@@ -58,10 +57,12 @@ interface Requested {
   decision: Verdict;
   /** It is held until its plan is approved. */
   waits: boolean;
+  /** Of `intent.rejected`. */
+  attempt: number;
 }
 
 function requestCall(session: DriveSession, requested: Requested): string {
-  const { use, place, step, decision, waits } = requested;
+  const { use, place, step, decision, waits, attempt } = requested;
   const id = newId();
   const turnId = session.state.turn?.id ?? '';
   const tool = decision.tool;
@@ -73,6 +74,11 @@ function requestCall(session: DriveSession, requested: Requested): string {
   const args = gated.arguments;
   const decided = decisionEvents(gated, { callId: id, turnId, step });
   const events: NewEvent[] = [{ ...about, type: 'tool.requested', payload }, ...decided];
+  if (isRejected(decision)) {
+    const { code, message } = decision;
+    const rejected = { tool_call_id: id, tool_use_id: use.id, name: use.name, code, message, attempt };
+    events.push({ ...about, actor: 'system', type: 'intent.rejected', payload: rejected });
+  }
   if (decision.kind === 'recorded') {
     events.push({ ...about, actor: 'system', ...settledByRecord(decision.answer, id).event });
   }
@@ -154,17 +160,23 @@ function refusal(id: string, decision: Extract<GateDecision, { kind: 'deny' | 'i
   return { tool_call_id: id, error: { code: decision.code, message: decision.message } };
 }
 
-function decideOn(session: DriveSession, wish: { use: ToolUseBlock; step: number; callsInTurn: number }): Verdict {
-  const { use, step, callsInTurn } = wish;
-  const decision = gateCall(session, { name: use.name, arguments: use.input, callsInTurn, step });
+/** What the model proposed is not valid. Arguments that a policy has spoilt are not the model's fault. */
+function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind: 'invalid' }> {
+  return decision.kind === 'invalid' && !decision.rewritten;
+}
+
+/** `before`: calls of the turn before this answer. */
+function decideOn(
+  session: DriveSession,
+  { use, place, step, before }: { use: ToolUseBlock; place: number; step: number; before: number },
+): Verdict {
+  const fault = faultOfPlace(use.name, place);
+  const by = { stage: 'binding' as const };
+  if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
+  const wanted = { name: use.name, arguments: use.input, callsInTurn: before + place, step };
+  const decision = gateCall(session, wanted);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;
   const answer = takeRecordedCall(session, { tool, arguments: decision.arguments, step });
   return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
-}
-
-function tooMany(use: ToolUseBlock): GateDecision {
-  const message = `Only ${LIMITS.toolCallsPerStep} calls may be made in one answer; "${use.name}" was not called.`;
-  const by = { stage: 'binding' as const };
-  return { kind: 'invalid', tool: undefined, code: 'too_many_calls', message, by, arguments: use.input };
 }

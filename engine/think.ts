@@ -1,8 +1,9 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
-import type { AssistantBlock, ToolUseBlock } from '../core/content.ts';
+import type { AssistantBlock } from '../core/content.ts';
 import { cleanJson } from '../core/content.ts';
 import { decide, nextModelCall, type Decision } from '../core/decide.ts';
 import { canonicalJson, newId } from '../core/ids.ts';
+import { callsOf, intentsOf, isLost, type Intent } from '../core/intents.ts';
 import type { ModelResponse } from '../core/model.ts';
 import { isSettled } from '../core/state.ts';
 import { costOf } from '../llm/prices.ts';
@@ -60,7 +61,9 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const response = recorded ? known.response : await askModels(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
-  const uses = content.filter((block): block is ToolUseBlock => block.type === 'tool_use');
+  const paused = response.stopReason === 'pause_turn' && !session.state.turn?.maxStepsReached;
+  const intents = intentsOf({ content, paused }, session.tools);
+  const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
   const turn_id = session.state.turn?.id;
   if (!recorded) observe(session, { response, latencyMs, cost });
@@ -75,7 +78,8 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
       model: response.model,
       stop_reason: response.stopReason,
       ordinal,
-      tool_calls: uses.length,
+      tool_calls: calls,
+      intents: intents.map(({ kind }) => kind),
       usage: response.usage,
       cost_usd: cost,
       latency_ms: latencyMs,
@@ -84,20 +88,20 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
     },
   });
   settleAnswer(session, { response, cost, recorded });
-  if (uses.length > 0) requestGated(session, uses, call.step);
+  if (calls > 0) requestGated(session, intents, call.step);
   if (session.state.turn?.answer) return;
-  if (uses.length === 0) goOn(session);
+  if (calls === 0) goOn(session);
   // Where only others have something to do, the hand-over to them is the commit.
   const { kind } = decide(session.state, session.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
 }
 
 /** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
-function requestGated(session: DriveSession, uses: readonly ToolUseBlock[], step: number): void {
+function requestGated(session: DriveSession, intents: readonly Intent[], step: number): void {
   const point = pointOf(session);
   const recorded = session.record && [...session.record.calls];
   const request = () => {
-    requestCalls(session, uses, step);
+    requestCalls(session, intents, step);
     goOn(session);
   };
   session.regate = () => {
@@ -121,7 +125,8 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
 /** Cheap calls are not worth a commit of their own, so the model call after them is announced together with them. */
 function announceAfterCheapCalls(session: DriveSession): void {
   const open = session.state.calls.filter((call) => !isSettled(call));
-  if (session.state.turn?.outOfBudget || open.some((call) => call.mode !== 'cheap')) return;
+  if (session.state.turn?.outOfBudget || isLost(session.state)) return;
+  if (open.some((call) => call.mode !== 'cheap')) return;
   const next = nextModelCall(session.state, session.limits);
   announce(session, next, session.messages.length);
   reserveCall(session, next);

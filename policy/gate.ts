@@ -3,9 +3,9 @@
  * for the model, with its reason.
  */
 import type { AgentDefinition } from '../core/definition.ts';
-import type { FieldError } from '../core/errors.ts';
+import { faultOf, type KnownTools } from '../core/intents.ts';
 import type { PolicyRef, StageName } from '../core/policy.ts';
-import { ARGUMENT_DEPTH, RAW_ARGUMENTS, type ToolDefinition } from '../core/tool.ts';
+import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from './governance.ts';
 import type { RuleInput } from './rules.ts';
 import { judgeAutonomy } from './stages/autonomy.ts';
@@ -14,13 +14,12 @@ import { judgePermissions } from './stages/permissions.ts';
 import { judgeRails } from './stages/rails.ts';
 import { judgeRules } from './stages/rules.ts';
 
-export interface GateInput {
+export interface GateInput extends KnownTools {
   /** What is current, whatever the run has pinned. */
   governance: Governance;
   /** The agent's definition as the run pinned it, and the autonomy level of the run. */
   definition: AgentDefinition;
   autonomyLevel: number;
-  tools: ReadonlyMap<string, ToolDefinition>;
   /** What a rule's `when` sees of them. */
   agent: RuleInput['agent'];
   run: RuleInput['run'];
@@ -28,7 +27,6 @@ export interface GateInput {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
-  validate: (schema: Record<string, unknown>, args: Record<string, unknown>) => FieldError[];
 }
 
 /** Which stage has decided, and by which rule where one has. */
@@ -100,7 +98,7 @@ function pass(
 ): GateDecision | { kind: 'rewrite'; rewrite: Rewrite; arguments: Record<string, unknown> } {
   const args = { arguments: input.arguments, rewritten };
   const tool = input.tools.get(input.name);
-  const fault = tool ? badArguments(input, tool) : unknownTool(input);
+  const fault = faultOf(input, input);
   if (!tool || fault) {
     const by: DecidedBy = { stage: tool ? 'arguments' : 'binding' };
     return { kind: 'invalid', tool, code: fault?.code ?? '', message: fault?.message ?? '', by, ...args };
@@ -123,25 +121,4 @@ function pass(
   if (said.kind === 'allow') return { kind: 'allow', tool, message: said.message, by, ...args };
   const { code, message, fourEyes = false } = said;
   return { kind: 'ask', tool, code, message, fourEyes, by, ...args };
-}
-
-function unknownTool({ name, tools }: GateInput): { code: string; message: string } {
-  const known = [...tools.keys()].join(', ') || 'none';
-  return { code: 'unknown_tool', message: `Unknown tool "${name}". Available: ${known}.` };
-}
-
-function badArguments(input: GateInput, tool: ToolDefinition): { code: string; message: string } | undefined {
-  if (isRaw(input.arguments, tool)) {
-    const message = `Invalid arguments: a JSON object, nested at most ${ARGUMENT_DEPTH} levels deep, was expected.`;
-    return { code: 'invalid_arguments', message };
-  }
-  const faults = input.validate(tool.input_schema, input.arguments);
-  if (faults.length === 0) return undefined;
-  const message = `Invalid arguments: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}.`;
-  return { code: 'invalid_arguments', message };
-}
-
-function isRaw(args: Record<string, unknown>, { input_schema: schema }: ToolDefinition): boolean {
-  const properties = (schema['properties'] ?? {}) as Record<string, unknown>;
-  return RAW_ARGUMENTS in args && Object.keys(args).length === 1 && !(RAW_ARGUMENTS in properties);
 }

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { decide, type Decision, type RunLimits } from '../../core/decide.ts';
 import { checkEvent, isTerminal, type NewEvent, type RunEvent, type RunStatus } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
+import { invalidAnswersBefore, isLost } from '../../core/intents.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
@@ -172,6 +173,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   const turn = state.turn;
   assert.ok(turn && state.status === 'executing', `a model is called while ${state.status}`);
   assert.ok(state.calls.every(isSettled), 'a model is called before every tool use has its result');
+  assert.ok(!isLost(state), 'a model is called that never proposes anything valid');
   assert.equal(call.step, state.steps + 1);
   assert.equal(call.toolChoice, turn.steps >= limits.maxSteps ? 'none' : 'auto');
   completePlan(people(simulation), state);
@@ -226,8 +228,24 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: str
     },
   });
   const isPlan = answer.toolCalls >= LIMITS.planCalls;
-  for (let place = 0; place < answer.toolCalls; place++) request(simulation, { place, step: answer.step, isPlan });
+  const invalid = Array.from({ length: answer.toolCalls }, () => pick(3) === 2);
+  const attempt = invalid.includes(false) ? 0 : invalidAnswersBefore(simulation.state) + 1;
+  for (const [place, isInvalid] of invalid.entries()) {
+    if (isInvalid) reject(simulation, { place, step: answer.step, attempt });
+    else request(simulation, { place, step: answer.step, isPlan });
+  }
   if (isPlan) proposePlan(people(simulation), simulation.state.calls);
+}
+
+function reject(simulation: Simulation, wish: { place: number; step: number; attempt: number }): void {
+  const { place, step, attempt } = wish;
+  const id = fixedId(`call ${simulation.ids++}`);
+  const call = { tool_call_id: id, tool_use_id: id, name: 't' };
+  const payload = { ...call, place, mode: 'queued' as const, effect: 'unknown' as const };
+  emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
+  emit(simulation, { type: 'intent.rejected', actor: 'system', step, payload: { ...call, ...PROBLEM, attempt } });
+  const failed = { tool_call_id: id, error: PROBLEM, attempts: 0 };
+  emit(simulation, { type: 'tool.failed', actor: 'system', step, payload: failed });
 }
 
 function request(simulation: Simulation, wish: { place: number; step: number; isPlan: boolean }): void {

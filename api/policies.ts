@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { notFound } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
-import { RULE_DECISIONS, STAGES, type PolicyDefinition } from '../core/policy.ts';
+import { RULE_DECISIONS, type PolicyDefinition } from '../core/policy.ts';
 import { findPolicy, listPolicies, listPolicyVersions } from '../db/policies.ts';
+import { STAGES } from '../policy/gate.ts';
 import { evaluatePolicies } from '../services/evaluate-policies.ts';
 import { idempotently } from '../services/idempotency.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../services/write-policy.ts';

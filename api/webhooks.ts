@@ -18,6 +18,7 @@ import {
   type WebhookRow,
 } from '../db/webhooks.ts';
 import type { Caller } from '../services/authenticate-key.ts';
+import { CHANNEL_PROTOCOLS } from '../services/channels.ts';
 import { idempotently } from '../services/idempotency.ts';
 import { recordAudit } from '../services/record-audit.ts';
 import { storeSecret } from '../services/secrets.ts';
@@ -32,7 +33,9 @@ const WANTED: ReadonlySet<string> = new Set([
   ...EVENT_TYPES.map((type) => type.split('.')[0] ?? ''),
 ]);
 
-const url = z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).max(2000);
+const protocol = new RegExp(`^(${CHANNEL_PROTOCOLS.join('|')})$`);
+const message = `must be an ${CHANNEL_PROTOCOLS.join(' or ')} URL`;
+const url = z.url({ protocol, message }).max(2000);
 const events = z
   .array(
     z

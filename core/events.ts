@@ -6,7 +6,6 @@ import { z } from 'zod';
 import { SCHEMA_VERSION, upcast } from './upcast.ts';
 import { GOVERNANCE_PAYLOADS } from './governance-events.ts';
 import { INTENT_KINDS } from './intents.ts';
-import { STAGES } from './policy.ts';
 
 export const RUN_STATUSES = [
   'created',
@@ -196,7 +195,7 @@ export const PAYLOADS = {
     /** In a replay: the call of the record that answers this one, which is not made. */
     recorded_from: uuid.optional(),
     /** The gate let it pass without a rule; any other decision is an event of its own. */
-    allowed_by: z.enum(STAGES).optional(),
+    allowed_by: z.string().optional(),
   }),
   'tool.started': z.object({ ...requestedCall, attempt: z.int().min(1) }),
   'tool.succeeded': z.object({

@@ -1,6 +1,6 @@
 /** Events of the gate and of people's decisions: what was decided about a call, and what was asked and answered. */
 import { z } from 'zod';
-import { RULE_DECISIONS, STAGES } from './policy.ts';
+import { RULE_DECISIONS } from './policy.ts';
 import { RISK_LEVELS } from './tool.ts';
 
 const uuid = z.uuid();
@@ -30,7 +30,8 @@ export const GOVERNANCE_PAYLOADS = {
   'policy.decided': z.object({
     ...requestedCall,
     decision: z.enum(RULE_DECISIONS),
-    stage: z.enum(STAGES),
+    /** Any name: logs outlive the stages of the gate. */
+    stage: z.string(),
     policy: policyRef.optional(),
     reason: z.string(),
   }),

@@ -23,10 +23,6 @@ export interface PolicyRef {
   version: number;
 }
 
-/** The gate's stages in their order. `arguments` is the tool's schema. */
-export const STAGES = ['binding', 'arguments', 'permissions', 'rails', 'rules', 'autonomy', 'budget'] as const;
-export type StageName = (typeof STAGES)[number];
-
 /** A merge patch on arguments (RFC 7396): what is null goes, objects are merged, all else replaces. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;

@@ -13,39 +13,46 @@ export interface ToolAnnotations {
   destructiveHint?: boolean | undefined;
 }
 
-export type ToolTransport =
-  | { type: 'builtin' }
+/** A tool's transport, by its type. A new one adds itself. */
+export interface TransportTypes {
+  builtin: { type: 'builtin' };
   /** Whoever talks to the run executes it. */
-  | { type: 'client' }
-  | {
-      type: 'http';
-      endpoint: string;
-      method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | undefined;
-      headers?: Record<string, string> | undefined;
-      /** Templates (docs/tools.md): appended to the endpoint's path, in place of its query, in place of the body. */
-      path?: string | undefined;
-      query?: Record<string, string> | undefined;
-      body?: unknown;
-      /** JSONata over the answer. */
-      response?: { expression: string } | undefined;
-      max_bytes?: number | undefined;
-      max_redirects?: number | undefined;
-    }
-  | {
-      type: 'mcp_stdio';
-      command: string;
-      args?: string[] | undefined;
-      env?: Record<string, string> | undefined;
-      /** The tool's name at the server, where it differs from the registered one. */
-      tool?: string | undefined;
-    }
-  | {
-      /** Streamable HTTP, and the older HTTP with SSE. */
-      type: 'mcp_http' | 'mcp_sse';
-      endpoint: string;
-      headers?: Record<string, string> | undefined;
-      tool?: string | undefined;
-    };
+  client: { type: 'client' };
+  http: {
+    type: 'http';
+    endpoint: string;
+    method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | undefined;
+    headers?: Record<string, string> | undefined;
+    /** Templates (docs/tools.md): appended to the endpoint's path, in place of its query, in place of the body. */
+    path?: string | undefined;
+    query?: Record<string, string> | undefined;
+    body?: unknown;
+    /** JSONata over the answer. */
+    response?: { expression: string } | undefined;
+    max_bytes?: number | undefined;
+    max_redirects?: number | undefined;
+  };
+  mcp_stdio: {
+    type: 'mcp_stdio';
+    command: string;
+    args?: string[] | undefined;
+    env?: Record<string, string> | undefined;
+    /** The tool's name at the server, where it differs from the registered one. */
+    tool?: string | undefined;
+  };
+  mcp_http: RemoteMcp;
+  mcp_sse: RemoteMcp;
+}
+
+/** Streamable HTTP, and the older HTTP with SSE. */
+interface RemoteMcp {
+  type: 'mcp_http' | 'mcp_sse';
+  endpoint: string;
+  headers?: Record<string, string> | undefined;
+  tool?: string | undefined;
+}
+
+export type ToolTransport = TransportTypes[keyof TransportTypes];
 
 /** One immutable version of a tool. `input_schema` is JSON Schema (draft 2020-12 or draft-07). */
 export interface ToolDefinition {

@@ -1,7 +1,6 @@
 /** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
 import type { ToolUseBlock } from '../core/content.ts';
 import type { NewEvent } from '../core/events.ts';
-import type { StageName } from '../core/policy.ts';
 import { newId } from '../core/ids.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../core/intents.ts';
 import type { CallState } from '../core/state.ts';
@@ -118,7 +117,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
   return id;
 }
 
-function origin(decision: Verdict): { recorded_from?: string; allowed_by?: StageName } {
+function origin(decision: Verdict): { recorded_from?: string; allowed_by?: string } {
   if (decision.kind === 'recorded') return { recorded_from: decision.answer.id };
   return decision.kind === 'allow' && !decision.by.policy ? { allowed_by: decision.by.stage } : {};
 }

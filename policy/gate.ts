@@ -4,7 +4,7 @@
  */
 import type { AgentDefinition } from '../core/definition.ts';
 import { faultOf, type KnownTools } from '../core/intents.ts';
-import type { PolicyRef, StageName } from '../core/policy.ts';
+import type { PolicyRef } from '../core/policy.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from './governance.ts';
 import type { RuleInput } from './rules.ts';
@@ -31,7 +31,7 @@ export interface GateInput extends KnownTools {
 
 /** Which stage has decided, and by which rule where one has. */
 export interface DecidedBy {
-  stage: StageName;
+  stage: string;
   policy?: PolicyRef | undefined;
 }
 
@@ -69,7 +69,7 @@ export type StageVerdict =
   | { kind: 'rewrite'; message: string; policy: PolicyRef; arguments: Record<string, unknown> };
 
 export interface Stage {
-  name: StageName;
+  name: string;
   judge: (call: GatedCall) => StageVerdict | undefined;
 }
 
@@ -81,6 +81,9 @@ const ORDER: readonly Stage[] = [
   { name: 'rules', judge: judgeRules },
   { name: 'autonomy', judge: judgeAutonomy },
 ];
+
+/** Who may have decided on a call: `arguments` is the tool's schema, `budget` stands behind the gate. */
+export const STAGES: readonly string[] = [...ORDER.map(({ name }) => name), 'arguments', 'budget'];
 
 /** Decides on one call. Pure. Rewritten arguments pass the schema and every stage again, once. */
 export function gate(input: GateInput): GateDecision {

@@ -1,6 +1,6 @@
 /** What the gate would say of a call, without one: nothing is recorded and nothing is called. */
 import { notFound } from '../core/errors.ts';
-import type { PolicyRef, RuleDecision, StageName } from '../core/policy.ts';
+import type { PolicyRef, RuleDecision } from '../core/policy.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import { findAgent } from '../db/agents.ts';
 import type { Tx } from '../db/database.ts';
@@ -28,7 +28,7 @@ export interface TriedCall {
 
 export interface Evaluation {
   decision: RuleDecision;
-  stage: StageName;
+  stage: string;
   policy: PolicyRef | null;
   reason: string;
   /** What the tool would be called with. */

@@ -9,7 +9,7 @@ import { insertTool } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
 import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
-import { checkHttpTransport } from '../tools/http-request.ts';
+import { kindOf } from '../tools/transports.ts';
 import { checkSchema } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
@@ -114,7 +114,7 @@ export function checkTool(
   checkMayRunPrograms(tool.transport, caller);
   tools.checkTransport(tool.transport);
   const errors = [
-    ...(tool.transport.type === 'http' ? prefixed('body.transport', checkHttpTransport(tool.transport)) : []),
+    ...prefixed('body.transport', kindOf(tool.transport)?.check?.(tool.transport) ?? []),
     ...prefixed('body.input_schema', checkSchema(tool.input_schema)),
     ...(tool.output_schema === undefined ? [] : prefixed('body.output_schema', checkSchema(tool.output_schema))),
   ];

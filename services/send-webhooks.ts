@@ -1,5 +1,4 @@
-/** Delivers events to webhooks: at least once each, signed as Standard Webhooks say (standardwebhooks.com). */
-import { Webhook } from 'standardwebhooks';
+/** Delivers events to webhooks: at least once each, through the channel of their URL. */
 import { LIMITS } from '../core/limits.ts';
 import {
   claimDeliveries,
@@ -13,6 +12,8 @@ import {
 } from '../db/webhooks.ts';
 import type { Context } from '../engine/context.ts';
 import { EgressError } from '../tools/egress-error.ts';
+import { channelOf } from './channels.ts';
+import type { Notice } from './channels/channel.ts';
 import { recordAudit } from './record-audit.ts';
 import { readSecrets } from './secrets.ts';
 
@@ -83,18 +84,13 @@ async function attempt(context: Sender, { hook, secret, delivery }: Attempt): Pr
   if (hook.status === 'disabled') return over('The webhook is disabled.');
   if (secret === undefined) return over('The secret of the webhook is gone.');
   if (!delivery.event) return over('The event is not there any more.');
-  const body = JSON.stringify(bodyOf(delivery, delivery.event));
-  const at = new Date();
-  const headers = {
-    'content-type': 'application/json',
-    'webhook-id': delivery.id,
-    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
-    'webhook-signature': new Webhook(secret).sign(delivery.id, at, body),
-  };
+  const channel = channelOf(hook.url);
+  if (!channel) return over('There is no channel for the URL of the webhook any more.');
   const { signal } = new AbortController();
   const limits = { maxBytes: 100_000, maxRedirects: 0, timeoutMs: TIMEOUT_MS, signal };
   try {
-    const { status } = await context.egress.fetch(hook.url, { method: 'POST', headers, body, ...limits });
+    const notice = noticeOf(delivery, delivery.event);
+    const status = await channel.send(notice, { url: hook.url, secret, limits }, context.egress);
     if (status >= 200 && status < 300) {
       return { status: 'delivered', responseStatus: status, error: undefined, waitMs: 0 };
     }
@@ -105,9 +101,9 @@ async function attempt(context: Sender, { hook, secret, delivery }: Attempt): Pr
   }
 }
 
-function bodyOf({ run_id, seq, type }: ClaimedDelivery, event: NonNullable<ClaimedDelivery['event']>) {
+function noticeOf({ id, run_id, seq, type }: ClaimedDelivery, event: NonNullable<ClaimedDelivery['event']>): Notice {
   const { occurred_at, payload, ...about } = event;
-  return { type, timestamp: new Date(occurred_at).toISOString(), data: { run_id, seq, ...about, payload } };
+  return { id, type, timestamp: new Date(occurred_at).toISOString(), data: { run_id, seq, ...about, payload } };
 }
 
 function over(error: string): DeliveryOutcome {

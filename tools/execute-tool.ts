@@ -4,20 +4,18 @@ import { forbidden, impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
-import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolProgress, ToolTransport } from '../core/tool.ts';
-import { runBuiltin } from './builtin.ts';
+import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { startDeadline } from './deadline.ts';
 import type { Egress } from './egress.ts';
-import { callHttp } from './http.ts';
-import { callMcpTool } from './mcp/call-tool.ts';
 import { importServer } from './mcp/import-server.ts';
 import type { ImportedTool } from './mcp/import-server.ts';
 import { createMcpPool } from './mcp/pool.ts';
-import type { McpPool, McpPoolOptions } from './mcp/pool.ts';
-import { serverOf, withSecrets } from './mcp/server.ts';
-import type { McpServer, McpTransport } from './mcp/server.ts';
-import { createSecretValues, NO_SECRETS, secretNamesOf } from './secret-values.ts';
+import type { McpPoolOptions } from './mcp/pool.ts';
+import type { McpServer } from './mcp/server.ts';
+import { createSecretValues, NO_SECRETS, secretNamesIn } from './secret-values.ts';
 import type { SecretValues } from './secret-values.ts';
+import type { TransportCall, TransportRuntime } from './transport-kind.ts';
+import { kindOf } from './transports.ts';
 
 export interface ToolsOptions {
   egress: Egress;
@@ -82,7 +80,7 @@ export function createTools(options: ToolsOptions): Tools {
     },
     (error) => options.onFault?.(error),
   );
-  const runtime: Runtime = { options, pool, list, relist };
+  const runtime: TransportRuntime = { egress: options.egress, now: options.now, mcp: { pool, relist } };
   return {
     checkTransport,
     async execute(tool, attempt) {
@@ -94,20 +92,13 @@ export function createTools(options: ToolsOptions): Tools {
       const work = async () => {
         const secrets = await secretsOf(tool.transport, attempt.tenantId, options.readSecrets);
         if ('kind' in secrets) return secrets;
-        return tidy(await dispatch({ tool, secrets }, attempt, runtime), secrets);
+        return tidy(await dispatch({ tool, transport: tool.transport, secrets }, attempt, runtime), secrets);
       };
       return within(attempt, work, options.onFault);
     },
-    importServer: (tenantId, server, trusted) => runtime.list({ tenantId, server, trusted }),
+    importServer: (tenantId, server, trusted) => list({ tenantId, server, trusted }),
     close: () => pool.close(),
   };
-}
-
-interface Runtime {
-  options: ToolsOptions;
-  pool: McpPool;
-  list: (wanted: { tenantId: string; server: McpServer; trusted: boolean }) => Promise<ImportedTool[]>;
-  relist: (changed: { tenantId: string; server: McpServer }) => void;
 }
 
 /** Work for a server begins at once, or again when it has ended: what is told meanwhile is told once more. */
@@ -131,49 +122,10 @@ function oneAtATime<T>(work: (about: T) => Promise<void>, onError: (error: unkno
   };
 }
 
-interface Prepared {
-  tool: ToolDefinition;
-  secrets: SecretValues;
-}
-
-type Runner<T extends ToolTransport> = (
-  call: Prepared & { transport: T },
-  attempt: ToolAttempt,
-  runtime: Runtime,
-) => Promise<ToolOutcome>;
-
-/** A new transport is one line here. */
-const RUNNERS: { [Type in ToolTransport['type']]: Runner<Extract<ToolTransport, { type: Type }>> } = {
-  builtin: ({ tool }, attempt, { options }) => runBuiltin(tool.name, attempt, options),
-  client: () =>
-    Promise.resolve({ kind: 'error', code: 'no-client', message: 'The client executes this tool, in a run alone.' }),
-  http: ({ transport, secrets }, attempt, { options }) =>
-    callHttp(transport, attempt, { egress: options.egress, secrets }),
-  mcp_stdio: callMcp,
-  mcp_http: callMcp,
-  mcp_sse: callMcp,
-};
-
-function callMcp(
-  { tool, transport, secrets }: Prepared & { transport: McpTransport },
-  attempt: ToolAttempt,
-  { pool, relist }: Runtime,
-): Promise<ToolOutcome> {
-  const { tenantId } = attempt;
-  const server = serverOf(transport);
-  const onToolsChanged = () => relist({ tenantId, server });
-  const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
-  const call = { target, name: transport.tool ?? tool.name, outputSchema: tool.output_schema };
-  const { onProgress } = attempt;
-  const redacted = onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress)));
-  return callMcpTool(call, { ...attempt, onProgress: redacted }, pool);
-}
-
-function dispatch(call: Prepared, attempt: ToolAttempt, runtime: Runtime): Promise<ToolOutcome> {
-  const { transport } = call.tool;
-  const run = RUNNERS[transport.type] as Runner<ToolTransport> | undefined;
-  if (run) return run({ ...call, transport }, attempt, runtime);
-  const message = `The transport "${transport.type}" is not known here.`;
+function dispatch(call: TransportCall, attempt: ToolAttempt, runtime: TransportRuntime): Promise<ToolOutcome> {
+  const kind = kindOf(call.transport);
+  if (kind) return kind.call(call, attempt, runtime);
+  const message = `The transport "${call.transport.type}" is not known here.`;
   return Promise.resolve({ kind: 'error', code: 'unknown-transport', message });
 }
 
@@ -183,7 +135,7 @@ async function secretsOf(
   tenantId: string,
   readSecrets: ToolsOptions['readSecrets'],
 ): Promise<SecretValues | Exclude<ToolOutcome, { kind: 'succeeded' }>> {
-  const names = secretNamesOf(transport);
+  const names = secretNamesIn(kindOf(transport)?.secretTexts(transport) ?? []);
   if (names.length === 0) return NO_SECRETS;
   try {
     const values = (await readSecrets?.(tenantId, names)) ?? new Map<string, string>();

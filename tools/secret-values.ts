@@ -1,8 +1,5 @@
 /** Secrets on their way into a request, and out of whatever comes back (docs/secrets.md). */
 import { cleanText } from '../core/content.ts';
-import type { ToolTransport } from '../core/tool.ts';
-import { templatesOf } from './http-request.ts';
-import type { McpServer } from './mcp/server.ts';
 
 /** The secrets of one transport, for one attempt. */
 export interface SecretValues {
@@ -20,25 +17,10 @@ const REFERENCE = /\{\{\s*secret:([^{}\s]{1,200})\s*\}\}/g;
 const MIN_LENGTH = 4;
 const MIN_ENCODED_LENGTH = 8;
 
-/** Names of the secrets that the headers or the environment of a transport refer to, each once. */
-export function secretNamesOf(transport: ToolTransport | McpServer): string[] {
-  const texts = textsOf(transport).flatMap((text) => [...text.matchAll(REFERENCE)]);
-  return [...new Set(texts.flatMap(([, name]) => name ?? []))];
-}
-
-function textsOf(transport: ToolTransport | McpServer): string[] {
-  switch (transport.type) {
-    case 'builtin':
-    case 'client':
-      return [];
-    case 'http':
-      return templatesOf(transport);
-    case 'mcp_http':
-    case 'mcp_sse':
-      return Object.values(transport.headers ?? {});
-    case 'mcp_stdio':
-      return Object.values(transport.env ?? {});
-  }
+/** Names of the secrets that texts refer to, each once. */
+export function secretNamesIn(texts: readonly string[]): string[] {
+  const references = texts.flatMap((text) => [...text.matchAll(REFERENCE)]);
+  return [...new Set(references.flatMap(([, name]) => name ?? []))];
 }
 
 /** Values by name; those that a text names and that are not here become nothing, so all must be here. */

@@ -1,90 +1,14 @@
 import { z } from 'zod';
-import { LIMITS } from '../../core/limits.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../db/tools.ts';
-
-/** What answers show in place of a value that may be a credential. */
-const HIDDEN = '[hidden]';
-
-const MAX_BODY_TEMPLATE = 64 * 1024;
+import { kindOf, TRANSPORTS } from '../../tools/transports.ts';
+import { program, remote } from '../../tools/transports/mcp.ts';
 
 const jsonSchema = z.record(z.string(), z.unknown());
-const shown = (value: string) => value !== HIDDEN;
-const hiddenMessage = { message: `"${HIDDEN}" stands for a value that is not shown: send the value itself` };
 
-const headers = z
-  .record(
-    z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/, 'is not a header name'),
-    z
-      .string()
-      .max(8000)
-      .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'has a character that headers cannot have')
-      .refine(shown, hiddenMessage),
-  )
-  .describe('`{{secret:name}}` stands for a secret.');
-
-const env = z.record(
-  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,199}$/, 'is not the name of a variable'),
-  z
-    .string()
-    .max(32_000)
-    .refine((value) => !value.includes('\0'), 'has a NUL')
-    .refine(shown, hiddenMessage),
-);
-
-const program = {
-  command: z.string().min(1).max(1000),
-  args: z.array(z.string().max(8000)).max(100).optional(),
-  env: env.optional(),
-};
-
-const http = z.strictObject({
-  type: z.literal('http'),
-  endpoint: z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).max(2000),
-  method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']).optional(),
-  headers: headers
-    .nullable()
-    .optional()
-    .transform((value) => value ?? undefined),
-  path: z.string().max(2000).optional().describe('Template, appended to the path of the endpoint.'),
-  query: z
-    .record(z.string().min(1).max(200), z.string().max(8000).refine(shown, hiddenMessage))
-    .optional()
-    .describe('Templates.'),
-  body: z
-    .json()
-    .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_BODY_TEMPLATE, 'is too large')
-    .optional()
-    .describe('JSON in which every text is a template, in place of the input.'),
-  response: z
-    .strictObject({ expression: z.string().min(1).max(4000) })
-    .optional()
-    .describe('JSONata over the answer: its result is the output.'),
-  max_bytes: z.int().min(1).max(LIMITS.toolOutputBytes).optional(),
-  max_redirects: z.int().min(0).max(10).optional(),
-});
-
-const stdio = z.strictObject({
-  type: z.literal('mcp_stdio'),
-  ...program,
-  tool: z.string().min(1).max(200).optional().describe("The tool's name at the server, where it is another."),
-});
-
-const client = z.strictObject({ type: z.literal('client') }).describe('Whoever talks to the run executes the tool.');
-const remote = {
-  endpoint: http.shape.endpoint,
-  headers: http.shape.headers,
-};
-
-const ownName = z.string().min(1).max(200).optional().describe("The tool's name at the server, where it is another.");
-
-const mcpHttp = z.strictObject({ type: z.literal('mcp_http'), ...remote, tool: ownName });
-const mcpSse = z.strictObject({ type: z.literal('mcp_sse'), ...remote, tool: ownName });
-
-const builtin = z.strictObject({ type: z.literal('builtin') });
-
-const anyTransport = z.discriminatedUnion('type', [http, stdio, mcpHttp, mcpSse, builtin, client]);
+const [first, ...others] = TRANSPORTS;
+const anyTransport = z.discriminatedUnion('type', [first.schema, ...others.map(({ schema }) => schema)]);
 
 const permission = z.strictObject({ name: z.string().min(1).max(200), required: z.boolean().default(true) });
 
@@ -247,29 +171,7 @@ export function presentListedTool(
   return { ...rest, permissions: permissions.map(({ name }) => name) };
 }
 
+/** One whose type is not known here may hold anything. */
 function presentTransport(transport: ToolTransport): Record<string, unknown> & { type: string } {
-  if (transport.type === 'http' || transport.type === 'mcp_http' || transport.type === 'mcp_sse')
-    return {
-      ...transport,
-      ...(transport.headers && { headers: hide(transport.headers, isCredential) }),
-      ...('query' in transport && transport.query && { query: hide(transport.query, isCredential) }),
-    };
-  if (transport.type === 'mcp_stdio')
-    return { ...transport, ...(transport.env && { env: hide(transport.env, () => true) }) };
-  return transport;
-}
-
-function hide(
-  values: Record<string, string>,
-  secret: (name: string, value: string) => boolean,
-): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(values).map(([name, value]) => [name, secret(name, value) ? HIDDEN : value]),
-  );
-}
-
-/** A reference to a secret is none itself. */
-function isCredential(name: string, value: string): boolean {
-  if (/^(\S+ )?\{\{\s*(secret:[^{}\s]+|input[\w.-]*)\s*\}\}$/.test(value)) return false;
-  return /auth|cookie|key|token|secret|password|signature/i.test(name);
+  return kindOf(transport)?.present(transport) ?? { type: transport.type };
 }

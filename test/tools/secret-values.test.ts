@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createSecretValues, NO_SECRETS, REDACTED, secretNamesOf } from '../../tools/secret-values.ts';
+import type { ToolTransport } from '../../core/tool.ts';
+import { createSecretValues, NO_SECRETS, REDACTED, secretNamesIn } from '../../tools/secret-values.ts';
+import { kindOf } from '../../tools/transports.ts';
 
 const valuesOf = (...values: string[]) =>
   createSecretValues(new Map(values.map((value, index) => [`n${index}`, value])));
 
-describe('secretNamesOf', () => {
+const namesOf = (transport: ToolTransport) => secretNamesIn(kindOf(transport)?.secretTexts(transport) ?? []);
+
+describe('secretNamesIn', () => {
   it('finds each name once, and nothing in what is no reference', () => {
     const headers = { a: 'Bearer {{secret:x}}{{ secret:y }}', b: '{{secret:x}}', c: '{{secret:}} {secret:z} {{x}}' };
-    assert.deepEqual(secretNamesOf({ type: 'http', endpoint: 'https://x.example', headers }), ['x', 'y']);
-    assert.deepEqual(secretNamesOf({ type: 'mcp_stdio', command: 'c', env: { A: '{{secret:k}}' } }), ['k']);
-    assert.deepEqual(secretNamesOf({ type: 'builtin' }), []);
+    assert.deepEqual(namesOf({ type: 'http', endpoint: 'https://x.example', headers }), ['x', 'y']);
+    assert.deepEqual(namesOf({ type: 'mcp_stdio', command: 'c', env: { A: '{{secret:k}}' } }), ['k']);
+    assert.deepEqual(namesOf({ type: 'mcp_sse', endpoint: 'https://x.example', headers }), ['x', 'y']);
+    assert.deepEqual(namesOf({ type: 'builtin' }), []);
   });
 });
 

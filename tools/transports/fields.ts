@@ -1,0 +1,26 @@
+/** Fields that transports have in common. */
+import { z } from 'zod';
+import { HIDDEN } from '../hide.ts';
+
+const isShown = (value: string) => value !== HIDDEN;
+const hiddenMessage = { message: `"${HIDDEN}" stands for a value that is not shown: send the value itself` };
+
+/** A text that is not one of our own placeholders sent back. */
+export const shownText = (maxChars: number) => z.string().max(maxChars).refine(isShown, hiddenMessage);
+
+export const endpoint = z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).max(2000);
+
+/** Null counts as absent. */
+export const headers = z
+  .record(
+    z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/, 'is not a header name'),
+    z
+      .string()
+      .max(8000)
+      .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'has a character that headers cannot have')
+      .refine(isShown, hiddenMessage),
+  )
+  .describe('`{{secret:name}}` stands for a secret.')
+  .nullable()
+  .optional()
+  .transform((value) => value ?? undefined);

@@ -13,7 +13,7 @@ export interface ToolAnnotations {
   destructiveHint?: boolean | undefined;
 }
 
-/** A tool's transport, by its type. A new one adds itself. */
+/** A tool's transport, by its type. A new one adds itself (docs/extending.md). */
 export interface TransportTypes {
   builtin: { type: 'builtin' };
   /** Whoever talks to the run executes it. */

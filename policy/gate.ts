@@ -73,7 +73,7 @@ export interface Stage {
   judge: (call: GatedCall) => StageVerdict | undefined;
 }
 
-/** The order that holds (decisions.md): a new stage is a file in `policy/stages/` and a line here. */
+/** The order that holds (decisions.md): a new stage is a file in `policy/stages/` and a line here (docs/extending.md). */
 const ORDER: readonly Stage[] = [
   { name: 'binding', judge: judgeBinding },
   { name: 'permissions', judge: judgePermissions },

@@ -1,4 +1,4 @@
-/** The channels that there are: a new one is a file in `services/channels/` and a line here. */
+/** The channels that there are: a new one is a file in `services/channels/` and a line here (docs/extending.md). */
 import type { Channel } from './channels/channel.ts';
 import { WEBHOOK } from './channels/webhook.ts';
 

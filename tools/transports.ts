@@ -1,4 +1,4 @@
-/** The tool transports that there are: a new one is a file in `tools/transports/` and a line here. */
+/** The tool transports that there are: a new one is a file in `tools/transports/` and a line here (docs/extending.md). */
 import type { ToolTransport } from '../core/tool.ts';
 import type { TransportKind } from './transport-kind.ts';
 import { BUILTIN, CLIENT } from './transports/builtin.ts';

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import type * as Gate from '../policy/gate.ts';
+import type * as Sending from '../services/send-webhooks.ts';
+import { createEgress } from '../tools/egress.ts';
+import type * as Executing from '../tools/execute-tool.ts';
+import { validateArguments } from '../tools/validate-arguments.ts';
+import { startServer, type LocalServer } from './support/echo-server.ts';
+import { governanceOf } from './support/governance.ts';
+import type * as TestPlatforms from './support/platform.ts';
+import { startScriptedModel } from './support/scripted-model.ts';
+import { attemptOf, briefly, outputOf, toolOf } from './support/tool-attempt.ts';
+import { waitUntil } from './support/wait-until.ts';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const guide = readFileSync(join(root, 'docs/extending.md'), 'utf8');
+const blocks = [...guide.matchAll(/^```(ts|diff) (\S+)\n([\s\S]*?)^```$/gm)].map(
+  ([, kind = '', path = '', text = '']) => ({ kind, path, text }),
+);
+const LEFT_OUT = ['node_modules', 'dist', '.git', '.drover', 'bench', 'docs'];
+
+/** What the guide says, done to a copy of the project. */
+describe('The guide to extending', () => {
+  let copy: string;
+  before(() => {
+    copy = mkdtempSync(join(tmpdir(), 'drover-extending-'));
+    cpSync(root, copy, { recursive: true, filter: (path) => isNeeded(relative(root, path)) });
+    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    for (const { kind, path, text } of blocks) {
+      const file = join(copy, path);
+      writeFileSync(file, kind === 'ts' ? text : patched(readFileSync(file, 'utf8'), text), {
+        flag: kind === 'ts' ? 'wx' : 'w',
+      });
+    }
+  });
+  after(() => rmSync(copy, { recursive: true, force: true }));
+
+  const load = async <T>(path: string): Promise<T> => (await import(pathToFileURL(join(copy, path)).href)) as T;
+
+  it('needs one file for each extension, and one line with its import', () => {
+    assert.deepEqual(
+      blocks.map(({ kind }) => kind),
+      ['ts', 'diff', 'ts', 'diff', 'ts', 'diff'],
+    );
+    for (const { kind, path, text } of blocks) {
+      if (kind === 'diff') assert.equal(text.match(/^\+/gm)?.length, 2, path);
+    }
+  });
+
+  it('has code that compiles with the rest', async () => {
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    await promisify(execFile)(process.execPath, [tsc, '--noEmit', '-p', copy]).catch((error: { stdout: string }) =>
+      assert.fail(error.stdout),
+    );
+  });
+
+  describe('with its transport', () => {
+    let server: LocalServer;
+    before(async () => {
+      server = await startServer(({ body, path }, response) => {
+        const { id, method, params } = JSON.parse(body) as { id: string; method: string; params: { of: string } };
+        const said = method === 'count' ? { result: `7 ${params.of}` } : { error: { code: -32601, message: 'no' } };
+        response.writeHead(path === '/broken' ? 503 : 200);
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, ...said }));
+      });
+    });
+    after(() => server.close());
+
+    it('calls tools, with secrets and without showing them, and tells failures apart', async () => {
+      const { createTools } = await load<typeof Executing>('tools/execute-tool.ts');
+      const tools = createTools({
+        egress: createEgress({ allow: [], allowLoopback: true }),
+        stdioCommands: [],
+        readSecrets: async () => new Map([['k', 'c4nary-value']]),
+      });
+      const headers = { authorization: 'Bearer {{secret:k}}' };
+      const call = (method: string, args = {}, path = '') => {
+        const transport = { type: 'json_rpc', endpoint: `${server.url}${path}`, method, headers };
+        return tools.execute(toolOf(transport as never), attemptOf(args));
+      };
+      assert.equal(outputOf(await call('count', { of: 'c4nary-value' })), '7 [secret]');
+      assert.equal(server.seen[0]?.headers.authorization, 'Bearer c4nary-value');
+      assert.equal(briefly(await call('nothing')), 'error rpc-32601');
+      assert.equal(briefly(await call('count', {}, '/broken')), 'lost http-503');
+      await tools.close();
+    });
+  });
+
+  it('has a stage that a call must pass', async () => {
+    const { gate, STAGES } = await load<typeof Gate>('policy/gate.ts');
+    const decide = (text: string) =>
+      gate({
+        governance: governanceOf([{ when: 'true', decision: 'allow' }]),
+        agent: { id: 'agent-1', name: 'a' },
+        run: { id: 'run-1' },
+        definition: { name: 'a' },
+        autonomyLevel: 3,
+        tools: new Map([['send', toolOf({ type: 'builtin' }, 'send')]]),
+        name: 'send',
+        arguments: { deep: [{ text }] },
+        callsInTurn: 0,
+        validate: validateArguments,
+      });
+    const refused = decide('from 4111 1111 1111 1111, please');
+    assert.deepEqual([refused.kind, refused.by.stage], ['deny', 'card_numbers']);
+    assert.equal(decide('from 4111 1111 1111 1112, please').kind, 'allow');
+    assert.ok(STAGES.includes('card_numbers'));
+  });
+
+  it('has a channel that tells of an approval, and a transport and a stage that the API knows', async () => {
+    const { openTestPlatform } = await load<typeof TestPlatforms>('test/support/platform.ts');
+    const { sendWebhooks } = await load<typeof Sending>('services/send-webhooks.ts');
+    const model = await startScriptedModel();
+    const phone = await startServer((_request, response) => response.end());
+    const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
+    const platform = await openTestPlatform('embedded', { workers: true, api: true, env });
+    const post = async (path: string, body: unknown) => {
+      const headers = { authorization: `Bearer ${platform.apiKey}`, 'content-type': 'application/json' };
+      const response = await fetch(`${platform.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+      assert.ok(response.ok, `${path}: ${response.status} ${await response.clone().text()}`);
+      return (await response.json()) as Record<string, string>;
+    };
+    const url = `ntfy://127.0.0.1:${phone.port}/our-approvals`;
+    await post('/v1/webhooks', { url, events: ['approval.requested'] });
+    const transport = { type: 'json_rpc', endpoint: 'https://rpc.example', method: 'pay' };
+    await post('/v1/tools', { name: 'pay', description: 'Pays.', transport, risk_level: 'WRITE_HIGH_RISK' });
+    const agent = await post('/v1/agents', { name: 'payer', tools: ['pay'] });
+    const decided = await post('/v1/policies/evaluate', { tool: 'pay', arguments: { card: '4111111111111111' } });
+    assert.equal(decided['stage'], 'card_numbers');
+
+    const run = await post(`/v1/agents/${agent['id']}/runs`, { input: { message: 'call pay {"amount":7}' } });
+    await waitUntil('the phone rings', async () => {
+      await sendWebhooks(platform.context);
+      return phone.seen.length > 0;
+    });
+    const [approval] = await platform.context.db.withTenant(platform.tenantId, (tx) =>
+      tx.query<{ id: string }>('select id from approvals where run_id = $1', [run['run_id']]),
+    );
+    const [rang] = phone.seen;
+    assert.deepEqual([rang?.path, rang?.headers['title']], ['/our-approvals', 'Drover: approval.requested']);
+    assert.match(rang?.body ?? '', new RegExp(`^"pay" waits for you, for 24 hours: .* show ${approval?.id}$`));
+    await platform.close();
+    await phone.close();
+    await model.close();
+  });
+});
+
+function isNeeded(path: string): boolean {
+  const [top = '', second] = path.split('/');
+  return !LEFT_OUT.includes(top) && (top !== 'test' || second === undefined || second === 'support');
+}
+
+/** The text after a change: hunks of kept, removed and added lines, each at the only place where it fits. */
+function patched(text: string, diff: string): string {
+  return diff.split('@@\n').reduce((now, hunk) => {
+    const lines = hunk.split('\n').filter((line) => line !== '');
+    const side = (other: string) =>
+      `\n${lines
+        .filter((line) => !line.startsWith(other))
+        .map((line) => `${line.slice(1)}\n`)
+        .join('')}`;
+    const parts = `\n${now}`.split(side('+'));
+    assert.equal(parts.length, 2, `this has no place, or several:\n${hunk}`);
+    return parts.join(side('-')).slice(1);
+  }, text);
+}

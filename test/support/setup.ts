@@ -1,6 +1,17 @@
 import { MODES, describeModes } from './modes.ts';
 
+const END_MS = 30_000;
+
 /** Mocha calls it once, before everything else (.mocharc.json, `require`). */
 export function mochaGlobalSetup(): void {
   console.log(describeModes(MODES));
+}
+
+/** Mocha calls it once, after everything else. What a test has left open then keeps the process from ending. */
+export function mochaGlobalTeardown(): void {
+  const watch = setTimeout(() => {
+    console.error(`Something was left open ${END_MS / 1000} s ago: ${process.getActiveResourcesInfo().join(', ')}`);
+    process.exit(1);
+  }, END_MS);
+  watch.unref();
 }

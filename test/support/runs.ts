@@ -105,10 +105,8 @@ export async function readLog({ call }: Pick<Installation, 'call'>, run: string)
 
 /** What holds of every finished run: a log without gaps that tells the same story as the run, its turns and its calls. */
 export async function assertSound(installation: Installation, run: string, status = 'completed'): Promise<LogEvent[]> {
-  const { call } = installation;
-  const row = (await call('GET', `/v1/runs/${run}`)).json;
+  const { row, log } = await readBoth(installation, run);
   assert.equal(row.status, status, JSON.stringify(row.error));
-  const log = await readLog(installation, run);
   assert.deepEqual(
     log.map(({ seq }) => seq),
     log.map((_, index) => index + 1),
@@ -129,6 +127,16 @@ export async function assertSound(installation: Installation, run: string, statu
   );
   if (status !== 'cancelled') assertCallsSettled(log);
   return log;
+}
+
+/** The run and its log of one moment: what a model had said by then may still come after a cancel. */
+async function readBoth(installation: Pick<Installation, 'call'>, run: string) {
+  for (;;) {
+    const row = (await installation.call('GET', `/v1/runs/${run}`)).json;
+    const log = await readLog(installation, run);
+    const now = (await installation.call('GET', `/v1/runs/${run}`)).json;
+    if (now.last_seq === row.last_seq) return { row, log };
+  }
 }
 
 /** Every call that was asked for has one outcome. */

@@ -63,6 +63,8 @@ export interface Engine {
 
 /** Opens the platform, in embedded mode unless told otherwise, with stand-ins for the model and for the tools' server. */
 export async function openEngine(mode: Mode = 'embedded', environment: Record<string, string> = {}): Promise<Engine> {
+  /** The governance that the calls of a run were last gated by. */
+  const gatedBy = new Map<string, number>();
   let script: Script = () => text('ok');
   let toolScript: ToolScript = () => undefined;
   const model = await startFakeAnthropic((request, n) => script(request, n));
@@ -148,15 +150,23 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
       });
       return posted.turnId;
     },
-    drive: (run, within = context) =>
-      driveRun(within, { tenant, run, seq: 0 }, { stop: new AbortController().signal, draining: () => false }),
+    async drive(run, within = context) {
+      const options = { stop: new AbortController().signal, draining: () => false };
+      const end = await driveRun(within, { tenant, run, seq: 0 }, options);
+      gatedBy.set(run, (await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant))).version);
+      return end;
+    },
     async makeCalls(run, within = context) {
       const open = await inTenant<{ call: string; attempt: number; step: number; turn: string }>(
         `select id as call, attempt, step, turn_id as turn from tool_calls where run_id = $1 and mode = 'queued' and status in ('pending', 'running') order by place`,
         run,
       );
-      // As the driver's job has it: the gate that let the calls pass.
-      const { version: governance } = await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
+      // As the driver's job has it: the gate that let the calls pass; none where a person had to.
+      const asked = await inTenant(
+        `select seq from run_events where run_id = $1 and type = 'approval.requested' limit 1`,
+        run,
+      );
+      const governance = asked.length > 0 ? undefined : gatedBy.get(run);
       const ends: ToolCallEnd[] = [];
       for (const job of open) {
         ends.push(await runToolCall(within, { tenant, run, governance, ...job }, new AbortController().signal));

@@ -9,6 +9,7 @@ import type { Context } from '../engine/context.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
 import { appendToRun, type AppendedChange } from './append-to-run.ts';
 import { askAgain } from './client-calls.ts';
+import { eachApart } from './each-apart.ts';
 import { wake } from './approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
@@ -19,14 +20,12 @@ const AT_A_TIME = 10;
 export async function endDueWaits(context: Context): Promise<number> {
   let ended = 0;
   for (;;) {
-    const due = await claimDueWaits(context.db, { limit: LIMITS.sweepRows, claimMs: CLAIM_MS });
-    for (let at = 0; at < due.length; at += AT_A_TIME) {
-      const done = await Promise.all(
-        due.slice(at, at + AT_A_TIME).map((run) => endWaitsOf(context, { tenant: run.tenant_id, run: run.run_id })),
-      );
-      ended += done.filter(Boolean).length;
-    }
-    if (due.length < LIMITS.sweepRows) return ended;
+    const rows = await claimDueWaits(context.db, { limit: LIMITS.sweepRows, claimMs: CLAIM_MS });
+    const done = await eachApart(context.log, { rows, atATime: AT_A_TIME }, ({ tenant_id: tenant, run_id: run }) =>
+      endWaitsOf(context, { tenant, run }),
+    );
+    ended += done.filter(Boolean).length;
+    if (rows.length < LIMITS.sweepRows) return ended;
   }
 }
 

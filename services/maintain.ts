@@ -5,6 +5,7 @@ import { deleteOldDeliveries } from '../db/webhooks.ts';
 import type { Context } from '../engine/context.ts';
 import type { MaintenanceAct } from '../jobs/maintenance.ts';
 import { expireApproval } from './decide-approval.ts';
+import { eachApart } from './each-apart.ts';
 import { expireRun } from './end-run.ts';
 import { endDueWaits } from './end-waits.ts';
 import { reconcile } from './reconcile.ts';
@@ -47,17 +48,17 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
 }
 
 async function expireApprovals(context: Context): Promise<number> {
-  const due = await listDueApprovals(context.db, LIMITS.sweepRows);
-  let expired = 0;
-  for (const { tenant_id: tenant, id } of due) if (await expireApproval(context, { tenant, id })) expired++;
-  return expired;
+  const rows = await listDueApprovals(context.db, LIMITS.sweepRows);
+  const done = await eachApart(context.log, { rows }, ({ tenant_id: tenant, id }) =>
+    expireApproval(context, { tenant, id }),
+  );
+  return done.filter(Boolean).length;
 }
 
 async function expireIdle(context: Context): Promise<number> {
-  const idle = await listIdleRuns(context.db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
-  let expired = 0;
-  for (const run of idle) {
-    if (await expireRun(context, { tenant: run.tenant_id, run: run.id })) expired++;
-  }
-  return expired;
+  const rows = await listIdleRuns(context.db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
+  const done = await eachApart(context.log, { rows }, ({ tenant_id: tenant, id: run }) =>
+    expireRun(context, { tenant, run }),
+  );
+  return done.filter(Boolean).length;
 }

@@ -1,5 +1,6 @@
 /** Delivers events to webhooks: at least once each, through the channel of their URL. */
 import { LIMITS } from '../core/limits.ts';
+import { SecretUnreadableError } from '../core/secret-box.ts';
 import {
   claimDeliveries,
   findWebhook,
@@ -14,6 +15,7 @@ import type { Context } from '../engine/context.ts';
 import { EgressError } from '../tools/egress-error.ts';
 import { channelOf } from './channels.ts';
 import type { Notice } from './channels/channel.ts';
+import { eachApart } from './each-apart.ts';
 import { recordAudit } from './record-audit.ts';
 import { readSecrets } from './secrets.ts';
 
@@ -41,12 +43,12 @@ export async function sendWebhooks(context: Sender): Promise<number> {
     // One that is down is not asked again in this round, and keeps nobody waiting.
     const now = due.filter(({ webhook_id }) => !failing.has(webhook_id)).slice(0, AT_A_TIME);
     if (now.length === 0) break;
-    const results = await Promise.all(now.map((each) => sendDue(context, each)));
-    for (const [index, { arrived, failed }] of results.entries()) {
-      delivered += arrived;
-      const hook = now[index];
-      if (hook && (failed > 0 || arrived === 0)) failing.add(hook.webhook_id);
-    }
+    const done = await eachApart(context.log, { rows: now, atATime: AT_A_TIME }, async (row) => {
+      return { id: row.webhook_id, ...(await sendDue(context, row)) };
+    });
+    const fine = new Set(done.filter(({ arrived, failed }) => arrived > 0 && failed === 0).map(({ id }) => id));
+    for (const { webhook_id } of now) if (!fine.has(webhook_id)) failing.add(webhook_id);
+    delivered += done.reduce((sum, { arrived }) => sum + arrived, 0);
   }
   return delivered;
 }
@@ -61,8 +63,7 @@ async function sendDue(
   });
   const { hook, deliveries } = claimed;
   if (!hook) return { arrived: 0, failed: 0 };
-  const secrets = await readSecrets(context, tenant, [secretNameOf(webhookId)]);
-  const secret = secrets.get(secretNameOf(webhookId));
+  const secret = await secretOf(context, tenant, secretNameOf(webhookId));
   const outcomes = await Promise.all(
     deliveries.map(async (delivery) => {
       const outcome = await attempt(context, { hook, secret, delivery });
@@ -74,14 +75,27 @@ async function sendDue(
   return { arrived, failed: outcomes.length - arrived };
 }
 
+async function secretOf(context: Sender, tenant: string, name: string): Promise<Attempt['secret']> {
+  try {
+    return (await readSecrets(context, tenant, [name])).get(name);
+  } catch (error) {
+    if (error instanceof SecretUnreadableError) return error;
+    throw error;
+  }
+}
+
 interface Attempt {
   hook: WebhookRow;
-  secret: string | undefined;
+  /** To sign with; undefined where there is none any more. */
+  secret: string | SecretUnreadableError | undefined;
   delivery: ClaimedDelivery;
 }
 
 async function attempt(context: Sender, { hook, secret, delivery }: Attempt): Promise<DeliveryOutcome> {
   if (hook.status === 'disabled') return over('The webhook is disabled.');
+  // A key of before may yet be given back to this process.
+  if (secret instanceof SecretUnreadableError)
+    return tryAgain(delivery, { responseStatus: undefined, error: UNREADABLE });
   if (secret === undefined) return over('The secret of the webhook is gone.');
   if (!delivery.event) return over('The event is not there any more.');
   const channel = channelOf(hook.url);
@@ -96,8 +110,9 @@ async function attempt(context: Sender, { hook, secret, delivery }: Attempt): Pr
     }
     return tryAgain(delivery, { responseStatus: status, error: `The endpoint answered ${status}.` });
   } catch (error) {
-    if (!(error instanceof EgressError)) throw error;
-    return tryAgain(delivery, { responseStatus: undefined, error: error.message });
+    const isTold = error instanceof EgressError;
+    if (!isTold) context.log.error({ err: error, webhook: hook.id }, 'a channel has failed');
+    return tryAgain(delivery, { responseStatus: undefined, error: isTold ? error.message : 'The channel has failed.' });
   }
 }
 
@@ -121,6 +136,7 @@ function tryAgain(
 }
 
 const GONE = 410;
+const UNREADABLE = 'The secret of the webhook cannot be read with the keys that Drover has.';
 
 async function settle(
   context: Sender,

@@ -10,17 +10,19 @@ import {
 import type { Database } from '../db/database.ts';
 import { listTenantIds } from '../db/tenants.ts';
 import type { Context } from '../engine/context.ts';
+import { eachApart } from './each-apart.ts';
 
 /** Answers how many reservations were settled at their estimate, and how many were added up. */
-export async function settleBudgets({ db, config }: Context): Promise<{ settled: number; added: number }> {
-  const done = { settled: 0, added: 0 };
-  for (const tenant of await db.asMaintenance(listReservingTenants)) {
-    await db.withTenant(tenant, async (tx) => {
-      done.settled += await settleLostReservations(tx, tenant, config.leaseMs);
-      done.added += await rollUpBudgets(tx, tenant, LIMITS.budgetRollUpRows);
-    });
-  }
-  return done;
+export async function settleBudgets({ db, config, log }: Context): Promise<{ settled: number; added: number }> {
+  const tenants = await db.asMaintenance(listReservingTenants);
+  const done = await eachApart(log, { rows: tenants.map((tenant) => ({ tenant })) }, ({ tenant }) =>
+    db.withTenant(tenant, async (tx) => ({
+      settled: await settleLostReservations(tx, tenant, config.leaseMs),
+      added: await rollUpBudgets(tx, tenant, LIMITS.budgetRollUpRows),
+    })),
+  );
+  const sum = (what: 'settled' | 'added') => done.reduce((total, each) => total + each[what], 0);
+  return { settled: sum('settled'), added: sum('added') };
 }
 
 /** Reservations of all tenants that disagree with the model calls, and usage that disagrees with them: none, if all is well. */

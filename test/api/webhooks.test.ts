@@ -162,6 +162,23 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.equal((await deliveriesOf(fine.id))[0]?.status, 'delivered');
     });
 
+    it('keep those of other tenants waiting for nothing where a secret cannot be read, and say so', async () => {
+      const unreadable = await hook(['run.created']);
+      await startRun();
+      await inTenant(`update secrets set key_id = 'a key that is lost'`);
+      const inTrouble = tenant;
+      tenant = await api.newTenant();
+      agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
+      const fine = await hook(['run.created']);
+      await startRun();
+      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal((await deliveriesOf(fine.id))[0]?.status, 'delivered');
+      tenant = inTrouble;
+      const [waiting] = await deliveriesOf(unreadable.id);
+      assert.deepEqual([waiting?.status, waiting?.attempts], ['pending', 1]);
+      assert.match(waiting?.error ?? '', /cannot be read/);
+    });
+
     it('are disabled when the endpoint is gone or has failed for days, and give up on a delivery after its attempts', async () => {
       const { id } = await hook(['run.created']);
       await startRun();

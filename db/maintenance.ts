@@ -33,6 +33,16 @@ export interface LostRun {
   id: string;
   last_seq: number;
   fence: number;
+  /** Since its last change. */
+  quiet_ms: number;
+}
+
+/** Which rows to look at: of one tenant, where one is named, and by pages. */
+export interface LostFilter {
+  quietMs: number;
+  tenant?: string | undefined;
+  after: string;
+  limit: number;
 }
 
 /** The brake: what is suspended rests until it is lifted. `r` is the run. */
@@ -43,14 +53,12 @@ const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_i
  * Runs that should be driven and are not: unfinished, nobody's lease on them, and with something to do: a turn that has
  * begun or waits to begin, calls that have all settled, or one that an approval has freed. Those that changed a moment ago have a job under way.
  */
-export async function listLostRuns(
-  db: Database,
-  filter: { quietMs: number; after: string; limit: number },
-): Promise<LostRun[]> {
+export async function listLostRuns(db: Database, filter: LostFilter): Promise<LostRun[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostRun>(
-      `select r.tenant_id, r.id, r.last_seq, r.fence from runs r
-       where r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
+      `select r.tenant_id, r.id, r.last_seq, r.fence,
+         (extract(epoch from clock_timestamp() - r.updated_at) * 1000)::float8 as quiet_ms from runs r
+       where ($4::uuid is null or r.tenant_id = $4) and r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
          and ${NOT_SUSPENDED}
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())
@@ -61,7 +69,7 @@ export async function listLostRuns(
          and (r.status <> 'awaiting_tool' or not exists (
            select from tool_calls k where k.run_id = r.id and k.status in ('pending', 'running')))
        order by r.id limit $3`,
-      [filter.quietMs, filter.after, filter.limit],
+      [filter.quietMs, filter.after, filter.limit, filter.tenant ?? null],
     ),
   );
 }
@@ -77,21 +85,18 @@ export interface LostCall {
  * Queued calls that nobody makes: pending for a while, or running with a lease that has run out. Those of a run that has
  * ended are not made any more, but one that was under way must be settled.
  */
-export async function listLostCalls(
-  db: Database,
-  filter: { quietMs: number; after: string; limit: number },
-): Promise<LostCall[]> {
+export async function listLostCalls(db: Database, filter: LostFilter): Promise<LostCall[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostCall>(
       `select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
-       where k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2
+       where ($4::uuid is null or k.tenant_id = $4) and k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2
          and (k.status = 'running' or ${NOT_SUSPENDED})
          and (r.status = 'awaiting_tool' or k.status = 'running' and r.status in ('completed', 'failed', 'cancelled'))
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
          and (k.retry_at is null or k.retry_at < clock_timestamp())
        order by k.id limit $3`,
-      [filter.quietMs, filter.after, filter.limit],
+      [filter.quietMs, filter.after, filter.limit, filter.tenant ?? null],
     ),
   );
 }

@@ -12,23 +12,33 @@ const AT_A_TIME = 25;
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 
-/** Compares the database with the queues and sends what is missing; answers how much. This is what makes Redis disposable. */
-export async function reconcile(context: Context, quietMs: number): Promise<{ runs: number; calls: number }> {
+/** A delayed job is late where it has not run so long after its time. */
+const LATE_MS = 60_000;
+
+/**
+ * Compares the database with the queues, for one tenant where one is named, and sends what is missing; answers how much.
+ * This is what makes Redis disposable. Jobs that were delayed by another clock than the database's run when they are due.
+ */
+export async function reconcile(
+  context: Context,
+  quietMs: number,
+  tenant?: string,
+): Promise<{ runs: number; calls: number }> {
+  const filter = { quietMs, tenant, limit: LIMITS.sweepRows };
   const runs = await eachPage(
-    (after) => listLostRuns(context.db, { quietMs, after, limit: LIMITS.sweepRows }),
+    (after) => listLostRuns(context.db, { ...filter, after }),
     (run) => {
       const data = { tenant: run.tenant_id, run: run.id, seq: run.last_seq };
       const id = turnJobId(run.id, run.last_seq, run.fence);
-      return ensureJob(context, TURNS, { id, data });
+      return ensureJob(context, TURNS, { id, data, isDue: ({ delay }) => run.quiet_ms > delay + LATE_MS });
     },
   );
   const calls = await eachPage(
-    (after) => listLostCalls(context.db, { quietMs, after, limit: LIMITS.sweepRows }),
+    (after) => listLostCalls(context.db, { ...filter, after }),
     (call) => {
       const data = { tenant: call.tenant_id, run: call.run_id, call: call.id };
       const id = toolCallJobId(call.id, call.attempt);
-      // By the database's clock its time has come, whatever the clock of the worker was that delayed the job.
-      return ensureJob(context, TOOL_CALLS, { id, data, isDue: true });
+      return ensureJob(context, TOOL_CALLS, { id, data, isDue: () => true });
     },
   );
   return { runs, calls };
@@ -55,13 +65,13 @@ async function eachPage<R extends { id: string }>(
 async function ensureJob(
   { queues, order }: Context,
   name: string,
-  job: { id: string; data: { tenant: string; run: string }; isDue?: boolean },
+  job: { id: string; data: { tenant: string; run: string }; isDue: (delayed: Job) => boolean },
 ): Promise<boolean> {
   const queue = queues.queue(name);
   const existing = await queue.getJob(job.id);
   if (existing) {
     const state = await existing.getState();
-    if (state === 'delayed' && job.isDue) return promote(existing);
+    if (state === 'delayed' && job.isDue(existing)) return promote(existing);
     if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
     await queue.remove(job.id);
   }

@@ -37,7 +37,7 @@ export async function applyBrake(context: Context, caller: Caller, brake: Brake)
     return { ...done, driven: done.changed && brake.suspended ? await listDrivenRuns(tx) : [] };
   });
   for (const run of driven) context.bus.publish({ run, kind: 'governed' });
-  if (changed && !brake.suspended) await goOn(context);
+  if (changed && !brake.suspended) await goOn(context, tenant);
 }
 
 function write(tx: Tx, caller: Caller, { kind, id, suspended }: Brake): Promise<Braked | undefined> {
@@ -56,9 +56,9 @@ async function auditBrake(tx: Tx, caller: Caller, { brake, tenant }: { brake: Br
 }
 
 /** What waited gets its jobs back at once; where the queue is away, reconciliation sees to it. */
-async function goOn(context: Context): Promise<void> {
+async function goOn(context: Context, tenant: string): Promise<void> {
   try {
-    await reconcile(context, 0);
+    await reconcile(context, 0, tenant);
   } catch (error) {
     context.log.warn({ err: error }, 'what was suspended goes on with the next reconciliation');
   }

@@ -62,6 +62,24 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       await engine.finish(run);
     });
 
+    it('is not shut for longer because the clock of a worker was ahead', async () => {
+      engine.say((_request, n) => (n === 0 ? REFUSED : text('at last')));
+      const { run } = await engine.start(agent, 'hello');
+      await engine.drive(run);
+      await waitUntil('its job is delayed', async () => (await jobOf(run)) !== undefined);
+      const job = await jobOf(run);
+      assert.ok(job?.id);
+      await job.remove();
+      const opts = { jobId: job.id, delay: 1000, timestamp: Date.now() + 600_000 };
+      await engine.context.queues.queue(TURNS).add(TURNS, job.data, opts);
+      assert.equal((await reconcile(engine.context, 0)).runs, 0, 'it may yet be on time');
+      await engine.tamper(`update runs set updated_at = now() - interval '2 minutes' where id = $1`, run);
+      assert.equal((await reconcile(engine.context, 0)).runs, 1);
+      assert.equal(await jobOf(run), undefined, 'it is delayed no more');
+      await engine.gatesOpen();
+      await engine.finish(run);
+    });
+
     it('leads to the fallback model after repeated refusals', async () => {
       const llm_config = { default_model: 'claude-sonnet-5', fallback_model: 'claude-haiku-4-5' };
       const careful = await engine.agent({ llm_config });

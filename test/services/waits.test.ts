@@ -192,6 +192,7 @@ describe('waits for webhooks and for the time', () => {
     await deliver(url, 'kept');
     await waitUntil('the job is there', async () => (await jobsOf(run)).length > 0);
     for (const job of await jobsOf(run)) await job.remove();
+    assert.equal((await reconcile(api.context, 0, newId())).runs, 0, 'another tenant has lost nothing');
     assert.equal((await reconcile(api.context, 0)).runs, 1);
     workers = await startWorkers(api.context);
     await runIs(run, 'completed');

@@ -98,6 +98,9 @@ export interface RunChange {
   gate?: string;
 }
 
+/** Of a change whose events, if there are any, mean nothing for the run's and its turns' rows. */
+export const NO_ROWS: Pick<RunChange, 'runs' | 'turns'> = { runs: { set: {}, add: {} }, turns: [] };
+
 /** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */
 export type ReservationChange =
   | {

@@ -4,6 +4,7 @@
  * for each act that has no tenant yet, and no right beyond it.
  */
 import type { Migration } from './index.ts';
+import { isolate, tenantTable } from './tenant-table.ts';
 
 const TENANT_TABLES = [
   'workspaces',
@@ -49,13 +50,10 @@ const MAINTENANCE: readonly (readonly [table: string, act: 'select' | 'insert' |
 export const isolation: Migration = {
   name: '0005-isolation',
   up: async (knex) => {
-    const tenant = "nullif(current_setting('drover.tenant_id', true), '')::uuid";
-    const protect = (table: string, column: string) => `
-      alter table ${table} enable row level security;
-      alter table ${table} force row level security;
-      create policy tenant_isolation on ${table} to drover_app using (${column} = ${tenant}) with check (${column} = ${tenant});
-      grant select, insert${APPEND_ONLY.includes(table) ? '' : ', update, delete'} on ${table} to drover_app;`;
-    await knex.raw(TENANT_TABLES.map((table) => protect(table, 'tenant_id')).join('\n') + protect('tenants', 'id'));
+    const protect = (table: string) => tenantTable(table, APPEND_ONLY.includes(table) ? 'select, insert' : undefined);
+    const tenants = `${isolate('tenants', 'id')}
+      grant select, insert, update, delete on tenants to drover_app;`;
+    await knex.raw(TENANT_TABLES.map(protect).join('\n') + tenants);
     for (const [table, act, name] of MAINTENANCE) {
       const clause = act === 'insert' ? 'with check (true)' : 'using (true)';
       await knex.raw(`create policy ${name} on ${table} for ${act} to drover_maintenance ${clause};

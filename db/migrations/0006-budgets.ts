@@ -4,6 +4,7 @@
  * that are not in it yet, so that no row is written by many runs at once and none is read twice.
  */
 import type { Migration } from './index.ts';
+import { tenantTable } from './tenant-table.ts';
 
 const TABLES = `
 create table budgets (
@@ -256,16 +257,7 @@ create function budget_drift(tenant uuid) returns table (run_id uuid, budget_id 
 $$;
 `;
 
-const ISOLATION = ['budgets', 'budget_usage', 'reservations'].map(
-  (table) => `
-alter table ${table} enable row level security;
-alter table ${table} force row level security;
-create policy tenant_isolation on ${table} to drover_app
-  using (tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid)
-  with check (tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid);
-grant select, insert, update, delete on ${table} to drover_app;
-`,
-);
+const ISOLATION = ['budgets', 'budget_usage', 'reservations'].map((table) => tenantTable(table));
 
 const MAINTENANCE = `
 create policy maintenance_find_reservations on reservations for select to drover_maintenance using (true);

@@ -1,5 +1,6 @@
 /** What runs wait for from outside: one row a wait, which costs nothing until it is answered or its time is up. */
 import type { Migration } from './index.ts';
+import { tenantTable } from './tenant-table.ts';
 
 export const waits: Migration = {
   name: '0007-waits',
@@ -28,12 +29,7 @@ export const waits: Migration = {
       create index waits_due on waits (until) where closed_at is null;
       create unique index waits_by_token on waits (token_hash) where token_hash is not null;
 
-      alter table waits enable row level security;
-      alter table waits force row level security;
-      create policy tenant_isolation on waits to drover_app
-        using (tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid)
-        with check (tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid);
-      grant select, insert, update, delete on waits to drover_app;
+      ${tenantTable('waits')}
       create policy maintenance_find_waits on waits for select to drover_maintenance using (true);
       grant select on waits to drover_maintenance;
       create policy maintenance_claim_due_waits on waits for update to drover_maintenance using (true);

@@ -1,5 +1,6 @@
 /** Policies with their immutable versions, and what the gate decided by them. */
 import type { Migration } from './index.ts';
+import { tenantTable } from './tenant-table.ts';
 
 const APPROVALS = `
 -- What is asked about a plan: every step that waits, with its exact arguments.
@@ -113,14 +114,7 @@ export const policies: Migration = {
     `);
     // Knex would take jsonb's operator ? for a binding.
     await knex.raw(APPROVALS.replaceAll('?', '\\?'));
-    const tenant = "nullif(current_setting('drover.tenant_id', true), '')::uuid";
-    for (const table of ['policies', 'policy_versions', 'policy_decisions', 'plans']) {
-      await knex.raw(`
-        alter table ${table} enable row level security;
-        alter table ${table} force row level security;
-        create policy tenant_isolation on ${table} to drover_app
-          using (tenant_id = ${tenant}) with check (tenant_id = ${tenant});
-        grant select, insert${table === 'policy_versions' ? '' : ', update, delete'} on ${table} to drover_app;`);
-    }
+    const changing = ['policies', 'policy_decisions', 'plans'].map((table) => tenantTable(table));
+    await knex.raw([...changing, tenantTable('policy_versions', 'select, insert')].join('\n'));
   },
 };

@@ -3,15 +3,11 @@
  * a place in the chain. Maintenance gives places and hashes to rows that have none yet, and can change nothing else.
  */
 import type { Migration } from './index.ts';
+import { isolate, tenantTable } from './tenant-table.ts';
 
 export const audit: Migration = {
   name: '0010-audit',
   up: async (knex) => {
-    const own = "tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid";
-    const protect = (table: string) => `
-      alter table ${table} enable row level security;
-      alter table ${table} force row level security;
-      create policy tenant_isolation on ${table} to drover_app using (${own}) with check (${own});`;
     await knex.raw(`
       create table audit_log (
         id uuid primary key,
@@ -42,8 +38,8 @@ export const audit: Migration = {
         seq bigint not null,
         hash text not null
       );
-      ${protect('audit_log')}
-      ${protect('audit_heads')}
+      ${isolate('audit_log')}
+      ${tenantTable('audit_heads')}
       grant select on audit_log to drover_app, drover_maintenance;
       grant insert (id, tenant_id, workspace_id, action, actor_type, actor_id, target_type, target_id, digest, details,
         ip, forwarded_for, request_id) on audit_log to drover_app;
@@ -51,7 +47,6 @@ export const audit: Migration = {
       create policy maintenance_audit_reading on audit_log for select to drover_maintenance using (true);
       create policy maintenance_audit_sealing on audit_log for update to drover_maintenance
         using (seq is null) with check (seq is not null and hash is not null);
-      grant select, insert, update, delete on audit_heads to drover_app;
       grant select, insert, update on audit_heads to drover_maintenance;
       create policy maintenance_audit_head_reading on audit_heads for select to drover_maintenance using (true);
       create policy maintenance_audit_head_making on audit_heads for insert to drover_maintenance with check (true);

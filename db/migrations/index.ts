@@ -10,8 +10,8 @@ import { waits } from './0007-waits.ts';
 import { policies } from './0008-policies.ts';
 import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
-import { objectives } from './0010-objectives.ts';
-import { webhooks } from './0010-webhooks.ts';
+import { objectives } from './0013-objectives.ts';
+import { webhooks } from './0014-webhooks.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 
@@ -32,8 +32,8 @@ export const MIGRATIONS: readonly Migration[] = [
   policies,
   tools,
   audit,
-  objectives,
-  webhooks,
   maintenance,
   modelGates,
+  objectives,
+  webhooks,
 ];

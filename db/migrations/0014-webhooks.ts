@@ -1,15 +1,10 @@
 /** Webhooks, and what is to be delivered to them: rows that `commit_run` writes with the events that they are for. */
 import type { Migration } from './index.ts';
+import { tenantTable } from './tenant-table.ts';
 
 export const webhooks: Migration = {
-  name: '0010-webhooks',
+  name: '0014-webhooks',
   up: async (knex) => {
-    const own = "tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid";
-    const protect = (table: string) => `
-      alter table ${table} enable row level security;
-      alter table ${table} force row level security;
-      create policy tenant_isolation on ${table} to drover_app using (${own}) with check (${own});
-      grant select, insert, update, delete on ${table} to drover_app;`;
     await knex.raw(`
       create table webhooks (
         id uuid primary key,
@@ -46,8 +41,8 @@ export const webhooks: Migration = {
       create index webhook_deliveries_due on webhook_deliveries (next_at) where status = 'pending';
       create index webhook_deliveries_due_of on webhook_deliveries (webhook_id, next_at) where status = 'pending';
       create index webhook_deliveries_age on webhook_deliveries (created_at);
-      ${protect('webhooks')}
-      ${protect('webhook_deliveries')}
+      ${tenantTable('webhooks')}
+      ${tenantTable('webhook_deliveries')}
       grant select, delete on webhook_deliveries to drover_maintenance;
       create policy maintenance_due_deliveries on webhook_deliveries for select to drover_maintenance using (true);
       create policy maintenance_old_deliveries on webhook_deliveries for delete to drover_maintenance using (true);

@@ -1,10 +1,10 @@
 /** Requests that have become runs, by the id that their sender gave them: for as long as there is the run. */
 import type { Migration } from './index.ts';
+import { tenantTable } from './tenant-table.ts';
 
 export const objectives: Migration = {
-  name: '0010-objectives',
+  name: '0013-objectives',
   up: async (knex) => {
-    const own = "tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid";
     await knex.raw(`
       create table objectives (
         tenant_id uuid not null,
@@ -14,10 +14,7 @@ export const objectives: Migration = {
         created_at timestamptz not null default now(),
         primary key (tenant_id, request_id)
       );
-      alter table objectives enable row level security;
-      alter table objectives force row level security;
-      create policy tenant_isolation on objectives to drover_app using (${own}) with check (${own});
-      grant select, insert, update, delete on objectives to drover_app;
+      ${tenantTable('objectives')}
     `);
   },
 };

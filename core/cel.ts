@@ -3,6 +3,7 @@
  * a clock, so everything is bounded ahead: the source, its tree, the functions it may call, and, from the tree and the
  * size of the input, the work of an evaluation.
  */
+import { messageOf } from './errors.ts';
 import { Environment, type ASTNode } from '@marcbachmann/cel-js';
 import { RE2JS } from 're2js';
 import { LIMITS } from './limits.ts';
@@ -264,6 +265,6 @@ function fault(error: string): { ok: false; error: string } {
 
 function describe(error: unknown): string {
   const summary = (error as { summary?: unknown } | undefined)?.summary;
-  const text = typeof summary === 'string' ? summary : error instanceof Error ? error.message : String(error);
+  const text = typeof summary === 'string' ? summary : messageOf(error);
   return text.replaceAll(LINEAR_MATCHES, 'matches').replaceAll('bare_', '').slice(0, 300);
 }

@@ -48,3 +48,8 @@ export const impossible = (detail: string, errors?: FieldError[]) =>
   new DroverError('impossible', 422, detail, { errors });
 export const unavailable = (detail: string, cause?: unknown) =>
   new DroverError('unavailable', 503, detail, { retryAfterSeconds: 2, cause });
+
+/** What an error says, whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

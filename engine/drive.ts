@@ -8,7 +8,7 @@ import { isTerminal } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
-import { commitRun, renewRunLease, type ClaimResult, type MessageRow } from '../db/run-store.ts';
+import { commitRun, NO_ROWS, renewRunLease, type ClaimResult, type MessageRow } from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
 import { TurnFailure } from './ask-model.ts';
@@ -83,9 +83,8 @@ function keepInMind(session: DriveSession): void {
 async function giveBack(context: Context, held: Held, again: boolean): Promise<void> {
   const { tenant, run, fence } = held;
   const outbox = again ? [{ id: newId(), queue: 'turns' as const, payload: { tenant, run } }] : [];
-  const nothing = { events: [], runs: { set: {}, add: {} }, turns: [] };
   try {
-    const result = await commitRun(context.db, { ...held, ...nothing, release: true, outbox });
+    const result = await commitRun(context.db, { ...held, ...NO_ROWS, events: [], release: true, outbox });
     if (result.ok && again) context.outbox.send(run, result, outbox);
   } catch (error) {
     context.log.warn({ run, fence, err: error }, 'lease not given back');

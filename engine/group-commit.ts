@@ -10,6 +10,7 @@ import {
   type CommitResult,
   type RunChange,
   type RunClaim,
+  type Waiting,
 } from '../db/run-store.ts';
 import { isDatabaseAway, type Database } from '../db/database.ts';
 
@@ -22,9 +23,7 @@ export interface GroupCommit {
   claim: ClaimRun;
 }
 
-type Item =
-  | { kind: 'commit'; of: RunChange; resolve: (result: CommitResult) => void; reject: (error: unknown) => void }
-  | { kind: 'claim'; of: RunClaim; resolve: (result: ClaimResult) => void; reject: (error: unknown) => void };
+type Item = Waiting & { reject: (error: unknown) => void };
 
 /** Most changes of one transaction: a large one keeps its rows locked for longer than it saves. */
 const MOST_TOGETHER = 32;

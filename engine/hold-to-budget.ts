@@ -10,6 +10,7 @@ import { NO_TOKENS, type ModelResponse } from '../core/model.ts';
 import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../db/budgets.ts';
 import { estimateRequest } from '../llm/estimate-tokens.ts';
 import { costOf } from '../llm/prices.ts';
+import { approvalSeconds } from './ask-people.ts';
 import { buildRequest } from './conversation.ts';
 import { record, type DriveSession } from './session.ts';
 
@@ -139,7 +140,6 @@ function warn(session: DriveSession, standing: BudgetStanding): void {
   const approval_id = asks ? newId() : undefined;
   record(session, { ...about, type: 'budget.warned', payload: { ...payload, ...(approval_id && { approval_id }) } });
   if (!approval_id) return;
-  const { approval_timeout_seconds: seconds } = session.definition.execution_config ?? {};
   record(session, {
     ...about,
     type: 'approval.requested',
@@ -149,7 +149,7 @@ function warn(session: DriveSession, standing: BudgetStanding): void {
       tool: OUT_OF_BUDGET,
       arguments: payload,
       digest: digestOf(payload),
-      expires_in_seconds: seconds ?? LIMITS.approvalSeconds,
+      expires_in_seconds: approvalSeconds(session.definition),
     },
   });
 }

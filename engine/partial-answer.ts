@@ -4,7 +4,7 @@ import { checkEvent, type NewEvent } from '../core/events.ts';
 import { SCHEMA_VERSION } from '../core/upcast.ts';
 import { LIMITS } from '../core/limits.ts';
 import { lockRun } from '../db/runs.ts';
-import { commitRunIn } from '../db/run-store.ts';
+import { commitRunIn, NO_ROWS } from '../db/run-store.ts';
 import { findTurn } from '../db/turns.ts';
 import type { DriveSession } from './session.ts';
 
@@ -42,8 +42,7 @@ export async function keepPartialAnswer(session: DriveSession): Promise<void> {
       const turn = await findTurn(tx, run.id, turnId);
       if (!now || !turn || !ENDED.includes(turn.status)) return undefined;
       const events = [{ ...checkEvent(failed), schema_version: SCHEMA_VERSION }];
-      const rows = { events, runs: { set: {}, add: {} }, turns: [] };
-      const result = await commitRunIn(tx, { tenant, run: run.id, expect: now.last_seq, ...rows });
+      const result = await commitRunIn(tx, { tenant, run: run.id, expect: now.last_seq, events, ...NO_ROWS });
       return result.ok ? result.seq : undefined;
     });
     if (seq !== undefined) context.bus.publish({ run: run.id, kind: 'advanced', seq });

@@ -46,6 +46,7 @@ export function settlementEvent(settled: SettledAttempt) {
   return { type: 'tool.failed' as const, payload: { tool_call_id, error, attempts: attempt, latency_ms: latencyMs } };
 }
 
-function bytesOf(output: unknown): number {
+/** Size of an output as it is kept: of text itself, of anything else as JSON. */
+export function bytesOf(output: unknown): number {
   return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
 }

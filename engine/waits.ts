@@ -7,6 +7,7 @@ import type { SecretOwner } from '../core/secret-box.ts';
 import type { CallState } from '../core/state.ts';
 import type { NewWait } from '../db/run-store.ts';
 import { findToolCall } from '../db/turns.ts';
+import { approvalSeconds } from './ask-people.ts';
 import { become } from './await.ts';
 import { gateCall, obstacleTo } from './gate-call.ts';
 import { changeCall, record, type DriveSession } from './session.ts';
@@ -81,10 +82,8 @@ function wantedBy({ definition }: DriveSession, tool: string, args: Record<strin
       return given.until === undefined
         ? { type: 'timer', ...named, seconds: given.seconds ?? 0 }
         : { ...named, ...timerUntil(given.until) };
-    default: {
-      const seconds = definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
-      return { type: 'user', question: String(given.question), seconds };
-    }
+    default:
+      return { type: 'user', question: String(given.question), seconds: approvalSeconds(definition) };
   }
 }
 

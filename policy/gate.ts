@@ -82,8 +82,8 @@ const ORDER: readonly Stage[] = [
   { name: 'autonomy', judge: judgeAutonomy },
 ];
 
-/** Who may have decided on a call: `arguments` is the tool's schema, `budget` stands behind the gate. */
-export const STAGES: readonly string[] = [...ORDER.map(({ name }) => name), 'arguments', 'budget'];
+/** Who may have decided on a call: `arguments` is the tool's schema. */
+export const STAGES: readonly string[] = [...ORDER.map(({ name }) => name), 'arguments'];
 
 /** Decides on one call. Pure. Rewritten arguments pass the schema and every stage again, once. */
 export function gate(input: GateInput): GateDecision {

@@ -1,4 +1,5 @@
 /** The demo: `npm run demo`. What it shows is in scripts/demo/scenes.ts. */
+import { messageOf } from '../core/errors.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,7 +49,7 @@ async function run(keep: boolean): Promise<number> {
     if (keep && code === 0) return await serveOn(screen, platform, interrupted);
     return code;
   } catch (error) {
-    screen.verdict(error instanceof Error ? error.message : String(error), false);
+    screen.verdict(messageOf(error), false);
     return 1;
   } finally {
     await platform.stop();

@@ -1,4 +1,5 @@
 /** `npm run torture`: proves on this machine that nothing is lost and nothing happens twice. See docs/torture.md. */
+import { messageOf } from '../core/errors.ts';
 import { parseArgs } from 'node:util';
 import { torture, type TortureOptions } from './torture/torture.ts';
 
@@ -66,7 +67,7 @@ async function main(): Promise<number> {
     const clean = await torture(readOptions(), { signal: interrupted.signal, say });
     return clean ? 0 : 1;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     process.stderr.write(`torture: ${interrupted.signal.aborted ? 'stopped' : message}\n`);
     return signalled > 0 ? signalled : 2;
   }

@@ -4,6 +4,7 @@ import { newId } from '../core/ids.ts';
 import type { PolicyRef } from '../core/policy.ts';
 import type { ApprovalRow } from '../db/approvals.ts';
 import type { CallChange, OutboxRow, RunRow } from '../db/run-store.ts';
+import { bytesOf } from '../engine/settlement.ts';
 import type { AppendedChange } from './append-to-run.ts';
 
 /** An approval with the calls that wait for it: one, all steps of a plan, or none. */
@@ -143,8 +144,7 @@ function resolved(open: OpenApproval, outcome: 'succeeded' | 'unknown'): NewEven
 function settledCall(id: string, settling: Settling): CallChange[] {
   if (settling.decision === 'happened') {
     const output = settling.result ?? null;
-    const output_bytes = Buffer.byteLength(JSON.stringify(output));
-    const set = { status: 'succeeded', output, is_error: false, output_bytes, error: null };
+    const set = { status: 'succeeded', output, is_error: false, output_bytes: bytesOf(output), error: null };
     return [{ id, from: ['unknown'], set }];
   }
   return settling.decision === 'rerun' ? [{ id, from: ['unknown'], set: { status: 'pending' } }] : [];

@@ -6,7 +6,8 @@ import { newId } from '../core/ids.ts';
 import { insertSignal } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
 import { listClientCalls, type ClientCall } from '../db/waits.ts';
-import type { CallChange, RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/run-store.ts';
+import { bytesOf, settlementChange, settlementEvent } from '../engine/settlement.ts';
 import type { AppendedChange } from './append-to-run.ts';
 import { wake } from './approval-outcome.ts';
 
@@ -35,7 +36,7 @@ export async function takeResults(
     const call = open.find(({ tool_use_id }) => tool_use_id === result.tool_use_id);
     const isSecond = results.findIndex(({ tool_use_id }) => tool_use_id === result.tool_use_id) < index;
     if (!call || isSecond) throw notAwaited(result.tool_use_id, open);
-    return { call, result };
+    return { call, ...settled(call, result) };
   });
   const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
   const ids = answered.map(({ call }) => call.id);
@@ -43,13 +44,13 @@ export async function takeResults(
   return {
     events: [
       { ...by, type: 'signal.received', payload: { signal_id: signalId, type: 'tool_results', payload } },
-      ...answered.map(({ call, result }): NewEvent => ({ ...by, ...settledEvent(call, result) })),
+      ...answered.map(({ event }): NewEvent => ({ ...by, ...event })),
       ...askAgain(
         run,
         open.filter((call) => !ids.includes(call.id)),
       ),
     ],
-    calls: answered.map(({ call, result }) => settledRow(call, result)),
+    calls: answered.map(({ change }) => change),
     close_waits: ids,
     ...(ids.length === open.length && wake(run)),
   };
@@ -70,22 +71,16 @@ function notAwaited(toolUseId: string, open: readonly ClientCall[]) {
 
 const FAILED = { code: 'client_error', message: 'The client reported an error.' };
 
-function settledEvent({ id, waited_ms }: ClientCall, result: ToolResult) {
-  if (result.is_error) {
-    const payload = { tool_call_id: id, error: FAILED, attempts: 1, latency_ms: waited_ms };
-    return { type: 'tool.failed' as const, payload };
-  }
-  const payload = { tool_call_id: id, latency_ms: waited_ms, output_bytes: bytesOf(outputOf(result)) };
-  return { type: 'tool.succeeded' as const, payload };
-}
-
-function settledRow({ id, waited_ms }: ClientCall, result: ToolResult): CallChange {
+/** A failed call of the client keeps what the client has said of it. */
+function settled({ id, waited_ms }: ClientCall, result: ToolResult) {
   const output = outputOf(result);
-  const set = { output, output_bytes: bytesOf(output), latency_ms: waited_ms, finished_at: 'now' };
-  const how = result.is_error
-    ? { status: 'failed', is_error: true, error: FAILED }
-    : { status: 'succeeded', is_error: false, error: null };
-  return { id, from: ['running'], set: { ...set, ...how } };
+  const settlement = result.is_error
+    ? { status: 'failed' as const, ...FAILED }
+    : { status: 'succeeded' as const, output };
+  const how = { callId: id, attempt: 1, settlement, latencyMs: waited_ms };
+  const change = settlementChange(how);
+  const set = { ...change.set, output, output_bytes: bytesOf(output) };
+  return { event: settlementEvent(how), change: { ...change, set } };
 }
 
 /** Text blocks, as in Anthropic's Messages API, are their text; any other JSON stays as it is. */
@@ -97,8 +92,4 @@ function isText(content: unknown): content is TextBlock[] {
   const isBlock = (block: unknown) =>
     typeof block === 'object' && block !== null && 'type' in block && block.type === 'text' && 'text' in block;
   return Array.isArray(content) && content.length > 0 && content.every(isBlock);
-}
-
-function bytesOf(output: unknown): number {
-  return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
 }

@@ -1,5 +1,5 @@
 /** The life of a process: start, wait for a signal, stop cleanly, and never for longer than the grace period. */
-import { ConfigError } from '../config.ts';
+import { messageOf } from '../core/errors.ts';
 
 /** `start` answers how to stop. A mistake in the configuration is one line on stderr and exit code 1. */
 export async function runProcess(start: () => Promise<() => Promise<void>>): Promise<void> {
@@ -7,7 +7,7 @@ export async function runProcess(start: () => Promise<() => Promise<void>>): Pro
   try {
     stop = await start();
   } catch (error) {
-    process.stderr.write(`${messageOf(error)}\n`);
+    process.stderr.write(`${lineOf(error)}\n`);
     process.exit(1);
   }
   let stopping = false;
@@ -18,7 +18,7 @@ export async function runProcess(start: () => Promise<() => Promise<void>>): Pro
     stop().then(
       () => process.exit(0),
       (error: unknown) => {
-        process.stderr.write(`${messageOf(error)}\n`);
+        process.stderr.write(`${lineOf(error)}\n`);
         process.exit(1);
       },
     );
@@ -27,10 +27,9 @@ export async function runProcess(start: () => Promise<() => Promise<void>>): Pro
   process.on('SIGINT', onSignal);
 }
 
-function messageOf(error: unknown): string {
-  if (error instanceof ConfigError) return error.message;
+function lineOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return error.errors.map(String).join('; ');
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** A script that ends by itself. */
@@ -38,7 +37,7 @@ export async function runOnce(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    process.stderr.write(`${messageOf(error)}\n`);
+    process.stderr.write(`${lineOf(error)}\n`);
     process.exitCode = 1;
   }
 }

@@ -2,7 +2,7 @@
 import { checkEvent, type NewEvent } from '../core/events.ts';
 import { SCHEMA_VERSION } from '../core/upcast.ts';
 import { newId } from '../core/ids.ts';
-import type { CallChange, OutboxRow, RunChange } from '../db/run-store.ts';
+import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../db/run-store.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 
 type ToolFact = {
@@ -21,8 +21,7 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
     run: job.run,
     open: true,
     events: events.map((event) => ({ ...checkEvent(event), schema_version: SCHEMA_VERSION })),
-    runs: { set: {}, add: {} },
-    turns: [],
+    ...NO_ROWS,
   };
 }
 

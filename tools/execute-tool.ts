@@ -1,6 +1,6 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
 import { cleanJson, cleanText } from '../core/content.ts';
-import { forbidden, impossible } from '../core/errors.ts';
+import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
@@ -208,8 +208,4 @@ function storable(
 
 function cut(text: string): string {
   return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS)}…` : text;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

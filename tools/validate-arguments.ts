@@ -1,4 +1,5 @@
 /** Tools' own JSON Schemas (draft 2020-12 and draft-07): checked at registration, then held against every call. */
+import { messageOf } from '../core/errors.ts';
 import { Ajv } from 'ajv';
 import type { ErrorObject, Options, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -109,7 +110,7 @@ function compileAs(draft: Draft, schema: Record<string, unknown>): Compiled {
     }, COMPILE_MS);
   } catch (error) {
     if (isTimeLimit(error)) return { fault: TOO_SLOW };
-    return { fault: `does not compile: ${error instanceof Error ? error.message : String(error)}` };
+    return { fault: `does not compile: ${messageOf(error)}` };
   }
 }
 

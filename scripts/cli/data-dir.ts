@@ -1,3 +1,4 @@
+import { messageOf } from '../../core/errors.ts';
 import pino from 'pino';
 import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
@@ -9,7 +10,7 @@ import { CommandError, EXIT } from './errors.ts';
 /** The same API on the same data, in this process and for this command; nothing is driven meanwhile. */
 export async function withDataDir<T>(key: string | undefined, work: (client: Client) => Promise<T>): Promise<T> {
   const platform = await openPlatform(loadConfig(), { log: pino({ level: 'silent' }) }).catch((error: unknown) => {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     throw new CommandError(EXIT.unreachable, `${message}\nIf it serves on another port, --url says where.`, error);
   });
   try {

@@ -1,4 +1,5 @@
 /** How a command ends, and what it says then. */
+import { messageOf } from '../../core/errors.ts';
 import { ConfigError } from '../../config.ts';
 
 /** Exit codes, as docs/cli.md lists them. */
@@ -19,6 +20,6 @@ export class CommandError extends Error {
 /** One line or more for stderr, and the code to end with. */
 export function explain(error: unknown): { message: string; exitCode: ExitCode } {
   if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return { message, exitCode: error instanceof ConfigError ? EXIT.usage : EXIT.refused };
 }

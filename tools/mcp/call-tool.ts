@@ -1,4 +1,5 @@
 /** Tools of MCP servers, over whatever transport (spec 2025-11-25). */
+import { messageOf } from '../../core/errors.ts';
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
@@ -193,8 +194,4 @@ function lostServer(connection: McpConnection): ToolOutcome {
   const said = connection.lastWords();
   const message = `The tool's server ended during the call${said === '' ? '' : `; it said: ${said}`}`;
   return { kind: 'lost', code: 'server-died', message };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,5 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
-import { impossible } from '../../core/errors.ts';
+import { impossible, messageOf } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { withSecrets } from './server.ts';
@@ -120,8 +120,4 @@ export function uniqueName(original: string, taken: Set<string>): string {
   }
   taken.add(name);
   return name;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 /** Connections to MCP servers: one per tenant and server in a process, made by the first call and closed when idle. */
+import { messageOf } from '../../core/errors.ts';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
@@ -192,8 +193,4 @@ function transportOf(server: McpServer, egress: Egress): AnyTransport {
   }
   const { transport, stderr } = createStdioTransport(server, MAX_MESSAGE_BYTES);
   return { transport, failure: () => undefined, lastWords: stderr, endSession: async () => undefined };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -48,6 +48,24 @@ export function shareSpent({ spent, max_tokens, max_cost_usd, max_steps }: Budge
   );
 }
 
+/** A standing with one more model call settled: at so many tokens, and USD where its price is known. */
+export function withCall(standing: BudgetStanding, used: { tokens: number; cost_usd: number }): BudgetStanding {
+  const { spent } = standing;
+  return {
+    ...standing,
+    spent: {
+      tokens: spent.tokens + used.tokens,
+      cost_usd: spent.cost_usd + used.cost_usd,
+      steps: spent.steps + 1,
+    },
+  };
+}
+
+/** The first whose tokens or money are all spent. Steps are not looked at: the tool calls of the last one belong to it. */
+export function findUsedUp(standings: readonly BudgetStanding[]): BudgetStanding | undefined {
+  return standings.find((standing) => shareSpent({ ...standing, max_steps: null }) >= 1);
+}
+
 /** Those that have passed their soft limit and have not been warned of. */
 export function passedSoftLimits(standings: readonly BudgetStanding[], warned: readonly string[]): BudgetStanding[] {
   return standings.filter(

@@ -131,6 +131,26 @@ export async function checkBudgets(db: Database, call: ReservedCall): Promise<Bu
   return row.result;
 }
 
+/** Whose budgets are asked for: a run's, or without one an agent's or nobody's in a workspace. */
+export interface Budgeted {
+  tenant: string;
+  workspace_id: string;
+  run: string | null;
+  root_run_id: string | null;
+  agent_id: string | null;
+  run_budget?: RunBudget | undefined;
+}
+
+/** The budgets that apply, as they stand. */
+export async function readStandings(tx: Tx, of: Budgeted): Promise<BudgetStanding[]> {
+  const rows = await tx.query<{ standing: BudgetStanding }>(
+    'select budget_standing_json(to_jsonb(s)) as standing from budget_standings($1::jsonb) s',
+    // No reservation is left out: there is none of this step and fence.
+    [JSON.stringify({ ...of, step: 0, fence: 0 })],
+  );
+  return rows.map(({ standing }) => standing);
+}
+
 /** Tenants with reservations that are not added up yet; an act of maintenance. */
 export async function listReservingTenants(tx: Tx): Promise<string[]> {
   const rows = await tx.query<{ id: string }>('select distinct tenant_id as id from reservations where not rolled_up');

@@ -689,6 +689,7 @@ function budget_drift(tenant uuid) returns TABLE(run_id uuid, budget_id uuid, st
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public
 function budget_room(p jsonb, max_tokens bigint, max_cost_usd numeric, max_steps integer, tokens numeric, cost_usd numeric, steps bigint) returns numeric executable by public
 function budget_spending(b budgets, not_run uuid, not_step integer, not_fence integer) returns TABLE(period_start date, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
+function budget_standing_json(s jsonb) returns jsonb executable by public
 function budget_standings(p jsonb) returns TABLE(key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric, on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
 function change_runs(changes jsonb) returns jsonb executable by public
 function charge_model_gate(gate text, tokens integer, tokens_a_minute integer) returns void executable by public

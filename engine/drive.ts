@@ -183,6 +183,7 @@ async function callModel(
 
 /** The event of the turn comes last: a stream ends with its `done`. */
 function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
+  completePlan(session);
   const turn_id = session.state.turn?.id;
   const checkpoint_id = saveCheckpoint(session, 'turn_complete');
   const by = { actor: 'worker' as const, turn_id };

@@ -1,4 +1,5 @@
 /** A call of a run before the gate: the same for a driver, for a worker that claims it, and for a person who edits it. */
+import type { BudgetStanding } from '../core/budget.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { NewEvent } from '../core/events.ts';
 import type { ToolDefinition } from '../core/tool.ts';
@@ -12,6 +13,7 @@ export interface GatedRun {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
   governance: Governance;
+  usedUp: BudgetStanding | undefined;
 }
 
 export interface WantedCall {
@@ -33,7 +35,7 @@ export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
 }
 
 /** What the gate gets to see. */
-export function gateInput({ run, definition, tools, governance }: GatedRun, wanted: WantedCall): GateInput {
+export function gateInput({ run, definition, tools, governance, usedUp }: GatedRun, wanted: WantedCall): GateInput {
   const { step, ...call } = wanted;
   return {
     governance,
@@ -55,6 +57,7 @@ export function gateInput({ run, definition, tools, governance }: GatedRun, want
       step,
     },
     ...call,
+    usedUp,
     validate: validateArguments,
   };
 }

@@ -2,7 +2,14 @@
  * Holds model calls to their budgets: what a call may use at most is set aside in the commit before it and settled in the
  * commit of its answer. Runs that no budget applies to pay nothing for this.
  */
-import { passedSoftLimits, shareSpent, type BudgetStanding, type RunBudget } from '../core/budget.ts';
+import {
+  findUsedUp,
+  passedSoftLimits,
+  shareSpent,
+  withCall,
+  type BudgetStanding,
+  type RunBudget,
+} from '../core/budget.ts';
 import { OUT_OF_BUDGET } from '../core/events.ts';
 import { digestOf, newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -19,8 +26,8 @@ export interface Reservation {
   step: number;
   /** Null where no budget applies. */
   call: ReservedCall | null;
-  /** Output tokens that the model may be asked for, and what bounds them most; absent until the budgets were looked at. */
-  granted?: { output: number; by: BudgetStanding | undefined };
+  /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
+  granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
 }
 
 /** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
@@ -86,7 +93,7 @@ export async function lookAtBudgets(session: DriveSession): Promise<BudgetAnswer
     return 'decide';
   }
   const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
-  reserved.granted = { output: verdict.output, by };
+  reserved.granted = { output: verdict.output, by, standings: verdict.standings };
   return 'go';
 }
 
@@ -98,7 +105,10 @@ function refused(session: DriveSession, verdict: Extract<BudgetVerdict, { fits: 
   return 'decide';
 }
 
-/** Settles the reservation at what the answer has used, with the commit of the answer. */
+/**
+ * Settles the reservation at what the answer has used, with the commit of the answer. Where nothing is left then, the
+ * calls that it asks for are not made.
+ */
 export function settleAnswer(
   session: DriveSession,
   answer: { response: ModelResponse; cost: string | null; recorded: boolean },
@@ -106,15 +116,21 @@ export function settleAnswer(
   const { response, cost, recorded } = answer;
   const reserved = session.reserved;
   session.reserved = null;
+  session.usedUp = undefined;
   if (!reserved?.call) return;
   const { usage } = response;
   const used = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
   const tokens = recorded ? 0 : used;
   session.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
   const { granted } = reserved;
+  if (!granted) return;
+  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
   // The model was given less room than the agent allows, and has used it up.
-  const wasCut = response.stopReason === 'max_tokens' && granted && granted.output < reserved.call.output;
-  if (wasCut && granted.by) exceed(session, granted.by);
+  const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
+  if (wasCut) session.usedUp = granted.by && after(granted.by);
+  // An answer that ends its turn is whole, whatever it has cost.
+  else if (!session.state.turn?.answer) session.usedUp = findUsedUp(granted.standings.map(after));
+  if (session.usedUp) exceed(session, session.usedUp);
 }
 
 /** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */

@@ -116,6 +116,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     passedTokens: 0,
     budgeted: false,
     reserved: null,
+    usedUp: undefined,
     record: await loadRecord(context, run, position.state),
     signal: options.signal,
     startedAtMs: Date.now(),

@@ -1,4 +1,5 @@
 /** A driver's hold on one run: its warm state, and what it has not committed yet. */
+import type { BudgetStanding } from '../core/budget.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { RunLimits } from '../core/decide.ts';
 import { checkEvent, type NewEvent } from '../core/events.ts';
@@ -69,6 +70,8 @@ export interface DriveSession {
   budgeted: boolean;
   /** What is set aside for the next model call. */
   reserved: Reservation | null;
+  /** The budget that the last answer has used up: its calls are not made. */
+  usedUp: BudgetStanding | undefined;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   signal: AbortSignal;
   startedAtMs: number;

@@ -2,6 +2,7 @@
  * What stands between a model's wish and a tool: one function, one order. A call that does not pass is an observation
  * for the model, with its reason.
  */
+import type { BudgetStanding } from '../core/budget.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import { faultOf, type KnownTools } from '../core/intents.ts';
 import type { PolicyRef } from '../core/policy.ts';
@@ -10,6 +11,7 @@ import type { Governance } from './governance.ts';
 import type { RuleInput } from './rules.ts';
 import { judgeAutonomy } from './stages/autonomy.ts';
 import { judgeBinding } from './stages/binding.ts';
+import { judgeBudget } from './stages/budget.ts';
 import { judgePermissions } from './stages/permissions.ts';
 import { judgeRails } from './stages/rails.ts';
 import { judgeRules } from './stages/rules.ts';
@@ -27,6 +29,8 @@ export interface GateInput extends KnownTools {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
+  /** A budget of which nothing is left. */
+  usedUp: BudgetStanding | undefined;
 }
 
 /** Which stage has decided, and by which rule where one has. */
@@ -80,6 +84,7 @@ const ORDER: readonly Stage[] = [
   { name: 'rails', judge: judgeRails },
   { name: 'rules', judge: judgeRules },
   { name: 'autonomy', judge: judgeAutonomy },
+  { name: 'budget', judge: judgeBudget },
 ];
 
 /** Who may have decided on a call: `arguments` is the tool's schema. */

@@ -12,6 +12,7 @@ import type { GateDecision } from '../policy/gate.ts';
 import { matchRules } from '../policy/rules.ts';
 import { ruleInput } from '../policy/stages/rules.ts';
 import type { Caller } from './authenticate-key.ts';
+import { findUsedUpBudget } from './find-used-up-budget.ts';
 import { pinTools } from './pin-tools.ts';
 import { resolveTools } from './resolve-tools.ts';
 
@@ -78,12 +79,15 @@ async function subjectOf(
     if (!run || run.workspace_id !== caller.workspaceId) throw notFound('The run');
     const pins = { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
     const pinned = await loadDefinitionsIn(tx, { tenant: caller.tenantId, ...pins });
-    return { ...pinned, run: { ...run, config: { ...run.config, ...level } } };
+    const usedUp = await findUsedUpBudget(tx, run);
+    return { ...pinned, usedUp, run: { ...run, config: { ...run.config, ...level } } };
   }
+  const ofAny = { tenant_id: caller.tenantId, workspace_id: caller.workspaceId };
   const run = { ...NO_RUN, workspace_id: caller.workspaceId, config: level };
   if (tried.agent_id === undefined) {
     const permissions = tool.permissions.map(({ name }) => name);
-    return { definition: { name: '', permissions }, tools: new Map([[tool.name, tool]]), run };
+    const usedUp = await findUsedUpBudget(tx, { ...ofAny, agent_id: null });
+    return { definition: { name: '', permissions }, tools: new Map([[tool.name, tool]]), run, usedUp };
   }
   const agent = await findAgent(tx, tried.agent_id, caller.workspaceId);
   if (!agent) throw notFound('The agent');
@@ -94,6 +98,7 @@ async function subjectOf(
     definition,
     tools: new Map(tools.map((found) => [found.name, found])),
     run: { ...run, agent_id: agent.id, agent_version: agent.current_version },
+    usedUp: await findUsedUpBudget(tx, { ...ofAny, agent_id: agent.id }),
   };
 }
 

@@ -91,6 +91,8 @@ function allowedInput(
       definition: { name: '', permissions },
       tools: new Map([[tool.name, tool]]),
       governance,
+      // Budgets are for runs.
+      usedUp: undefined,
     },
     { name: tool.name, arguments: input, callsInTurn: 0, step: 0 },
   );

@@ -6,6 +6,7 @@ import type { Context } from '../engine/context.ts';
 import { loadDefinitionsIn, type PinnedDefinitions } from '../engine/definitions.ts';
 import { gateCall } from '../engine/gate-call.ts';
 import type { GateDecision } from '../policy/gate.ts';
+import { findUsedUpBudget } from './find-used-up-budget.ts';
 
 export interface JudgedCall {
   run: RunRow;
@@ -27,6 +28,7 @@ export async function judgeNow(
     tools: run.pinned.tools,
   });
   const governance = await context.governance.current(tx, run.tenant_id);
-  const decision = gateCall({ run, ...pinned, governance }, { ...call, callsInTurn: 0, step });
+  const usedUp = await findUsedUpBudget(tx, run);
+  const decision = gateCall({ run, ...pinned, governance, usedUp }, { ...call, callsInTurn: 0, step });
   return { decision, ...pinned };
 }

@@ -104,6 +104,7 @@ describe('The guide to extending', () => {
         name: 'send',
         arguments: { deep: [{ text }] },
         callsInTurn: 0,
+        usedUp: undefined,
         validate: validateArguments,
       });
     const refused = decide('from 4111 1111 1111 1111, please');

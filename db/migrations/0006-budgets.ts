@@ -131,6 +131,14 @@ language sql stable as $$
   order by 1
 $$;
 
+-- A row of budget_standings as it is answered and told of.
+create function budget_standing_json(s jsonb) returns jsonb language sql immutable as $$
+  select jsonb_build_object('key', s->'key', 'budget_id', s->'budget_id', 'name', s->'name', 'max_tokens', s->'max_tokens',
+    'max_cost_usd', s->'max_cost_usd', 'max_steps', s->'max_steps', 'soft_limit', s->'soft_limit', 'on_soft_limit', s->'on_soft_limit',
+    'spent', jsonb_build_object('tokens', s->'tokens', 'cost_usd', s->'cost_usd', 'steps', s->'steps'),
+    'open', jsonb_build_object('tokens', s->'open_tokens', 'cost_usd', s->'open_cost_usd', 'steps', s->'open_steps'))
+$$;
+
 -- Output tokens that a call may have at most where so much is used; null without bound, negative where none is left.
 create function budget_room(p jsonb, max_tokens bigint, max_cost_usd numeric, max_steps integer, tokens numeric, cost_usd numeric, steps bigint)
 returns numeric language sql immutable as $$
@@ -164,10 +172,7 @@ begin
     short := null;
     waits := true;
     for s in select * from budget_standings(p) loop
-      standings := standings || jsonb_build_object('key', s.key, 'budget_id', s.budget_id, 'name', s.name,
-        'max_tokens', s.max_tokens, 'max_cost_usd', s.max_cost_usd, 'max_steps', s.max_steps, 'soft_limit', s.soft_limit,
-        'on_soft_limit', s.on_soft_limit, 'spent', jsonb_build_object('tokens', s.tokens, 'cost_usd', s.cost_usd, 'steps', s.steps),
-        'open', jsonb_build_object('tokens', s.open_tokens, 'cost_usd', s.open_cost_usd, 'steps', s.open_steps));
+      standings := standings || budget_standing_json(to_jsonb(s));
       room := budget_room(p, s.max_tokens, s.max_cost_usd, s.max_steps, s.tokens + s.open_tokens,
         s.cost_usd + s.open_cost_usd, s.steps + s.open_steps);
       granted := least(granted, room);

@@ -10,7 +10,7 @@ import { rebuildProjections } from '../../services/rebuild-projections.ts';
 import { retryRun } from '../../services/retry-run.ts';
 import { findBudgetDrift } from '../../services/settle-budgets.ts';
 import type { AnthropicReply } from '../support/fake-anthropic.ts';
-import { door, openEngine, text, use, type Engine } from '../support/engine.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 
 const usage = (input: number, output: number) => ({ usage: { input_tokens: input, output_tokens: output } });
@@ -35,7 +35,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     let agent: string;
 
     before(async () => {
-      engine = await openEngine(mode);
+      engine = await openEngine(mode, { DROVER_EGRESS_ALLOW: '127.0.0.1' });
       agent = await engine.agent({ tools: ['calculator'] });
     });
     afterEach(async () => {
@@ -97,6 +97,110 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         ['settled', 'settled', 'released'],
       );
       await soundNow();
+    });
+
+    describe('that are used up by an answer that asks for calls', () => {
+      const callsOf = (run: string) =>
+        engine.rows<{ name: string; status: string; error: { code: string } | null }>(
+          'select name, status, error from tool_calls where run_id = $1 order by step, place',
+          run,
+        );
+      const sending = (many: number, tokens: number) => {
+        engine.toolsAnswer(() => undefined);
+        engine.say((request) => {
+          const name = offered(request, 'send');
+          const uses = use(...Array.from({ length: many }, (_, n) => ({ name, input: { n } }))).content ?? [];
+          return { content: [{ type: 'text', text: 'sending' }, ...uses], ...usage(tokens, 20) };
+        });
+      };
+      const ends = async (run: string) => {
+        const { status, stop_reason } = await rowOf(run);
+        assert.deepEqual([status, stop_reason, engine.model.requests.length], ['completed', 'budget', 1]);
+        assert.equal(engine.tools.seen.length, 0);
+        await soundNow();
+      };
+
+      it('let none of them be made, say so in the log, and stop with what there is', async () => {
+        const sender = await engine.agent({}, [{ name: 'send' }]);
+        sending(1, 5000);
+        const run = await start({ max_tokens: 4000 }, sender);
+        await engine.finish(run);
+        await ends(run);
+        assert.deepEqual(
+          (await callsOf(run)).map(({ status, error }) => [status, error?.code]),
+          [['denied', 'budget']],
+        );
+        const decided = await engine.row<Record<string, unknown>>(
+          'select decision, stage, reason from policy_decisions where run_id = $1',
+          run,
+        );
+        const reason = "The run's budget is used up; the call was not made.";
+        assert.deepEqual(decided, { decision: 'block', stage: 'budget', reason });
+        assert.deepEqual(
+          (await typesOf(run, ''))
+            .join(' ')
+            .replace(/.*(?=model.responded)/, '')
+            .split(' ')
+            .filter((type) => !/^run|^checkpoint/.test(type)),
+          ['model.responded', 'budget.exceeded', 'tool.requested', 'policy.decided', 'tool.denied', 'turn.completed'],
+        );
+      });
+
+      it('ask nobody about them, and end the plan that they form', async () => {
+        const sender = await engine.agent({}, [{ name: 'send', risk_level: 'WRITE_HIGH_RISK' }]);
+        await limit({ max_cost_usd: 0.001, name: 'purse' });
+        sending(3, 5000);
+        const run = await start(undefined, sender);
+        await engine.finish(run);
+        await ends(run);
+        assert.equal((await callsOf(run)).filter(({ error }) => error?.code === 'budget').length, 3);
+        assert.deepEqual(await engine.rows('select id from approvals where run_id = $1', run), []);
+        const { status } = await engine.row<{ status: string }>('select status from plans where run_id = $1', run);
+        assert.equal(status, 'completed_with_errors');
+        const { reason } = await engine.row<{ reason: string }>(
+          'select reason from policy_decisions where run_id = $1 limit 1',
+          run,
+        );
+        assert.match(reason, /^The budget "purse" is used up/);
+      });
+
+      it('let none that a person has approved by then be made', async () => {
+        const sender = await engine.agent({}, [{ name: 'send', risk_level: 'WRITE_HIGH_RISK' }]);
+        const id = await limit({ max_tokens: 100_000 });
+        sending(1, 100);
+        const run = await start(undefined, sender);
+        await engine.finish(run);
+        const approval = await engine.row<{ id: string }>(
+          `select id from approvals where run_id = $1 and status = 'pending'`,
+          run,
+        );
+        const ref = { tenant: engine.tenant, id: approval.id };
+        await decideApproval(engine.context, ref, { decision: 'approve' });
+        await engine.rows('update budgets set max_tokens = 100 where id = $1', id);
+        assert.equal(await engine.drive(run), 'handed_over');
+        await engine.makeCalls(run);
+        await engine.finish(run);
+        await ends(run);
+        assert.deepEqual(
+          (await callsOf(run)).map(({ status, error }) => [status, error?.code]),
+          [['denied', 'budget']],
+        );
+      });
+
+      it('make the calls of the last step, which belong to it', async () => {
+        const sender = await engine.agent({}, [{ name: 'send' }]);
+        sending(1, 100);
+        const run = await start({ max_steps: 1 }, sender);
+        await engine.finish(run);
+        assert.deepEqual([(await rowOf(run)).stop_reason, engine.tools.seen.length], ['budget', 1]);
+      });
+
+      it('leave an answer that ends its turn as it is', async () => {
+        engine.say([{ ...text('done'), ...usage(5000, 20) }]);
+        const run = await start({ max_tokens: 4000 });
+        await engine.finish(run);
+        assert.deepEqual([(await rowOf(run)).status, (await rowOf(run)).stop_reason], ['completed', 'end_turn']);
+      });
     });
 
     it('fail a run that cannot even begin', async () => {

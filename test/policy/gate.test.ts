@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { BudgetStanding } from '../../core/budget.ts';
 import { RISK_LEVELS, type RiskLevel, type ToolDefinition } from '../../core/tool.ts';
 import { gate, type GateInput } from '../../policy/gate.ts';
 import { governanceOf } from '../support/governance.ts';
@@ -15,6 +16,19 @@ const PAY: ToolDefinition = {
   risk_level: 'WRITE_HIGH_RISK',
 };
 
+const SPENT: BudgetStanding = {
+  key: 'run',
+  budget_id: null,
+  name: null,
+  max_tokens: 100,
+  max_cost_usd: null,
+  max_steps: null,
+  soft_limit: null,
+  on_soft_limit: null,
+  spent: { tokens: 100, cost_usd: 0, steps: 1 },
+  open: { tokens: 0, cost_usd: 0, steps: 0 },
+};
+
 /** A call that no stage lets pass; `mended` mends the stages before the one under test. */
 function callWithEveryFault(mended: Partial<GateInput>): GateInput {
   return {
@@ -27,6 +41,7 @@ function callWithEveryFault(mended: Partial<GateInput>): GateInput {
     name: 'pay',
     arguments: { amount: 'much' },
     callsInTurn: 2,
+    usedUp: SPENT,
     validate: validateArguments,
     ...mended,
   };
@@ -43,6 +58,8 @@ const permitted = (allowed: string[], most: number) => ({
   },
 });
 
+const unspent = (most: number) => ({ ...permitted(['pay'], most), usedUp: undefined });
+
 describe('The gate', () => {
   const stages: [refuses: string, call: Partial<GateInput>, kind: string, code: string, message: RegExp][] = [
     ['a tool that the agent does not have', {}, 'invalid', 'unknown_tool', /^Unknown tool "pay"\. Available: none\.$/],
@@ -50,7 +67,8 @@ describe('The gate', () => {
     ['a missing permission', valid, 'deny', 'permission_denied', /^Permission denied: the agent lacks "payments"\.$/],
     ['a tool outside the rails', permitted(['other'], 2), 'deny', 'tool_not_allowed', /^Permission denied: .*"pay"/],
     ['a call beyond the most of a turn', permitted(['pay'], 2), 'deny', 'too_many_calls', /used up its 2 tool calls/],
-    ['what needs a person', permitted(['pay'], 3), 'ask', 'needs_approval', /WRITE_HIGH_RISK .* autonomy level 0/],
+    ['any where the budget is used up', permitted(['pay'], 3), 'deny', 'budget', /^The run's budget is used up/],
+    ['what needs a person', unspent(3), 'ask', 'needs_approval', /WRITE_HIGH_RISK .* autonomy level 0/],
   ];
   stages.forEach(([refuses, call, kind, code, message], index) => {
     it(`refuses, ${index + 1}. of ${stages.length}, ${refuses}`, () => {
@@ -62,8 +80,17 @@ describe('The gate', () => {
   });
 
   it('lets a call pass that every stage lets pass', () => {
-    const decision = gate(callWithEveryFault({ ...permitted(['pay'], 3), autonomyLevel: 3 }));
+    const decision = gate(callWithEveryFault({ ...unspent(3), autonomyLevel: 3 }));
     assert.deepEqual([decision.kind, decision.by], ['allow', { stage: 'autonomy' }]);
+  });
+
+  it('holds a call to its budget though a policy allows it', () => {
+    const governance = governanceOf([{ when: 'true', decision: 'allow' }]);
+    const decision = gate(
+      callWithEveryFault({ ...permitted(['pay'], 3), governance, usedUp: { ...SPENT, name: 'May' } }),
+    );
+    assert.deepEqual([decision.kind, decision.by.stage], ['deny', 'budget']);
+    assert.equal(decision.message, 'The budget "May" is used up; the call was not made.');
   });
 
   it('names the tools that there are to a model that asks for another', () => {
@@ -74,7 +101,8 @@ describe('The gate', () => {
   it('lets every tool pass where the rails say "all"', () => {
     const definition = { name: 'a', guardrail_config: { tool_rails: { allowed_tools: 'all' as const } } };
     const tool = { ...PAY, permissions: [] };
-    const call = callWithEveryFault({ ...valid, definition, tools: new Map([['pay', tool]]), autonomyLevel: 3 });
+    const tools = new Map([['pay', tool]]);
+    const call = callWithEveryFault({ ...valid, definition, tools, autonomyLevel: 3, usedUp: undefined });
     assert.equal(gate(call).kind, 'allow');
   });
 
@@ -88,7 +116,8 @@ describe('The gate', () => {
     MATRIX[risk].forEach((runsAlone, level) => {
       it(`${runsAlone ? 'lets a' : 'asks a person about a'} ${risk} call at autonomy level ${level}`, () => {
         const tool = { ...PAY, permissions: [], risk_level: risk };
-        const call = { ...valid, definition: { name: 'a' }, tools: new Map([['pay', tool]]), autonomyLevel: level };
+        const tools = new Map([['pay', tool]]);
+        const call = { ...valid, definition: { name: 'a' }, tools, autonomyLevel: level, usedUp: undefined };
         const decision = gate(callWithEveryFault(call));
         assert.equal(decision.kind, runsAlone ? 'allow' : 'ask');
       });

@@ -25,6 +25,7 @@ function decide(rules: Rules, more: Partial<GateInput> = {}): GateDecision {
     name: 'pay',
     arguments: { amount: 500 },
     callsInTurn: 0,
+    usedUp: undefined,
     validate: validateArguments,
     ...more,
   });

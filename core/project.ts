@@ -7,7 +7,14 @@ import { NO_TOKENS } from './model.ts';
 import { planRow } from './project-plan.ts';
 
 /** Columns of `runs` that the log does not define: they serve the drivers. */
-export const OPERATIONAL = ['last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'updated_at'] as const;
+export const OPERATIONAL = [
+  'last_seq',
+  'fence',
+  'checkpoint_seq',
+  'driver_lease_expires_at',
+  'rests',
+  'updated_at',
+] as const;
 
 type Columns = Record<string, unknown>;
 
@@ -224,6 +231,7 @@ function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>)
     updated_at: at,
     last_seq: 0,
     fence: 0,
+    rests: false,
   };
 }
 

@@ -50,24 +50,21 @@ const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_i
          and not exists (select from agents n where n.id = r.agent_id and n.suspended_at is not null)`;
 
 /**
- * Runs that should be driven and are not: unfinished, nobody's lease on them, and with something to do: a turn that has
- * begun or waits to begin, calls that have all settled, or one that an approval has freed. Those that changed a moment ago have a job under way.
+ * Runs that should be driven and are not: nobody's lease on them, and with something to do: a turn in which its driver
+ * has not come to rest, or for which something has come since, and no queued call to wait for. Those that changed a
+ * moment ago have a job under way. It costs what there is to drive, not what waits.
  */
 export async function listLostRuns(db: Database, filter: LostFilter): Promise<LostRun[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostRun>(
       `select r.tenant_id, r.id, r.last_seq, r.fence,
          (extract(epoch from clock_timestamp() - r.updated_at) * 1000)::float8 as quiet_ms from runs r
-       where ($4::uuid is null or r.tenant_id = $4) and r.status not in ('completed', 'failed', 'cancelled') and r.id > $2 and r.open_turn_id is not null
-         and ${NOT_SUSPENDED}
+       where ($4::uuid is null or r.tenant_id = $4) and r.id > $2 and r.open_turn_id is not null and not r.rests
+         and r.status not in ('completed', 'failed', 'cancelled') and ${NOT_SUSPENDED}
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())
-         and (r.status <> 'awaiting_human'
-           or not exists (select from approvals a where a.run_id = r.id and a.status = 'pending')
-             and not exists (select from waits w where w.run_id = r.id and w.closed_at is null)
-           or exists (select from tool_calls k where k.run_id = r.id and k.status = 'pending'))
          and (r.status <> 'awaiting_tool' or not exists (
-           select from tool_calls k where k.run_id = r.id and k.status in ('pending', 'running')))
+           select from tool_calls k where k.run_id = r.id and k.mode = 'queued' and k.status in ('pending', 'running')))
        order by r.id limit $3`,
       [filter.quietMs, filter.after, filter.limit, filter.tenant ?? null],
     ),

@@ -74,6 +74,8 @@ export interface RunChange {
   lease_ms?: number;
   /** Gives the lease back. */
   release?: boolean;
+  /** Nothing is to be done for the run until something is sent to it; a change that sends it a job says that something is. */
+  rests?: true;
   create?: Columns;
   thread?: Columns;
   events: Columns[];

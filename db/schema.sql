@@ -445,6 +445,7 @@ table runs row level security forced
   fence integer not null
   checkpoint_seq bigint
   driver_lease_expires_at timestamp with time zone
+  rests boolean not null
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
@@ -452,7 +453,7 @@ table runs row level security forced
   CREATE INDEX runs_idle ON public.runs USING btree (idle_since) WHERE (idle_since IS NOT NULL)
   CREATE UNIQUE INDEX runs_one_unfinished ON public.runs USING btree (thread_id) WHERE (((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) AND (parent_run_id IS NULL))
   CREATE INDEX runs_page ON public.runs USING btree (tenant_id, id DESC)
-  CREATE INDEX runs_unfinished ON public.runs USING btree (id) WHERE ((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text]))
+  CREATE INDEX runs_to_drive ON public.runs USING btree (id) WHERE ((open_turn_id IS NOT NULL) AND (NOT rests))
   policy maintenance_reconcile_runs for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -537,7 +538,7 @@ table tool_calls row level security forced
   finished_at timestamp with time zone
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
-  CREATE INDEX tool_calls_open ON public.tool_calls USING btree (run_id) WHERE ((status)::text = ANY (ARRAY['awaiting_approval'::text, 'pending'::text, 'running'::text]))
+  CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))
   policy maintenance_reconcile_calls for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app

@@ -10,8 +10,11 @@ import { LostRunError } from './errors.ts';
 import { gateAgain, reload } from './load.ts';
 import { noPending, type DriveSession } from './session.ts';
 
-/** Gives the run up for others in the same commit: for good, or with a job that goes on: at once, after a while, after calls. */
-export type HandOver = 'rest' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
+/**
+ * Gives the run up for others in the same commit: until something comes for it, until the brake is lifted, or with a job
+ * that goes on: at once, after a while, after calls.
+ */
+export type HandOver = 'rest' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
 
 const MOST_RETRIES = 20;
 
@@ -57,6 +60,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     run: run.id,
     fence: session.fence,
     expect: base.seq,
+    ...(handOver === 'rest' && { rests: true as const }),
     ...(handOver ? { release: true } : { lease_ms: session.context.config.leaseMs }),
     events: pending.events.map((event) => ({ ...event, schema_version: SCHEMA_VERSION })),
     runs: rows.runs,
@@ -84,7 +88,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
         id: pending.checkpoint.id,
       }),
     }),
-    ...(handOver && handOver !== 'rest' && { outbox: [jobAfter(session, handOver)] }),
+    ...(handOver && handOver !== 'rest' && handOver !== 'pause' && { outbox: [jobAfter(session, handOver)] }),
   };
 }
 
@@ -98,7 +102,7 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
   return { ordinal, role, content, chain };
 }
 
-function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest'>): OutboxRow {
+function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow {
   const traceparent = session.traceparent;
   const turn = session.state.turn?.id;
   const ids = {

@@ -101,7 +101,7 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
       continue;
     }
     if (await mustPause(session, decision)) {
-      if (await commit(session, 'rest')) return 'rest';
+      if (await commit(session, 'pause')) return 'rest';
       continue;
     }
     const end = await carryOut(session, withinLog(session, decision));

@@ -74,7 +74,9 @@ export const runs: Migration = {
         last_seq bigint not null,
         fence integer not null,
         checkpoint_seq bigint,
-        driver_lease_expires_at timestamptz
+        driver_lease_expires_at timestamptz,
+        -- Its driver has left it in the middle of a turn, and nothing has come for it since.
+        rests boolean not null
       );
       create index runs_page on runs (tenant_id, id desc);
       create index runs_by_status on runs (tenant_id, status, id desc);
@@ -82,7 +84,9 @@ export const runs: Migration = {
       create index runs_by_thread on runs (thread_id, id desc);
       create unique index runs_one_unfinished on runs (thread_id)
         where status not in ('completed', 'failed', 'cancelled') and parent_run_id is null;
-      create index runs_unfinished on runs (id) where status not in ('completed', 'failed', 'cancelled');
+      -- What reconciliation looks at, so that runs which wait cost it nothing. No column of it changes in the middle of a
+      -- turn, when updates of a run touch no index.
+      create index runs_to_drive on runs (id) where open_turn_id is not null and not rests;
       create index runs_idle on runs (idle_since) where idle_since is not null;
 
       create table turns (
@@ -137,7 +141,8 @@ export const runs: Migration = {
       );
       -- The idempotency key is derived from run, step and place, so this makes it unique too.
       create unique index tool_calls_by_run on tool_calls (run_id, step, place);
-      create index tool_calls_open on tool_calls (run_id) where status in ('awaiting_approval', 'pending', 'running');
+      -- Neither calls that a driver makes itself nor those that wait for somebody: there may be many of them.
+      create index tool_calls_queued on tool_calls (run_id) where mode = 'queued' and status in ('pending', 'running');
 
       create table approvals (
         id uuid primary key,

@@ -34,7 +34,7 @@ begin
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif c ? 'open' then
     -- What a tool worker appends says nothing of the run's own columns.
-    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events')
+    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), rests = rests and not c ? 'wake'
       where id = run and status not in ('completed', 'failed', 'cancelled')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif s ? 'status' or s ? 'open_turn_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
@@ -60,7 +60,8 @@ begin
         fence = fence + case when c ? 'bump_fence' then 1 else 0 end,
         driver_lease_expires_at = case
           when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
-          when c ? 'release' then null else driver_lease_expires_at end
+          when c ? 'release' then null else driver_lease_expires_at end,
+        rests = case when c ? 'rests' then true when c ? 'fence' or c ? 'outbox' or c ? 'wake' then false else rests end
       where id = run and fence = coalesce((c->>'fence')::int, fence) and last_seq = coalesce((c->>'expect')::bigint, last_seq)
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   else

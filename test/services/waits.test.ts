@@ -186,17 +186,35 @@ describe('waits for webhooks and for the time', () => {
     assert.match((await getRun(run)).output.message, /^done: \{"until"/);
   });
 
-  it('go on although the job that an answer sent was lost', async () => {
-    const { run, url } = await waitingRun('call wait_for_webhook {}');
+  /** A run whose webhook is called, and then the queue loses the job that this sent. */
+  async function loseJobAfter(message: string): Promise<string> {
+    const { run } = await waitingRun(message);
+    const hook = (await api.call('GET', `/v1/runs/${run}`)).json.waits.find(
+      ({ type }: { type: string }) => type === 'webhook',
+    );
     await workers.stop(3000);
-    await deliver(url, 'kept');
+    await deliver(hook.hook_url, 'kept');
     await waitUntil('the job is there', async () => (await jobsOf(run)).length > 0);
     for (const job of await jobsOf(run)) await job.remove();
     assert.equal((await reconcile(api.context, 0, newId())).runs, 0, 'another tenant has lost nothing');
     assert.equal((await reconcile(api.context, 0)).runs, 1);
     workers = await startWorkers(api.context);
+    return run;
+  }
+
+  it('go on although the job that an answer sent was lost', async () => {
+    const run = await loseJobAfter('call wait_for_webhook {}');
     await runIs(run, 'completed');
     assert.equal((await getRun(run)).output.message, 'done: kept');
+  });
+
+  it('use an answer whose job was lost while they wait for another one', async () => {
+    const run = await loseJobAfter('call wait_for_webhook {} & ask_user {"question":"And you?"}');
+    const succeeded = async () => (await api.call('GET', `/v1/runs/${run}/events?types=tool.succeeded`)).json.events;
+    await waitUntil('the answer is used', async () => (await succeeded()).length === 1);
+    assert.equal((await reconcile(api.context, 0)).runs, 0, 'it waits for the other one');
+    await post(`/v1/runs/${run}/signals`, { type: 'user', payload: { message: 'yes' } });
+    await runIs(run, 'completed');
   });
 
   const jobsOf = async (run: string) => {

@@ -1,5 +1,5 @@
 /**
- * From an event to the rows that show it: the only definition of the projections `runs`, `turns` and `llm_calls`.
+ * From an event to the rows that show it: the only definition of the projections `runs` and `turns`, and of what people decide.
  * Operational columns (`OPERATIONAL`) are not projected; everything else is rebuilt from the log by the same function.
  */
 import { isTerminal, OUT_OF_BUDGET, type NewEvent } from './events.ts';
@@ -32,7 +32,6 @@ export interface RowChanges {
   approvals: Columns[];
   runs: { set: Columns; add: Columns };
   turns: TurnChange[];
-  llm_calls: Columns[];
   policy_decisions: Columns[];
   /** As approvals: a known one is changed. */
   plans: Columns[];
@@ -55,7 +54,6 @@ export function project(context: ProjectionContext, events: readonly NewEvent[])
     approvals: [],
     runs: { set: {}, add: {} },
     turns: [],
-    llm_calls: [],
     policy_decisions: [],
     plans: [],
   };
@@ -245,25 +243,6 @@ function responded(place: Place, event: Extract<NewEvent, { type: 'model.respond
   changes.runs.add = sum(changes.runs.add, used);
   const turn = turnChange(changes, event.turn_id ?? '');
   turn.add = sum(turn.add ?? {}, used);
-  changes.llm_calls.push({
-    tenant_id: place.tenantId,
-    run_id: place.runId,
-    seq: place.firstSeq + place.index,
-    turn_id: event.turn_id,
-    step: event.step,
-    provider: payload.provider,
-    model: payload.model,
-    lineage: place.lineage,
-    length: payload.ordinal,
-    stop_reason: payload.stop_reason,
-    tokens_in: tokensIn,
-    tokens_out: spent.output,
-    usage: payload.usage,
-    recorded: payload.recorded ?? false,
-    cost_usd: payload.cost_usd,
-    latency_ms: payload.latency_ms,
-    created_at: place.at(place.index),
-  });
 }
 
 function applyTurn(place: Place, event: NewEvent): void {

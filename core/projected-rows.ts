@@ -8,7 +8,6 @@ type Columns = Record<string, unknown>;
 export interface ProjectedRows {
   run: Columns;
   turns: Columns[];
-  llm_calls: Columns[];
   approvals: Columns[];
   policy_decisions: Columns[];
   plans: Columns[];
@@ -18,7 +17,7 @@ export type RunOwner = Pick<ProjectionContext, 'tenantId' | 'workspaceId' | 'run
 
 /** Projects a log from its first event on; each event's time is its `occurred_at`. */
 export function projectLog(owner: RunOwner, events: readonly RunEvent[]): ProjectedRows {
-  const rows: ProjectedRows = { run: {}, turns: [], llm_calls: [], approvals: [], policy_decisions: [], plans: [] };
+  const rows: ProjectedRows = { run: {}, turns: [], approvals: [], policy_decisions: [], plans: [] };
   for (const event of events) {
     const context = { ...owner, lineage: lineageOf(rows), firstSeq: event.seq, at: () => event.occurred_at };
     applyChanges(rows, project(context, [event]));
@@ -40,7 +39,6 @@ export function applyChanges(rows: ProjectedRows, changes: RowChanges): void {
     const turn = rows.turns.find((row) => row['id'] === id);
     if (turn) change(turn, rest);
   }
-  rows.llm_calls.push(...changes.llm_calls.map((call) => ({ ...call })));
   rows.policy_decisions.push(...changes.policy_decisions);
   for (const plan of changes.plans) {
     const known = rows.plans.find((row) => row['id'] === plan['id']);

@@ -6,10 +6,10 @@ const OURS = `c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`;
 
 const TABLES = `
-  select c.oid::int as oid, c.relname as name, c.relrowsecurity as secured, c.relforcerowsecurity as forced,
+  select c.oid::int as oid, c.relname as name, c.relkind = 'v' as is_view, c.reloptions::text as options, c.relrowsecurity as secured, c.relforcerowsecurity as forced,
     pg_get_partkeydef(c.oid) as partitioned_by, pg_get_expr(c.relpartbound, c.oid) as bound,
     (select i.inhparent::regclass::text from pg_inherits i where i.inhrelid = c.oid) as parent
-  from pg_class c where c.relkind in ('r', 'p') and ${OURS} order by c.relname`;
+  from pg_class c where c.relkind in ('r', 'p', 'v') and ${OURS} order by c.relname`;
 
 const COLUMNS = `
   select a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || case when a.attnotnull then ' not null' else '' end
@@ -53,6 +53,8 @@ const FUNCTIONS = `
 interface Table {
   oid: number;
   name: string;
+  is_view: boolean;
+  options: string | null;
   secured: boolean;
   forced: boolean;
   partitioned_by: string | null;
@@ -60,7 +62,7 @@ interface Table {
   parent: string | null;
 }
 
-/** Tables with columns, constraints, indexes, policies and grants; domains; functions. `client` is the owner's. */
+/** Tables and views with columns, constraints, indexes, policies and grants; domains; functions. `client` is the owner's. */
 export async function describeSchema(client: ClientBase): Promise<string> {
   const lines = async (sql: string, values: unknown[] = []) =>
     (await client.query<{ line: string }>(sql, values)).rows.map(({ line }) => line);
@@ -85,5 +87,8 @@ async function describeTable(
     ...(await lines(POLICIES, [table.name])),
     ...(await lines(GRANTS, [table.oid])),
   ];
-  return [`table ${table.name}${partitions}${security}`, ...body.map((line) => `  ${line}`)].join('\n');
+  const head = table.is_view
+    ? `view ${table.name} ${table.options ?? ''}`
+    : `table ${table.name}${partitions}${security}`;
+  return [head, ...body.map((line) => `  ${line}`)].join('\n');
 }

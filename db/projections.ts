@@ -1,5 +1,5 @@
 /** The stored projections of one run beside its log, for those who rebuild them. */
-import type { Database, Tx } from './database.ts';
+import type { Tx } from './database.ts';
 import type { EventRow } from './run-store.ts';
 
 type Columns = Record<string, unknown>;
@@ -8,7 +8,6 @@ type Columns = Record<string, unknown>;
 export interface StoredRows {
   run: Columns | null;
   turns: Columns[];
-  llm_calls: Columns[];
   approvals: Columns[];
   policy_decisions: Columns[];
   plans: Columns[];
@@ -42,7 +41,6 @@ export async function readStoredRows(tx: Tx, runId: string): Promise<StoredRows>
   return {
     run,
     turns: await rows(`select ${asJson('t')} from turns t where run_id = $1 order by number`),
-    llm_calls: await rows(`select ${asJson('c')} from llm_calls c where run_id = $1 order by seq`),
     approvals: await rows('select to_jsonb(a) as row from approvals a where run_id = $1 order by id'),
     plans: await rows('select to_jsonb(p) as row from plans p where run_id = $1 order by id'),
     policy_decisions: await rows('select to_jsonb(d) as row from policy_decisions d where run_id = $1 order by seq'),
@@ -102,28 +100,6 @@ export async function writeApproval(tx: Tx, approval: Columns): Promise<void> {
      from (select) asked left join tool_calls k on k.id = ($1::jsonb->>'tool_call_id')::uuid`,
     values,
   );
-}
-
-/**
- * Replaces the model calls of a run. The service itself may only append them, so this is the owner's act, who must lift
- * the isolation of the table from himself for the length of the transaction.
- */
-export async function replaceModelCalls(db: Database, runId: string, calls: readonly Columns[]): Promise<void> {
-  await db.asOwner(async (client) => {
-    await client.query('begin');
-    try {
-      await client.query('alter table llm_calls no force row level security');
-      await client.query('delete from llm_calls where run_id = $1', [runId]);
-      await client.query('insert into llm_calls select * from jsonb_populate_recordset(null::llm_calls, $1::jsonb)', [
-        JSON.stringify(calls),
-      ]);
-      await client.query('alter table llm_calls force row level security');
-      await client.query('commit');
-    } catch (error) {
-      await client.query('rollback');
-      throw error;
-    }
-  });
 }
 
 async function columnsOf(tx: Tx, table: string, row: Columns): Promise<string[]> {

@@ -82,7 +82,6 @@ export interface RunChange {
   messages?: { ordinal: number; role: string; content: unknown; chain: string }[];
   runs: RowChanges['runs'];
   turns: TurnChange[];
-  llm_calls?: Columns[];
   approvals?: Columns[];
   policy_decisions?: Columns[];
   plans?: Columns[];

@@ -212,29 +212,25 @@ table idempotency_keys row level security forced
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
 
-table llm_calls partition by RANGE (run_id) row level security forced
-  tenant_id uuid not null
-  run_id uuid not null
-  seq bigint not null
-  turn_id uuid not null
-  step integer not null
-  provider text not null
-  model text not null
-  lineage uuid not null
-  length integer not null
-  stop_reason text not null
-  tokens_in bigint not null
-  tokens_out bigint not null
-  usage jsonb not null
-  recorded boolean not null
+view llm_calls {security_invoker=true}
+  tenant_id uuid
+  run_id uuid
+  seq bigint
+  turn_id uuid
+  step integer
+  provider text
+  model text
+  lineage uuid
+  length integer
+  stop_reason text
+  tokens_in bigint
+  tokens_out bigint
+  usage jsonb
+  recorded boolean
   cost_usd numeric
-  latency_ms integer not null
-  created_at timestamp with time zone not null
-  constraint llm_calls_pkey PRIMARY KEY (run_id, seq)
-  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
-  grant insert, select to drover_app
-
-table llm_calls_default partition of llm_calls DEFAULT
+  latency_ms integer
+  created_at timestamp with time zone
+  grant select to drover_app
 
 table maintenance_acts row level security forced
   act text not null

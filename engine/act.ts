@@ -6,12 +6,12 @@ import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { commit } from './commit.ts';
 import { gateCall, obstacleTo } from './gate-call.ts';
 import { reportProgress } from './report-progress.ts';
-import { record, showOutcome, type DriveSession } from './session.ts';
+import { changeCall, record, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from './settlement.ts';
 
 /**
- * Makes the calls at the same time. A cheap one's result waits for the next commit, since making it again is harmless;
- * any other has a commit of its own, before it is sent and after.
+ * Makes the calls at the same time, each with a commit of its own before it is sent and after. A cheap one, which was left
+ * over, waits for the next commit with its result, since making it again is harmless.
  */
 export async function runCalls(session: DriveSession, calls: readonly CallState[]): Promise<void> {
   const inTurn = serialize();
@@ -21,6 +21,17 @@ export async function runCalls(session: DriveSession, calls: readonly CallState[
 }
 
 type InTurn = (work: () => Promise<void>) => Promise<void>;
+
+/**
+ * Makes the cheap calls of an answer before it is committed, so that their rows are born finished. They have no effect and
+ * do not leave the process; one that the process has to stop is left to whoever drives the run next.
+ */
+export async function runCheapCalls(session: DriveSession): Promise<void> {
+  const isOpen = ({ id, mode, status }: CallState) => mode === 'cheap' && status === 'running' && session.mine.has(id);
+  const calls = session.state.calls.filter(isOpen);
+  // One that fails is made again in a step of its own, and fails there.
+  await Promise.allSettled(calls.map((call) => runCall(session, call, (work) => work())));
+}
 
 async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): Promise<void> {
   const tool = session.tools.get(call.name);
@@ -120,8 +131,7 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
     turn_id: session.state.turn?.id,
     step: session.state.steps,
   });
-  session.pending.calls.push(change);
-  showOutcome(session, change);
+  changeCall(session, change);
   if (call.mode !== 'cheap') await commit(session);
 }
 

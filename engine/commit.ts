@@ -66,7 +66,6 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     runs: rows.runs,
     turns: rows.turns,
     ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
-    ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
     ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
     ...(rows.plans.length > 0 && { plans: rows.plans }),
     ...(beginsCalls(pending) && { governance: session.governance.version }),

@@ -156,7 +156,7 @@ async function findPosition(context: Context, loaded: ClaimedRun, known: KnownRu
 export async function gateAgain(session: DriveSession): Promise<void> {
   const { db, governance } = session.context;
   session.governance = await db.withTenant(session.tenant, (tx) => governance.current(tx, session.tenant));
-  session.regate?.();
+  await session.regate?.();
 }
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */

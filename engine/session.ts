@@ -51,7 +51,7 @@ export interface DriveSession {
   /** What was heard over the bus and not looked at yet. */
   news: { governance: boolean };
   /** Gates the pending calls again, by the governance of the session as it is then. */
-  regate: (() => void) | null;
+  regate: (() => Promise<void>) | null;
   lastCheckpointId: string | null;
   stepsAtCheckpoint: number;
   /** Ids of all tool uses in the conversation: a model that repeats one gets another. */

@@ -7,6 +7,7 @@ import { callsOf, intentsOf, isLost, type Intent } from '../core/intents.ts';
 import type { ModelResponse } from '../core/model.ts';
 import { isSettled } from '../core/state.ts';
 import { costOf } from '../llm/prices.ts';
+import { runCheapCalls } from './act.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
 import { buildRequest, contextTokens, messagesFor } from './conversation.ts';
@@ -88,7 +89,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
     },
   });
   settleAnswer(session, { response, cost, recorded });
-  if (calls > 0) requestGated(session, intents, call.step);
+  if (calls > 0) await requestGated(session, intents, call.step);
   if (session.state.turn?.answer) return;
   if (calls === 0) goOn(session);
   // Where only others have something to do, the hand-over to them is the commit.
@@ -97,24 +98,25 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
 }
 
 /** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
-function requestGated(session: DriveSession, intents: readonly Intent[], step: number): void {
+async function requestGated(session: DriveSession, intents: readonly Intent[], step: number): Promise<void> {
   const point = pointOf(session);
   const recorded = session.record && [...session.record.calls];
-  const request = () => {
+  const request = async () => {
     requestCalls(session, intents, step);
+    await runCheapCalls(session);
     goOn(session);
   };
-  session.regate = () => {
+  session.regate = async () => {
     rewindTo(session, point);
     if (session.record && recorded) session.record.calls.splice(0, Infinity, ...recorded);
-    request();
+    await request();
   };
-  request();
+  await request();
 }
 
 function goOn(session: DriveSession): void {
   saveCheckpointIfDue(session);
-  announceAfterCheapCalls(session);
+  announceNext(session);
 }
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {
@@ -122,11 +124,10 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
   return { provider, request: buildRequest(session, { model, toolChoice: call.toolChoice }) };
 }
 
-/** Cheap calls are not worth a commit of their own, so the model call after them is announced together with them. */
-function announceAfterCheapCalls(session: DriveSession): void {
-  const open = session.state.calls.filter((call) => !isSettled(call));
+/** Where every call has its result already, the model call after them is announced together with them. */
+function announceNext(session: DriveSession): void {
   if (session.state.turn?.outOfBudget || isLost(session.state)) return;
-  if (open.some((call) => call.mode !== 'cheap')) return;
+  if (!session.state.calls.every(isSettled)) return;
   const next = nextModelCall(session.state, session.limits);
   announce(session, next, session.messages.length);
   reserveCall(session, next);

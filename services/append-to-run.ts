@@ -95,6 +95,5 @@ export function toRunChange(
     ...(rows.plans.length > 0 && { plans: rows.plans }),
     ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
     ...(rows.create && { create: { ...rows.create, ...rows.runs.set, last_seq: events.length } }),
-    ...(rows.llm_calls.length > 0 && { llm_calls: rows.llm_calls }),
   };
 }

@@ -8,7 +8,6 @@ import {
   listLoggedRuns,
   readLog,
   readStoredRows,
-  replaceModelCalls,
   replacePlans,
   replacePolicyDecisions,
   replaceTurns,
@@ -40,7 +39,6 @@ export interface Rebuilt {
 const KEYS = {
   runs: 'id',
   turns: 'number',
-  llm_calls: 'seq',
   approvals: 'id',
   policy_decisions: 'seq',
   plans: 'id',
@@ -79,19 +77,15 @@ interface Owner {
 }
 
 async function rebuildRun(db: Database, owner: Owner, check: boolean): Promise<Difference[]> {
-  const { expected, differences } = await db.withTenant(owner.tenantId, async (tx) => {
+  return db.withTenant(owner.tenantId, async (tx) => {
     const stored = await readStoredRows(tx, owner.runId);
     const log = await readLog(tx, owner.runId);
     const rows = projectLog(owner, log.map(readEvent));
     const found = differencesOf(owner.runId, stored, rows);
     const lastSeq = log.at(-1)?.seq ?? 0;
     if (!check) await write(tx, { rows, found, lastSeq, at: log.at(-1)?.occurred_at ?? '' });
-    return { expected: rows, differences: found };
+    return found;
   });
-  if (!check && differences.some(({ table }) => table === 'llm_calls')) {
-    await replaceModelCalls(db, owner.runId, expected.llm_calls);
-  }
-  return differences;
 }
 
 interface Written {
@@ -128,7 +122,6 @@ function differencesOf(run: string, stored: StoredRows, expected: ProjectedRows)
   const lists = [
     { table: 'runs' as const, stored: stored.run ? [stored.run] : [], expected: [expected.run] },
     { table: 'turns' as const, stored: stored.turns, expected: expected.turns },
-    { table: 'llm_calls' as const, stored: stored.llm_calls, expected: expected.llm_calls },
     { table: 'approvals' as const, stored: stored.approvals, expected: expected.approvals },
     { table: 'plans' as const, stored: stored.plans, expected: expected.plans },
     { table: 'policy_decisions' as const, stored: stored.policy_decisions, expected: expected.policy_decisions },

@@ -10,7 +10,6 @@ export const partitions: Migration = {
     await knex.raw(`
       create table run_events_default partition of run_events default;
       create table messages_default partition of messages default;
-      create table llm_calls_default partition of llm_calls default;
       create table checkpoints_default partition of checkpoints default;
 
       -- The smallest UUIDv7 of a day (RFC 9562: 48 bits of milliseconds lead).
@@ -51,11 +50,11 @@ export const partitions: Migration = {
           select generate_series(current_date - 1, current_date + days_ahead, '1 day')::date
           union select astray from (
             select uuid_day(run_id) from run_events_default union select uuid_day(lineage) from messages_default
-            union select uuid_day(run_id) from llm_calls_default union select uuid_day(run_id) from checkpoints_default
+            union select uuid_day(run_id) from checkpoints_default
           ) rows_without_partition (astray) where astray between current_date - 366 and current_date
         loop
           made := made + ensure_partition('run_events', 'run_id', day)::int + ensure_partition('messages', 'lineage', day)::int
-            + ensure_partition('llm_calls', 'run_id', day)::int + ensure_partition('checkpoints', 'run_id', day)::int;
+            + ensure_partition('checkpoints', 'run_id', day)::int;
         end loop;
         return made;
       end $$;
@@ -64,7 +63,7 @@ export const partitions: Migration = {
       create function rows_in_default_partitions() returns bigint
       language sql security definer set search_path from current as $$
         select (select count(*) from run_events_default) + (select count(*) from messages_default)
-          + (select count(*) from llm_calls_default) + (select count(*) from checkpoints_default)
+          + (select count(*) from checkpoints_default)
       $$;
 
       select ensure_partitions(3);

@@ -22,11 +22,13 @@ declare
   outbox jsonb := c->'outbox';
   given jsonb;
   woke boolean := false;
+  answer jsonb;
 begin
+  -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
   d := set_config('drover.tenant_id', c->>'tenant', true);
-  if c ? 'governance' and not exists
-      (select from tenants t where t.id = tenant and t.governance_version = (c->>'governance')::bigint) then
-    return jsonb_build_object('ok', false, 'why', 'governance');
+  if c ? 'governance' then
+    perform from tenants t where t.id = tenant and t.governance_version = (c->>'governance')::bigint;
+    if not found then return jsonb_build_object('ok', false, 'why', 'governance'); end if;
   end if;
   if c ? 'create' then
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
@@ -95,7 +97,8 @@ begin
   end if;
   if c ? 'calls' then
     -- A row that is not in the state that the change was made for undoes all of it.
-    for x in select jsonb_array_elements(c->'calls') loop
+    for i in 0 .. jsonb_array_length(c->'calls') - 1 loop
+      x := c->'calls'->i;
       update tool_calls k set
           status = coalesce(x->'set'->>'status', status),
           attempt = coalesce((x->'set'->>'attempt')::int, attempt),
@@ -118,17 +121,16 @@ begin
   if c ? 'new_calls' then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
         arguments, effect, idempotency_key, recorded_from, status, attempt, output, is_error, error, output_bytes,
-        traceparent, created_at, started_at, finished_at)
+        latency_ms, traceparent, created_at, started_at, finished_at)
       select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
         k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output',
-        (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
+        (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int,
+        (k->>'latency_ms')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
       from jsonb_array_elements(c->'new_calls') k;
   end if;
-  if c ? 'llm_calls' then
-    insert into llm_calls select * from jsonb_populate_recordset(null::llm_calls, c->'llm_calls');
-  end if;
-  for x in select jsonb_array_elements(c->'turns') loop
+  for i in 0 .. jsonb_array_length(c->'turns') - 1 loop
+    x := c->'turns'->i;
     if x ? 'insert' then
       insert into turns select * from jsonb_populate_record(null::turns, x->'insert');
     end if;
@@ -164,10 +166,10 @@ begin
   if c ? 'policy_decisions' then insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions'); end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   -- The change that ends the last call which the run waits for sends the job that drives it on.
-  if c ? 'wake' and not exists (select from tool_calls
-      where run_id = run and mode = 'queued' and status in ('pending', 'running')) then
-    outbox := coalesce(outbox, '[]') || (c->'wake');
-    woke := true;
+  if c ? 'wake' then
+    perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
+    woke := not found;
+    if woke then outbox := coalesce(outbox, '[]') || (c->'wake'); end if;
   end if;
   if outbox is not null then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
@@ -175,17 +177,22 @@ begin
         (o->'payload') || jsonb_build_object('seq', last), o->'children'
       from jsonb_array_elements(outbox) o;
   end if;
-  if exists (select from webhooks w where w.tenant_id = tenant and w.status = 'active') then
+  perform from webhooks w where w.tenant_id = tenant and w.status = 'active' limit 1;
+  if found then
     insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
       select gen_random_uuid(), tenant, w.id, run, last - jsonb_array_length(c->'events') + i, e->>'type', 'pending'
       from jsonb_array_elements(c->'events') with ordinality as list(e, i)
         join webhooks w on w.tenant_id = tenant and w.status = 'active' and (w.workspace_id is null or w.workspace_id = workspace)
           and w.events && array['*', e->>'type', split_part(e->>'type', '.', 1)];
   end if;
-  return jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
-    'gate_ms', case when c ? 'gate' then model_gate_ms(c->>'gate') end,
-    'given', case when given is not null then given || (select jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,
-      'agentVersion', r.agent_version, 'tools', r.pinned->'tools')) from runs r where r.id = run) end);
+  answer := jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
+    'given', given);
+  if c ? 'gate' then answer := answer || jsonb_build_object('gate_ms', model_gate_ms(c->>'gate')); end if;
+  if given is not null then
+    select answer || jsonb_build_object('given', given || jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,
+      'agentVersion', r.agent_version, 'tools', r.pinned->'tools'))) into answer from runs r where r.id = run;
+  end if;
+  return answer;
 end $$;
 `;
 
@@ -196,8 +203,10 @@ declare
   results jsonb := '[]';
   c jsonb;
 begin
-  for c in select jsonb_array_elements(changes) loop
-    results := results || jsonb_build_array(case when c ? 'claim' then claim_run(c) else commit_run(c) end);
+  for i in 0 .. jsonb_array_length(changes) - 1 loop
+    c := changes->i;
+    if c ? 'claim' then results := results || jsonb_build_array(claim_run(c));
+    else results := results || jsonb_build_array(commit_run(c)); end if;
   end loop;
   return results;
 end $$;

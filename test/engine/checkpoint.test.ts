@@ -71,7 +71,7 @@ describe('Restoring a run', () => {
     const dying = {
       ...engine.context,
       commit: (change: Parameters<typeof commit>[0]) =>
-        change.llm_calls ? Promise.reject(new Error('the process died')) : commit(change),
+        change.runs.add['steps'] ? Promise.reject(new Error('the process died')) : commit(change),
     };
     await assert.rejects(engine.drive(run, dying), /the process died/);
     assert.equal(await engine.drive(run), 'rest');

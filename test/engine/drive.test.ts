@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { RunEvent } from '../../core/events.ts';
 import type { Context } from '../../engine/context.ts';
 import { createGroupCommit } from '../../engine/group-commit.ts';
+import type { RunChange } from '../../db/run-store.ts';
 import { driveRun } from '../../engine/drive.ts';
 import { appendToRun } from '../../services/append-to-run.ts';
 import { cancelRun } from '../../services/end-run.ts';
@@ -237,6 +238,46 @@ describe('Driving a run', () => {
     assert.deepEqual([retried.payload.error.code, retried.payload.attempt], ['overloaded', 1]);
     const { cost } = await ofRun<{ cost: string }>(run, 'cost_usd as cost');
     assert.equal(Number(cost), (10 * 2 + 5 * 10) / 1e6);
+  });
+
+  it('writes the results of cheap calls together with the answer that asks for them', async () => {
+    const agent = await engine.agent({ tools: ['calculator'] });
+    engine.say([calculate('1 + 1'), text('two')]);
+    const changes: RunChange[] = [];
+    const commit: Context['commit'] = (change) => {
+      changes.push(change);
+      return engine.context.commit(change);
+    };
+    const { run } = await engine.start(agent, 'a sum');
+    assert.equal(await engine.drive(run, { ...engine.context, commit }), 'rest');
+    const asking = changes.find(({ new_calls }) => new_calls);
+    assert.deepEqual(
+      asking?.events.map(({ type }) => type),
+      ['model.responded', 'tool.requested', 'tool.succeeded', 'model.called'],
+    );
+    assert.deepEqual(
+      asking?.new_calls?.map(({ status, output, attempt }) => ({ status, output, attempt })),
+      [{ status: 'succeeded', output: { result: 2 }, attempt: 1 }],
+    );
+    assert.ok(changes.every(({ calls }) => calls === undefined));
+  });
+
+  it('shows each model call of the log as a row to its tenant, and to no other', async () => {
+    const agent = await engine.agent({ tools: ['calculator'] });
+    engine.say([calculate('1 + 1'), text('two')]);
+    const { run } = await engine.start(agent, 'hello');
+    await engine.finish(run);
+    const sums = `select count(*)::int as steps, sum(tokens_in)::int as tokens_in, sum(tokens_out)::int as tokens_out,
+      array_agg(created_at order by seq) = array(select occurred_at from run_events e where e.run_id = $1
+        and type = 'model.responded' order by e.seq) as timed from llm_calls where run_id = $1`;
+    const as = (tenant: string) => engine.context.db.withTenant(tenant, (tx) => tx.query(sums, [run]));
+    const { steps, tokens_in, tokens_out } = await ofRun<Record<string, number>>(
+      run,
+      'steps, tokens_in::int, tokens_out::int',
+    );
+    assert.equal(steps, 2);
+    assert.deepEqual(await as(engine.tenant), [{ steps, tokens_in, tokens_out, timed: true }]);
+    assert.deepEqual(await as(newId()), [{ steps: 0, tokens_in: null, tokens_out: null, timed: null }]);
   });
 
   it('falls back to the next model, and knows no cost where it knows no price', async () => {

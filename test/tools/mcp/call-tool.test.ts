@@ -190,9 +190,15 @@ describe('callMcpTool', () => {
 
   it('does not stop a server for idleness while a call is on', async () => {
     const idle = createMcpPool({ egress, idleMs: 50 });
-    const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER };
-    const outcome = await callAt(transport, 'hang', { attempt: attemptOf({}, { timeoutMs: 3000 }), from: idle });
-    assert.equal(briefly(outcome), 'lost timeout');
+    const busy: StdioTransport = { type: 'mcp_stdio', ...SERVER, env: { ODD_LOG: logFile() } };
+    const stop = new AbortController();
+    const hanging = callAt(busy, 'hang', { attempt: attemptOf({}, { signal: stop.signal }), from: idle });
+    await waitUntil('the call is on', () => logged().includes('hanging'));
+    // Another server of the same pool, used later than this one, is stopped.
+    const used = await callAt({ type: 'mcp_stdio', ...SERVER }, 'pid', { attempt: attemptOf({}), from: idle });
+    await waitUntil('the idle server is gone', () => !isAlive(Number(outputOf(used))));
+    stop.abort();
+    assert.equal(briefly(await hanging), 'aborted aborted');
     await idle.close();
   });
 

@@ -16,6 +16,7 @@ import { TURN_ROUTES } from './runs/turn-routes.ts';
 import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
 import { TENANT_ROUTES } from './tenants.ts';
+import { MCP_SERVER_ROUTES } from './tools/mcp-servers.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
 import { WEBHOOK_ROUTES } from './webhooks.ts';
 
@@ -31,6 +32,7 @@ export const ROUTES: readonly Route[] = [
   ...APPROVAL_ROUTES,
   ...HOOK_ROUTES,
   ...TOOL_ROUTES,
+  ...MCP_SERVER_ROUTES,
   ...SECRET_ROUTES,
   ...POLICY_ROUTES,
   ...TENANT_ROUTES,

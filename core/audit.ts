@@ -25,6 +25,8 @@ export const AUDIT_ACTIONS = [
   'agent.resumed',
   'tool.suspended',
   'tool.resumed',
+  'mcp_server.suspended',
+  'mcp_server.resumed',
   'tenant.suspended',
   'tenant.resumed',
   'webhook.created',

@@ -7,7 +7,7 @@ export interface GovernanceRow {
   tenant: { id: string; name: string; plan_tier: string };
   policies: { id: string; version: number; definition: PolicyDefinition }[];
   deleted_tools: string[];
-  suspended: { tenant: boolean; agents: string[]; tools: string[] };
+  suspended: { tenant: boolean; agents: string[]; tools: string[]; servers: string[] };
 }
 
 /** The version of the tenant of the transaction. */
@@ -27,7 +27,8 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
       (select coalesce(jsonb_agg(id), '[]') from tools where status = 'deleted') as deleted_tools,
       jsonb_build_object('tenant', t.suspended_by is not null,
         'agents', (select coalesce(jsonb_agg(id), '[]') from agents where suspended_at is not null),
-        'tools', (select coalesce(jsonb_agg(id), '[]') from tools where suspended_at is not null)) as suspended
+        'tools', (select coalesce(jsonb_agg(id), '[]') from tools where suspended_at is not null),
+        'servers', (select coalesce(jsonb_agg(digest), '[]') from mcp_servers where suspended_at is not null)) as suspended
     from tenants t`);
   if (!row) throw new Error('the tenant has no row');
   return row;

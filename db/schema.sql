@@ -239,6 +239,19 @@ table maintenance_acts row level security forced
   policy maintenance_schedule for all to drover_maintenance using true with check true
   grant insert, select, update to drover_maintenance
 
+table mcp_servers row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  digest text not null
+  address jsonb not null
+  suspended_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  constraint mcp_servers_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint mcp_servers_pkey PRIMARY KEY (id)
+  constraint mcp_servers_tenant_id_digest_key UNIQUE (tenant_id, digest)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table messages partition by RANGE (lineage) row level security forced
   tenant_id uuid not null
   lineage uuid not null

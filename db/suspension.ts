@@ -1,4 +1,4 @@
-/** Whether tenants, agents and tools are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
+/** Whether tenants, agents, tools and MCP servers are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
 import type { Tx } from './database.ts';
 
 export interface Braked {
@@ -31,6 +31,20 @@ export async function suspendTool(
     `update tools t set suspended_at = case when $2 then coalesce(t.suspended_at, now()) end
      from (select id, suspended_at from tools where id = $1 and status = 'registered' for update) old
      where t.id = old.id returning old.suspended_at is not null as was`,
+    [id, suspended],
+  );
+  return row && { changed: row.was !== suspended, held: false };
+}
+
+/** Undefined where there is no such server. */
+export async function suspendMcpServer(
+  tx: Tx,
+  { id, suspended }: { id: string; suspended: boolean },
+): Promise<Braked | undefined> {
+  const [row] = await tx.query<{ was: boolean }>(
+    `update mcp_servers s set suspended_at = case when $2 then coalesce(s.suspended_at, now()) end
+     from (select id, suspended_at from mcp_servers where id = $1 for update) old
+     where s.id = old.id returning old.suspended_at is not null as was`,
     [id, suspended],
   );
   return row && { changed: row.was !== suspended, held: false };

@@ -1,5 +1,8 @@
 /** What a tenant has decided about its tools, as it stands now and whatever versions a run has pinned. */
+import { digestOf } from '../core/ids.ts';
 import type { PolicyDefinition } from '../core/policy.ts';
+import type { ToolDefinition } from '../core/tool.ts';
+import { addressOf, isMcp, serverOf, type McpServer } from '../tools/mcp/server.ts';
 import { compileRules, type Rule } from './rules.ts';
 
 export interface Governance {
@@ -9,8 +12,13 @@ export interface Governance {
   rules: readonly Rule[];
   /** Ids of tools that were taken out of the registry: runs that pin them may not call them any more. */
   deletedTools: ReadonlySet<string>;
-  /** The brake: whether the tenant is suspended, and ids of agents and tools that are. */
-  suspended: { tenant: boolean; agents: ReadonlySet<string>; tools: ReadonlySet<string> };
+  /** The brake: whether the tenant is suspended, ids of agents and tools that are, and digests of addresses of servers. */
+  suspended: {
+    tenant: boolean;
+    agents: ReadonlySet<string>;
+    tools: ReadonlySet<string>;
+    servers: ReadonlySet<string>;
+  };
 }
 
 /** As the database has it. */
@@ -19,7 +27,7 @@ export interface StoredGovernance {
   tenant: Governance['tenant'];
   policies: { id: string; version: number; definition: PolicyDefinition }[];
   deleted_tools: string[];
-  suspended: { tenant: boolean; agents: string[]; tools: string[] };
+  suspended: { tenant: boolean; agents: string[]; tools: string[]; servers: string[] };
 }
 
 /** Compiles what is stored. */
@@ -33,6 +41,7 @@ export function toGovernance(stored: StoredGovernance): Governance {
       tenant: stored.suspended.tenant,
       agents: new Set(stored.suspended.agents),
       tools: new Set(stored.suspended.tools),
+      servers: new Set(stored.suspended.servers),
     },
   };
 }
@@ -43,8 +52,19 @@ export function suspendedBy({ suspended }: Governance, agentId: string): 'tenant
   return suspended.agents.has(agentId) ? 'agent' : undefined;
 }
 
-/** What a model is told of a call of a suspended tool; undefined where the tool is not. */
-export function toolSuspension({ suspended }: Governance, tool: { id: string; name: string }) {
-  if (!suspended.tools.has(tool.id)) return undefined;
-  return { code: 'tool_suspended', message: `The tool "${tool.name}" is suspended; the call was not made.` };
+/** What a model is told of a call of a suspended tool, or of one at a suspended server; undefined where neither is. */
+export function toolSuspension(
+  { suspended }: Governance,
+  { id, name, transport }: Pick<ToolDefinition, 'id' | 'name' | 'transport'>,
+): { code: string; message: string } | undefined {
+  if (suspended.tools.has(id)) {
+    return { code: 'tool_suspended', message: `The tool "${name}" is suspended; the call was not made.` };
+  }
+  if (!isMcp(transport) || !isSuspended({ suspended }, serverOf(transport))) return undefined;
+  return { code: 'server_suspended', message: `The MCP server of "${name}" is suspended; the call was not made.` };
+}
+
+/** Whether an MCP server is suspended, whatever the credentials that it would be asked with. */
+export function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
+  return suspended.servers.size > 0 && suspended.servers.has(digestOf(addressOf(server)));
 }

@@ -46,7 +46,8 @@ export async function executeTool(
     context.governance.current(tx, caller.tenantId),
   );
   if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
-  if (toolSuspension(governance, tool)) throw conflict(`The tool "${tool.name}" is suspended.`);
+  const suspension = toolSuspension(governance, tool);
+  if (suspension) throw conflict(suspension.message);
   const args = allowedInput(governance, caller, { tool, input: request.input });
   const startedMs = performance.now();
   const toolCallId = newId();

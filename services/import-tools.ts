@@ -4,9 +4,23 @@ import { nextMinor } from '../core/semver.ts';
 import type { Tx } from '../db/database.ts';
 import { lockTool, publishToolVersion } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
+import type { Context } from '../engine/context.ts';
+import { isSuspended } from '../policy/governance.ts';
 import type { ImportedTool } from '../tools/mcp/import-server.ts';
+import type { McpServer } from '../tools/mcp/server.ts';
 import type { Caller } from './authenticate-key.ts';
-import { auditTool, defineTool, hashTool, insertNewTool } from './register-tool.ts';
+import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
+
+/** The tools of a server as it says now. Throws 409 for one that is suspended, and what asking it throws. */
+export async function askServer(
+  { db, governance, tools }: Pick<Context, 'db' | 'governance' | 'tools'>,
+  tenantId: string,
+  wanted: { server: McpServer; trusted: boolean },
+): Promise<ImportedTool[]> {
+  const now = await db.withTenant(tenantId, (tx) => governance.current(tx, tenantId));
+  if (isSuspended(now, wanted.server)) throw conflict('The MCP server is suspended.');
+  return tools.importServer(tenantId, wanted.server, wanted.trusted);
+}
 
 /**
  * Registers all tools of a server or none. A tool that was imported from the same server before gets a new version
@@ -34,6 +48,6 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   if (contentHash === existing.content_hash) return existing;
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
-  await auditTool(tx, caller, { action: 'tool.updated', definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
   return updated;
 }

@@ -12,7 +12,7 @@ import type { ImportedTool } from '../tools/mcp/import-server.ts';
 import { isMcp, serverOf } from '../tools/mcp/server.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
-import { auditTool, hashTool } from './register-tool.ts';
+import { recordVersion, hashTool } from './register-tool.ts';
 
 /**
  * Suspends the registered tools of a server whose description or schemas are not what they were, or that are gone, and
@@ -46,7 +46,7 @@ export async function confirmProposal(tx: Tx, caller: Caller, id: string): Promi
   ) as unknown as ToolDefinition;
   const contentHash = hashTool(definition);
   await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
-  await auditTool(tx, caller, { action: 'tool.updated', definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
 }
 
 async function noteTool(

@@ -5,10 +5,12 @@ import { LIMITS } from '../core/limits.ts';
 import { hasScope } from '../core/scopes.ts';
 import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
 import type { Tx } from '../db/database.ts';
+import { insertMcpServer } from '../db/mcp-servers.ts';
 import { insertTool } from '../db/tools.ts';
 import type { ToolRow } from '../db/tools.ts';
 import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
+import { addressOf, isMcp, serverOf } from '../tools/mcp/server.ts';
 import { kindOf } from '../tools/transports.ts';
 import { checkSchema } from '../tools/validate-arguments.ts';
 import type { Caller } from './authenticate-key.ts';
@@ -53,13 +55,13 @@ export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefi
   const builtin = BUILTIN_TOOLS.some(({ name }) => name === definition.name);
   const contentHash = hashTool(definition);
   const row = builtin ? undefined : await insertTool(tx, { tenantId: caller.tenantId, definition, contentHash });
-  if (row) await auditTool(tx, caller, { action: 'tool.registered', definition, contentHash });
+  if (row) await recordVersion(tx, caller, { action: 'tool.registered', definition, contentHash });
   if (!row) throw conflict(`There is already a${builtin ? ' built-in' : ''} tool named "${definition.name}".`);
   return row;
 }
 
-/** Records that a version of a tool was published. */
-export async function auditTool(
+/** Records that a version of a tool was published, and the MCP server that it is at. */
+export async function recordVersion(
   tx: Tx,
   caller: Caller,
   {
@@ -71,6 +73,9 @@ export async function auditTool(
   const { id, name, version, risk_level, transport } = definition;
   const details = { name, version, risk_level, transport: transport.type };
   await recordAudit(tx, caller, { action, target: ['tool', id], digest, details });
+  if (!isMcp(transport)) return;
+  const address = addressOf(serverOf(transport));
+  await insertMcpServer(tx, { id: newId(), tenantId: caller.tenantId, digest: digestOf(address), address });
 }
 
 /** Fills in the defaults. Throws 422 for what this version does not have. */

@@ -1,8 +1,15 @@
-/** The brake: a tenant, an agent or a tool is suspended before its next call, in every worker, until that is lifted. */
+/** The brake: a tenant, an agent, a tool or an MCP server is suspended before its next call, in every worker, until that is lifted. */
 import { conflict, forbidden, notFound } from '../core/errors.ts';
 import type { Tx } from '../db/database.ts';
 import { raiseGovernance } from '../db/governance.ts';
-import { listDrivenRuns, suspendAgent, suspendTenant, suspendTool, type Braked } from '../db/suspension.ts';
+import {
+  listDrivenRuns,
+  suspendAgent,
+  suspendMcpServer,
+  suspendTenant,
+  suspendTool,
+  type Braked,
+} from '../db/suspension.ts';
 import { asOtherTenant } from '../db/tenants.ts';
 import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
@@ -11,14 +18,14 @@ import { reconcile } from './reconcile.ts';
 import { recordAudit } from './record-audit.ts';
 
 export interface Brake {
-  kind: 'tenant' | 'agent' | 'tool';
+  kind: 'tenant' | 'agent' | 'tool' | 'mcp_server';
   id: string;
   suspended: boolean;
 }
 
 /**
  * Suspends or lifts; again is no different. Runs of a suspended tenant or agent wait where they stand; a call of a
- * suspended tool is an observation. Throws 404; 403 for a tenant that lifts what the operator has suspended; 409 for a
+ * suspended tool or server is an observation. Throws 404; 403 for a tenant that lifts what the operator has suspended; 409 for a
  * built-in tool.
  */
 export async function applyBrake(context: Context, caller: Caller, brake: Brake): Promise<void> {
@@ -31,7 +38,7 @@ export async function applyBrake(context: Context, caller: Caller, brake: Brake)
     // Before the change: a commit that waits for this row sees what comes of it.
     await raiseGovernance(tx);
     const done = await write(tx, caller, brake);
-    if (!done) throw notFound(`This ${brake.kind}`);
+    if (!done) throw notFound(brake.kind === 'mcp_server' ? 'This MCP server' : `This ${brake.kind}`);
     if (done.held) throw forbidden('The operator has suspended this tenant, and lifts it.');
     if (done.changed) await auditBrake(tx, caller, { brake, tenant });
     return { ...done, driven: done.changed && brake.suspended ? await listDrivenRuns(tx) : [] };
@@ -43,6 +50,7 @@ export async function applyBrake(context: Context, caller: Caller, brake: Brake)
 function write(tx: Tx, caller: Caller, { kind, id, suspended }: Brake): Promise<Braked | undefined> {
   if (kind === 'agent') return suspendAgent(tx, { id, suspended, workspaceId: caller.workspaceId });
   if (kind === 'tool') return suspendTool(tx, { id, suspended });
+  if (kind === 'mcp_server') return suspendMcpServer(tx, { id, suspended });
   return suspendTenant(tx, { suspended, by: caller.isOperator ? 'operator' : 'tenant' });
 }
 

@@ -8,7 +8,7 @@ import type { Context } from '../engine/context.ts';
 import { BUILTIN_TOOLS } from '../tools/builtin.ts';
 import type { Caller } from './authenticate-key.ts';
 import { recordAudit } from './record-audit.ts';
-import { auditTool, checkTool, defineTool, hashTool } from './register-tool.ts';
+import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
 
 /** Fields as they shall be; null gives a field its default back, what is absent stays. */
@@ -37,7 +37,7 @@ export async function updateTool(
   }
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
-  await auditTool(tx, caller, { action: 'tool.updated', definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
   return updated;
 }
 

@@ -3,7 +3,7 @@ import { notFound } from '../../core/errors.ts';
 import { findTool } from '../../db/tools.ts';
 import { executeTool } from '../../services/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../services/idempotency.ts';
-import { importTools } from '../../services/import-tools.ts';
+import { askServer, importTools } from '../../services/import-tools.ts';
 import { confirmProposal } from '../../services/note-server-news.ts';
 import { checkMayRunPrograms, registerTool } from '../../services/register-tool.ts';
 import { applyBrake } from '../../services/suspend.ts';
@@ -169,7 +169,7 @@ const importAll = defineRoute({
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
-    const found = await context.tools.importServer(caller.tenantId, server, body.trusted ?? false);
+    const found = await askServer(context, caller.tenantId, { server, trusted: body.trusted ?? false });
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
       return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };

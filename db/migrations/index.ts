@@ -12,6 +12,7 @@ import { tools } from './0009-tools.ts';
 import { audit } from './0010-audit.ts';
 import { objectives } from './0013-objectives.ts';
 import { webhooks } from './0014-webhooks.ts';
+import { mcpServers } from './0020-mcp-servers.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 
@@ -36,4 +37,5 @@ export const MIGRATIONS: readonly Migration[] = [
   modelGates,
   objectives,
   webhooks,
+  mcpServers,
 ];

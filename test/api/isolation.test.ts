@@ -89,6 +89,9 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const { id: agents } = await make('/v1/agents', { name: 'agent-of-a', system_prompt, tools: ['calculator'] });
   const transport = { type: 'http', endpoint: 'https://tools.example/a' };
   const { id: tools } = await make('/v1/tools', { name: 'tool_of_a', description: 'description-of-a', transport });
+  const server = { type: 'mcp_http', endpoint: 'https://mcp.example/of-a' };
+  await make('/v1/tools', { name: 'remote_of_a', description: 'description-of-a', transport: server });
+  const { json: servers } = await api.call('GET', '/v1/mcp-servers', { key });
   const rule = { name: 'policy-of-a', when: 'tool == "tool_of_a"', decision: 'block', reason: 'reason-of-a' };
   const { id: policies } = await make('/v1/policies', rule);
   const { id: keys } = await make('/v1/api-keys', { name: 'key-of-a', scopes: ['runs:read'] });
@@ -116,6 +119,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     agents,
     tools,
     policies,
+    'mcp-servers': servers.mcp_servers[0].id,
     'api-keys': keys,
     runs,
     compare: runs,

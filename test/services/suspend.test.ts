@@ -3,11 +3,14 @@ import { newId } from '../../core/ids.ts';
 import { findRun } from '../../db/runs.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
+import { openPlatform, type Platform } from '../../services/open-platform.ts';
 import { reconcile } from '../../services/reconcile.ts';
 import { applyBrake, type Brake } from '../../services/suspend.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import type { AnthropicRequest } from '../support/fake-anthropic.ts';
 import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
+import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('The brake', () => {
@@ -168,6 +171,76 @@ describe('The brake', () => {
   });
 });
 
+for (const mode of MODES.filter((each) => each !== 'full')) {
+  describe(`The brake on an MCP server in ${mode} mode`, () => {
+    let engine: Engine;
+    /** Another process, where the mode lets there be one. */
+    let other: Platform | undefined;
+    before(async () => {
+      engine = await openEngine(mode, { DROVER_EGRESS_ALLOW: '127.0.0.1' });
+      const { config, log } = engine.context;
+      other = mode === 'embedded' ? undefined : await openPlatform(config, { log });
+    });
+    after(async () => {
+      await other?.close();
+      await engine.close();
+    });
+
+    it('stops the calls of all its tools in every worker, whatever their credentials, and no others', async () => {
+      const { tenant, platform } = engine;
+      const caller: Caller = {
+        tenantId: tenant,
+        workspaceId: platform.workspaceId,
+        boundWorkspaceId: undefined,
+        keyId: newId(),
+        scopes: ['admin'],
+        isOperator: true,
+      };
+      const at = (path: string, headers?: Record<string, string>) => ({
+        type: 'mcp_http' as const,
+        endpoint: `${engine.tools.url}${path}`,
+        ...(headers && { headers }),
+      });
+      const agent = await engine.agent({}, [
+        { name: 'read', transport: at('/poisoned') },
+        { name: 'write', transport: at('/poisoned', { authorization: 'Bearer x' }) },
+        { name: 'look' },
+      ]);
+      const askForAll = (request: AnthropicRequest) =>
+        use(...['read', 'write', 'look'].map((name) => ({ name: offered(request, name) })));
+      engine.say((request, n) => (n === 0 ? askForAll(request) : text('so be it')));
+      engine.toolsAnswer(() => undefined);
+      const { run } = await engine.start(agent, 'go');
+      assert.equal(await engine.drive(run), 'handed_over');
+      const server = await engine.row<{ id: string }>(
+        `select id from mcp_servers where address->>'endpoint' like '%/poisoned'`,
+      );
+      const brake = (suspended: boolean) =>
+        applyBrake(engine.context, caller, { kind: 'mcp_server', id: server.id, suspended });
+      await brake(true);
+      await engine.makeCalls(run, other?.context);
+      const seen = () => [...new Set(engine.tools.seen.map(({ path }) => path))];
+      assert.deepEqual(seen(), ['/look']);
+      await engine.finish(run);
+      const codes = await engine.rows<{ code: string }>(
+        `select error->>'code' as code from tool_calls where run_id = $1 order by place`,
+        run,
+      );
+      assert.deepEqual(codes.slice(0, 2), [{ code: 'server_suspended' }, { code: 'server_suspended' }]);
+      assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /The MCP server of .* is suspended/);
+
+      await brake(false);
+      engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'read') }) : text('so be it')));
+      const again = await engine.start(agent, 'go');
+      assert.equal(await engine.drive(again.run), 'handed_over');
+      await engine.makeCalls(again.run, other?.context);
+      assert.ok(seen().includes('/poisoned'));
+      const rows = await engine.rows('select action from audit_log where target_id = $1 order by id', server.id);
+      assert.deepEqual(rows, [{ action: 'mcp_server.suspended' }, { action: 'mcp_server.resumed' }]);
+    });
+  });
+}
+
 describe('The brake over HTTP', () => {
   let api: TestApi;
   let workers: Workers;
@@ -205,6 +278,33 @@ describe('The brake over HTTP', () => {
     assert.equal((await api.call('PATCH', path, { body: { suspended: true } })).json.suspended, true);
     assert.equal((await api.call('POST', `${path}/execute`, { body: { input: {} } })).status, 409);
     assert.equal((await api.call('GET', path)).json.version, '1.0.0');
+  });
+
+  it('holds an MCP server: its tools cannot be executed, nor imported anew, until it is lifted', async () => {
+    const program = { command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
+    const importAll = () =>
+      api.call('POST', '/v1/tools/import', { body: { transport: { type: 'stdio', ...program } } });
+    const imported = await importAll();
+    assert.equal(imported.status, 201, imported.text);
+    const { json: listed } = await api.call('GET', '/v1/mcp-servers');
+    const [server] = listed.mcp_servers;
+    const names = (tools: { name: string }[]) => tools.map(({ name }) => name).toSorted();
+    assert.deepEqual(names(server.tools), names(imported.json.tools));
+    assert.deepEqual(server.transport, { type: 'mcp_stdio', ...program });
+    const path = `/v1/mcp-servers/${server.id}`;
+    const tool = imported.json.tools.find(({ name }: { name: string }) => name === 'text');
+    const execute = async () =>
+      (await api.call('POST', `/v1/tools/${tool.id}/execute`, { body: { input: {} } })).status;
+    assert.equal(await execute(), 200);
+    assert.equal((await api.call('PATCH', path, { body: { suspended: true } })).json.suspended, true);
+    assert.deepEqual([await execute(), (await importAll()).status], [409, 409]);
+    assert.equal((await api.call('GET', path)).json.suspended, true);
+    assert.equal((await api.call('PATCH', path, { body: { suspended: false } })).json.suspended, false);
+    assert.deepEqual([await execute(), (await importAll()).status], [200, 201]);
+    const { key } = await api
+      .call('POST', '/v1/api-keys', { body: { name: 'reader', scopes: ['tools:read'] } })
+      .then(({ json }) => json);
+    assert.equal((await api.call('PATCH', path, { key, body: { suspended: true } })).status, 403);
   });
 
   it("lets a tenant's admin hold the tenant, and nobody but the operator lift what the operator holds", async () => {

@@ -19,6 +19,6 @@ export function governanceOf(
     tenant: { id: 'tenant-1', name: 'Tenant', plan_tier: 'standard' },
     policies,
     deleted_tools: more.deletedTools ?? [],
-    suspended: { tenant: false, agents: [], tools: more.suspendedTools ?? [] },
+    suspended: { tenant: false, agents: [], tools: more.suspendedTools ?? [], servers: [] },
   });
 }

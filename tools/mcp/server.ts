@@ -18,6 +18,14 @@ export function serverOf({ tool: _tool, ...server }: McpTransport): McpServer {
   return server;
 }
 
+/** Where a server is, whoever asks it with what credentials: its endpoint, or the program that it is. */
+export function addressOf(server: McpServer): { type: string } & Record<string, unknown> {
+  const { type } = server;
+  return type === 'mcp_stdio'
+    ? { type, command: server.command, args: server.args ?? [] }
+    : { type, endpoint: server.endpoint };
+}
+
 /** The server as it is reached: secrets filled in. */
 export function withSecrets(server: McpServer, { fill }: SecretValues): McpServer {
   const filled = (texts: Record<string, string> = {}) =>

@@ -1,0 +1,71 @@
+import { z } from 'zod';
+import { notFound } from '../../core/errors.ts';
+import { findMcpServer, listMcpServers, type McpServerRow } from '../../db/mcp-servers.ts';
+import { applyBrake } from '../../services/suspend.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute } from '../kit/route.ts';
+import type { Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+
+const idOnly = z.strictObject({ id: idParam });
+
+const server = z
+  .strictObject({
+    id: z.uuid(),
+    transport: z.looseObject({ type: z.string() }).describe('Where it is: an endpoint, or a program.'),
+    tools: z.array(z.strictObject({ id: z.uuid(), name: z.string() })).describe('Registered tools that are there.'),
+    suspended: z.boolean(),
+    created_at: z.iso.datetime(),
+  })
+  .meta({ id: 'McpServer' });
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/mcp-servers',
+  access: 'tools:read',
+  summary: 'List the MCP servers of the registered tools, newest first',
+  query: pageQuery(),
+  responses: { 200: pageFields('mcp_servers', server) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: before } = query;
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => listMcpServers(tx, { before, limit: limit + 1 }));
+    const { items, ...page } = pageOf(rows, limit, ({ id }) => id);
+    return { status: 200, body: { mcp_servers: items.map(present), ...page } };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/mcp-servers/:id',
+  access: 'tools:read',
+  summary: 'Get an MCP server',
+  params: idOnly,
+  responses: { 200: server },
+  async handle({ caller, params: { id }, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
+    if (!row) throw notFound('This MCP server');
+    return { status: 200, body: present(row) };
+  },
+});
+
+const brake = defineRoute({
+  method: 'patch',
+  path: '/v1/mcp-servers/:id',
+  access: 'tools:write',
+  summary: 'Suspend an MCP server, all its tools at once, or lift that',
+  params: idOnly,
+  body: z.strictObject({ suspended: z.boolean() }),
+  responses: { 200: server },
+  async handle({ caller, params: { id }, body: { suspended }, context }) {
+    await applyBrake(context, caller, { kind: 'mcp_server', id, suspended });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
+    if (!row) throw notFound('This MCP server');
+    return { status: 200, body: present(row) };
+  },
+});
+
+function present({ id, address, tools, suspended, created_at }: McpServerRow): z.input<typeof server> {
+  return { id, transport: address, tools, suspended, created_at: created_at.toISOString() };
+}
+
+export const MCP_SERVER_ROUTES: readonly Route[] = [list, get, brake];

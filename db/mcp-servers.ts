@@ -1,0 +1,47 @@
+/** The MCP servers that the tools of a tenant are at, or have been. */
+import type { Tx } from './database.ts';
+
+export interface McpServerRow {
+  id: string;
+  /** A transport's type, and its endpoint, or its program with arguments. */
+  address: { type: string } & Record<string, unknown>;
+  suspended: boolean;
+  created_at: Date;
+  /** Registered tools that are there now. */
+  tools: { id: string; name: string }[];
+}
+
+const SERVER = `
+  select s.id, s.address, s.suspended_at is not null as suspended, s.created_at,
+    coalesce((select jsonb_agg(jsonb_build_object('id', t.id, 'name', t.name) order by t.name)
+      from tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version
+      where t.status = 'registered' and v.definition->'transport' @> (s.address - 'args')
+        and coalesce(v.definition->'transport'->'args', '[]') = coalesce(s.address->'args', '[]')), '[]') as tools
+  from mcp_servers s`;
+
+/** A server that a tool is at; one that is known stays as it is. */
+export async function insertMcpServer(
+  tx: Tx,
+  server: { id: string; tenantId: string; digest: string; address: McpServerRow['address'] },
+): Promise<void> {
+  await tx.query(
+    'insert into mcp_servers (id, tenant_id, digest, address) values ($1, $2, $3, $4::jsonb) on conflict do nothing',
+    [server.id, server.tenantId, server.digest, JSON.stringify(server.address)],
+  );
+}
+
+export async function findMcpServer(tx: Tx, id: string): Promise<McpServerRow | undefined> {
+  const [row] = await tx.query<McpServerRow>(`${SERVER} where s.id = $1`, [id]);
+  return row;
+}
+
+/** A page of servers, newest first. */
+export async function listMcpServers(
+  tx: Tx,
+  page: { before?: string | undefined; limit: number },
+): Promise<McpServerRow[]> {
+  return tx.query<McpServerRow>(`${SERVER} where ($1::uuid is null or s.id < $1) order by s.id desc limit $2`, [
+    page.before ?? null,
+    page.limit,
+  ]);
+}

@@ -71,9 +71,11 @@ export const LIMITS = {
   knownRunTokens: 50_000,
   /** Hours for which an Idempotency-Key is remembered. */
   idempotencyHours: 24,
+  /** Days that closed waits are kept, and that signals and reservations are after the end of their run. */
+  settledDays: 30,
   /** Seconds a synchronous turn is waited for. */
   syncWaitSeconds: 60,
-  /** Outbox rows that one sweep sends. */
+  /** Rows that one statement of maintenance takes, such as outbox rows that a sweep sends. */
   sweepRows: 1000,
   /** Runs that one request cancels by a filter. */
   cancelRuns: 200,

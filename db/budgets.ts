@@ -176,9 +176,12 @@ export interface BudgetDrift {
   what: string;
 }
 
-/** Reservations of a tenant that disagree with its model calls, and usage that disagrees with the reservations. */
-export async function listBudgetDrift(tx: Tx, tenant: string): Promise<BudgetDrift[]> {
-  return tx.query<BudgetDrift>('select * from budget_drift($1)', [tenant]);
+/**
+ * Reservations of a tenant that disagree with its model calls, and usage that disagrees with the reservations; of as many
+ * days as all of them are kept.
+ */
+export async function listBudgetDrift(tx: Tx, tenant: string, days: number): Promise<BudgetDrift[]> {
+  return tx.query<BudgetDrift>('select * from budget_drift($1, current_date - $2::int)', [tenant, days]);
 }
 
 function valuesOf({ max_tokens, max_cost_usd, soft_limit, on_soft_limit }: BudgetLimits): unknown[] {

@@ -139,10 +139,3 @@ export async function makePartitions(db: Database, daysAhead: number): Promise<{
 export async function voidLeases(db: Database): Promise<void> {
   await db.asMaintenance((tx) => tx.query('select void_leases()'));
 }
-
-/** Forgets idempotency keys that are too old to be honoured. */
-export async function deleteOldKeys(db: Database, hours: number): Promise<void> {
-  await db.asMaintenance((tx) =>
-    tx.query(`delete from idempotency_keys where created_at < now() - $1 * interval '1 hour'`, [hours]),
-  );
-}

@@ -389,9 +389,10 @@ table reservations row level security forced
   CREATE INDEX reservations_fresh ON public.reservations USING btree (tenant_id) WHERE (NOT rolled_up)
   CREATE INDEX reservations_open ON public.reservations USING btree (created_at) WHERE ((state)::text = 'open'::text)
   policy maintenance_find_reservations for select to drover_maintenance using true
+  policy maintenance_forget_reservations for delete to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
-  grant select to drover_maintenance
+  grant delete, select to drover_maintenance
 
 table run_events partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
@@ -487,8 +488,11 @@ table signals row level security forced
   type text not null
   created_at timestamp with time zone not null default now()
   constraint signals_pkey PRIMARY KEY (run_id, id)
+  policy maintenance_find_signals for select to drover_maintenance using true
+  policy maintenance_forget_signals for delete to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
 
 table tenants row level security forced
   id uuid not null
@@ -629,9 +633,10 @@ table waits row level security forced
   CREATE INDEX waits_open ON public.waits USING btree (run_id) WHERE (closed_at IS NULL)
   policy maintenance_claim_due_waits for update to drover_maintenance using true
   policy maintenance_find_waits for select to drover_maintenance using true
+  policy maintenance_forget_waits for delete to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
-  grant select to drover_maintenance
+  grant delete, select to drover_maintenance
 
 table webhook_deliveries row level security forced
   id uuid not null
@@ -695,7 +700,7 @@ table workspaces row level security forced
 function apply_approvals(tenant uuid, run uuid, list jsonb) returns void executable by public
 function apply_plans(list jsonb) returns void executable by public
 function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
-function budget_drift(tenant uuid) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
+function budget_drift(tenant uuid, whole_since date) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public
 function budget_room(p jsonb, max_tokens bigint, max_cost_usd numeric, max_steps integer, tokens numeric, cost_usd numeric, steps bigint) returns numeric executable by public
 function budget_spending(b budgets, not_run uuid, not_step integer, not_fence integer) returns TABLE(period_start date, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public

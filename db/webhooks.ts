@@ -206,13 +206,3 @@ export async function settleDelivery(
   );
   return row?.failing_ms ?? 0;
 }
-
-/** Forgets deliveries that are over and old. */
-export async function deleteOldDeliveries(db: Database, days: number): Promise<void> {
-  await db.asMaintenance((tx) =>
-    tx.query(
-      `delete from webhook_deliveries where status <> 'pending' and created_at < now() - $1 * interval '1 day'`,
-      [days],
-    ),
-  );
-}

@@ -9,7 +9,7 @@ export const MAINTENANCE_ACTS = [
   'expire-approvals',
   'end-waits',
   'expire-idle',
-  'expire-keys',
+  'forget-old',
   'settle-budgets',
   'make-partitions',
   'seal-audit',
@@ -34,7 +34,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
       return Math.max(500, Math.floor(leaseMs / 2));
     case 'expire-idle':
       return 60_000;
-    case 'expire-keys':
+    case 'forget-old':
     case 'make-partitions':
       return 3_600_000;
   }

@@ -1,13 +1,13 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../core/limits.ts';
-import { deleteOldKeys, listDueApprovals, listIdleRuns, makePartitions } from '../db/maintenance.ts';
-import { deleteOldDeliveries } from '../db/webhooks.ts';
+import { listDueApprovals, listIdleRuns, makePartitions } from '../db/maintenance.ts';
 import type { Context } from '../engine/context.ts';
 import type { MaintenanceAct } from '../jobs/maintenance.ts';
 import { expireApproval } from './decide-approval.ts';
 import { eachApart } from './each-apart.ts';
 import { expireRun } from './end-run.ts';
 import { endDueWaits } from './end-waits.ts';
+import { forgetOldRows } from './forget-old.ts';
 import { reconcile } from './reconcile.ts';
 import { sendWebhooks } from './send-webhooks.ts';
 import { sealAudit } from './seal-audit.ts';
@@ -33,10 +33,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { ended: await endDueWaits(context) };
     case 'expire-idle':
       return { expired: await expireIdle(context) };
-    case 'expire-keys':
-      await deleteOldKeys(context.db, LIMITS.idempotencyHours);
-      await deleteOldDeliveries(context.db, LIMITS.webhookLogDays);
-      return {};
+    case 'forget-old':
+      return forgetOldRows(context);
     case 'settle-budgets':
       return settleBudgets(context);
     case 'make-partitions': {

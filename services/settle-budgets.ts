@@ -29,7 +29,7 @@ export async function settleBudgets({ db, config, log }: Context): Promise<{ set
 export async function findBudgetDrift(db: Database): Promise<BudgetDrift[]> {
   const drift: BudgetDrift[] = [];
   for (const tenant of await db.asMaintenance(listTenantIds)) {
-    drift.push(...(await db.withTenant(tenant, (tx) => listBudgetDrift(tx, tenant))));
+    drift.push(...(await db.withTenant(tenant, (tx) => listBudgetDrift(tx, tenant, LIMITS.settledDays - 1))));
   }
   return drift;
 }

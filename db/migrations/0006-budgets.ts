@@ -238,7 +238,8 @@ create function settle_lost_reservations(tenant uuid, quiet_ms integer) returns 
 $$;
 
 -- Reservations that disagree with the model calls, and usage that disagrees with the reservations: none, if all is well.
-create function budget_drift(tenant uuid) returns table (run_id uuid, budget_id uuid, step integer, what text) language sql stable as $$
+-- Of what there was before the day whole_since, not all reservations may be there any more.
+create function budget_drift(tenant uuid, whole_since date) returns table (run_id uuid, budget_id uuid, step integer, what text) language sql stable as $$
   select r.run_id, null::uuid, r.step, case when c.run_id is null then 'settled without a model call' else 'settled at another use' end
     from reservations r left join llm_calls c on c.run_id = r.run_id and c.step = r.step
     where r.tenant_id = tenant and r.state = 'settled' and (c.run_id is null
@@ -246,7 +247,7 @@ create function budget_drift(tenant uuid) returns table (run_id uuid, budget_id 
   union all
   select c.run_id, null, c.step, 'a model call without a reservation'
     from llm_calls c join runs u on u.id = c.run_id and u.config ? 'budget'
-    where c.tenant_id = tenant and not exists (select from reservations r where r.run_id = c.run_id and r.step = c.step
+    where c.tenant_id = tenant and c.created_at >= whole_since::timestamp at time zone 'UTC' and not exists (select from reservations r where r.run_id = c.run_id and r.step = c.step
       and r.state in ('settled', 'estimated'))
   union all
   select r.run_id, null, r.step, 'open although the run has ended'
@@ -254,10 +255,15 @@ create function budget_drift(tenant uuid) returns table (run_id uuid, budget_id 
     where r.tenant_id = tenant and r.state = 'open'
   union all
   select null, b.id, null, 'its usage is not the sum of its reservations'
-    from budgets b where b.tenant_id = tenant
-      and (select coalesce(sum(v.tokens), 0) from budget_usage v where v.budget_id = b.id) <> (
+    from budgets b
+    -- The periods that began since then; that of a total with the budget itself.
+    cross join lateral (select case b.period when 'day' then whole_since
+        when 'month' then (date_trunc('month', whole_since - 1) + interval '1 month')::date
+        else case when b.created_at >= whole_since::timestamp at time zone 'UTC' then date '1970-01-01' else 'infinity' end end as start) whole
+    where b.tenant_id = tenant
+      and (select coalesce(sum(v.tokens), 0) from budget_usage v where v.budget_id = b.id and v.period_start >= whole.start) <> (
         select coalesce(sum(r.tokens), 0) from reservations r where r.tenant_id = tenant and r.rolled_up
-          and r.state <> 'released' and r.created_at >= b.created_at
+          and r.state <> 'released' and r.created_at >= greatest(b.created_at, whole.start::timestamp at time zone 'UTC')
           and (b.workspace_id is null or r.workspace_id = b.workspace_id) and (b.agent_id is null or r.agent_id = b.agent_id))
 $$;
 `;

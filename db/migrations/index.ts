@@ -15,6 +15,7 @@ import { webhooks } from './0014-webhooks.ts';
 import { mcpServers } from './0020-mcp-servers.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
+import { retention } from './0015-retention.ts';
 
 export interface Migration {
   name: string;
@@ -37,5 +38,6 @@ export const MIGRATIONS: readonly Migration[] = [
   modelGates,
   objectives,
   webhooks,
+  retention,
   mcpServers,
 ];

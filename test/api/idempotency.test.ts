@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { impossible } from '../../core/errors.ts';
 import { newId } from '../../core/ids.ts';
-import { LIMITS } from '../../core/limits.ts';
-import { deleteOldKeys } from '../../db/maintenance.ts';
+import { maintain } from '../../services/maintain.ts';
 import { DEFAULT_TENANT_ID } from '../../services/bootstrap.ts';
 import { idempotently } from '../../services/idempotency.ts';
 import { startTestApi } from '../support/api.ts';
@@ -104,7 +103,7 @@ for (const mode of MODES) {
       const [kept, swept] = [newId(), newId()];
       for (const key of [kept, swept]) await idempotently(api.context, request(key), work('first'));
       await age(swept);
-      await deleteOldKeys(db, LIMITS.idempotencyHours);
+      await maintain(api.context, 'forget-old');
       await age(kept);
       for (const key of [kept, swept]) {
         assert.equal((await idempotently(api.context, request(key), work('second'))).body, 'second');

@@ -39,12 +39,13 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   audit_log: ['select'],
   idempotency_keys: ['delete', 'select'],
   outbox: ['delete', 'select'],
-  reservations: ['select'],
+  reservations: ['delete', 'select'],
   runs: ['select'],
+  signals: ['delete', 'select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
   // To claim those that are due it may write one column.
-  waits: ['select'],
+  waits: ['delete', 'select'],
   webhook_deliveries: ['delete', 'select'],
   workspaces: ['select'],
 };

@@ -1,0 +1,40 @@
+/**
+ * Rows that serve nothing any more. The logs are not among them, nor what is made of them (`core/project.ts`): those stay
+ * as long as their run.
+ */
+import type { Database } from './database.ts';
+
+const ENDED = `('completed', 'failed', 'cancelled')`;
+
+/** Ids are UUIDv7, whose order is that of time: what is younger is not even looked at. `$1` are hours. */
+const BEFORE = `uuid_floor(current_date + 1 - ($1 / 24)::int)`;
+const OLD = `now() - $1 * interval '1 hour'`;
+
+/** By table: what may be forgotten of it, as a condition on its row `t`. */
+const FORGETTABLE = {
+  idempotency_keys: `t.created_at < ${OLD}`,
+  webhook_deliveries: `t.status <> 'pending' and t.created_at < ${OLD}`,
+  waits: `t.id < ${BEFORE} and t.closed_at < ${OLD}`,
+  // A run that has ended refuses signals, those that it had as well as others.
+  signals: `t.run_id < ${BEFORE} and exists (select from runs r where r.id = t.run_id and r.status in ${ENDED} and r.completed_at < ${OLD})`,
+  // The budget of a run counts those of all runs under its root.
+  reservations: `t.run_id < ${BEFORE} and t.rolled_up and t.settled_at < ${OLD}
+    and not exists (select from runs r where r.id in (t.run_id, t.root_run_id) and r.status not in ${ENDED})`,
+} as const;
+
+export type Forgettable = keyof typeof FORGETTABLE;
+
+/** Deletes at most `limit` rows of a table that have been over for so many hours, over all tenants; answers how many. */
+export async function forgetOld(
+  db: Database,
+  { table, hours, limit }: { table: Forgettable; hours: number; limit: number },
+): Promise<number> {
+  const rows = await db.asMaintenance((tx) =>
+    tx.query(
+      `delete from ${table} where ctid = any(array(select t.ctid from ${table} t where ${FORGETTABLE[table]} limit $2))
+       returning 1 as one`,
+      [hours, limit],
+    ),
+  );
+  return rows.length;
+}

@@ -1,8 +1,9 @@
 /** Act: the calls that the driver makes itself, cheap ones and those of tools that ask for it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { INTERRUPTED, settle, type Settlement } from '../core/ledger.ts';
-import type { CallState } from '../core/state.ts';
+import type { CallState, CallStatus } from '../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
+import { suspendedBy, type Governance } from '../policy/governance.ts';
 import { commit } from './commit.ts';
 import { gateCall, obstacleTo } from './gate-call.ts';
 import { reportProgress } from './report-progress.ts';
@@ -38,24 +39,17 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
   const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
   const acceptsDuplicates = session.limits.onUnknown === 'retry';
-  let attempt = call.attempt;
-  const giveUp = (message: string) => {
-    const settlement = { status: 'failed' as const, code: 'stopped', message };
-    return inTurn(() => finish(session, { call, attempt, settlement, latencyMs: 0 }));
-  };
-  if (call.status === 'pending') {
-    // A person wants it to be made again.
-    const obstacle = await obstacleNow(session, call);
-    if (obstacle) return giveUp(obstacle);
-    await inTurn(() => begin(session, call, ++attempt));
-  } else if (!session.mine.has(call.id) && call.mode === 'inline') {
+  let { attempt } = call;
+  const isLeft = call.mode === 'inline' && !session.mine.has(call.id);
+  if (isLeft && call.status === 'running' && stands(session, call) === 'running') {
     // The attempt was under way when its driver died.
     const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
     if (settlement.status !== 'retry') {
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs: 0 }));
     }
-    await inTurn(() => begin(session, call, ++attempt));
   }
+  const isToBegin = isLeft || call.status === 'pending';
+  if (isToBegin && !(await beginAnother(session, { call, attempt: ++attempt, inTurn }))) return;
   for (;;) {
     const { outcome, latencyMs } = await execute(session, { call, tool, attempt });
     const settlement = settle(outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
@@ -64,19 +58,63 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
     }
     await sleep(settlement.waitMs, undefined, { signal: session.signal });
-    const obstacle = await obstacleNow(session, call);
-    if (obstacle) return giveUp(obstacle);
-    await inTurn(() => begin(session, call, ++attempt));
+    if (!(await beginAnother(session, { call, attempt: ++attempt, inTurn }))) return;
   }
 }
 
-/** Another attempt is another call to the tool: policies may have changed since the last one. */
-async function obstacleNow(session: DriveSession, call: CallState): Promise<string | undefined> {
-  const { db, governance } = session.context;
-  session.governance = await db.withTenant(session.tenant, (tx) => governance.current(tx, session.tenant));
+/** Where the ledger has the call: `pending` where a person wants it to be made again, or where it was put off. */
+function stands(session: DriveSession, { id, status }: CallState): CallStatus {
+  const row = session.messages.findLast(({ outcomes }) => outcomes && id in outcomes);
+  return row?.outcomes?.[id]?.status ?? status;
+}
+
+interface Another {
+  call: CallState;
+  attempt: number;
+  inTurn: InTurn;
+}
+
+/**
+ * Another attempt is another call to the tool, and policies and the brake may not be what they were. False where it is
+ * not made: for good, or for as long as the run is suspended.
+ */
+async function beginAnother(session: DriveSession, { call, attempt, inTurn }: Another): Promise<boolean> {
+  let begun = false;
+  for (;;) {
+    const { governance, obstacle } = await lookAgain(session, call);
+    const now = begun ? attempt : attempt - 1;
+    if (suspendedBy(governance, session.run.agent_id)) {
+      await inTurn(() => putOff(session, call));
+      return false;
+    }
+    if (obstacle !== undefined) {
+      await inTurn(() => giveUp(session, { call, attempt: now, message: obstacle }));
+      return false;
+    }
+    if (!begun) await inTurn(() => begin(session, call, attempt));
+    begun = true;
+    // The commit may have met a newer governance than was looked at: that one counts before anything is sent.
+    if (session.governance.version === governance.version) return true;
+  }
+}
+
+async function lookAgain(
+  session: DriveSession,
+  call: CallState,
+): Promise<{ governance: Governance; obstacle: string | undefined }> {
+  const { db, governance: known } = session.context;
+  const governance = await db.withTenant(session.tenant, (tx) => known.current(tx, session.tenant));
+  session.governance = governance;
   const wanted = { name: call.name, arguments: argumentsOf(session, call), callsInTurn: 0, step: session.state.steps };
   const decision = gateCall(session, wanted);
-  return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
+  const asked = decision.kind === 'ask' ? decision.message : undefined;
+  return { governance, obstacle: obstacleTo(decision) ?? asked };
+}
+
+/** Nothing of it is under way: whoever drives the run when the brake is lifted makes the next attempt. */
+async function putOff(session: DriveSession, call: CallState): Promise<void> {
+  session.mine.delete(call.id);
+  changeCall(session, { id: call.id, from: ['pending', 'running'], set: { status: 'pending' } });
 }
 
 async function execute(
@@ -117,6 +155,7 @@ async function begin(session: DriveSession, call: CallState, attempt: number): P
 
 interface Finished {
   call: CallState;
+  from?: CallStatus[];
   attempt: number;
   settlement: Exclude<Settlement, { status: 'retry' }>;
   latencyMs: number;
@@ -124,7 +163,8 @@ interface Finished {
 
 async function finish(session: DriveSession, finished: Finished): Promise<void> {
   const { call, attempt, settlement, latencyMs } = finished;
-  const change = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
+  const settled = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
+  const change = finished.from ? { ...settled, from: finished.from } : settled;
   record(session, {
     ...settlementEvent({ callId: call.id, attempt, settlement, latencyMs }),
     actor: 'worker',
@@ -133,6 +173,16 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
   });
   changeCall(session, change);
   if (call.mode !== 'cheap') await commit(session);
+}
+
+async function giveUp(
+  session: DriveSession,
+  given: { call: CallState; attempt: number; message: string },
+): Promise<void> {
+  const { message, ...of } = given;
+  const settlement = { status: 'failed' as const, code: 'stopped', message };
+  // Of a call that was put off, or is to be made again, no attempt is under way.
+  await finish(session, { ...of, settlement, latencyMs: 0, from: ['pending', 'running'] });
 }
 
 function idempotencyKeyOf(session: DriveSession, call: CallState): string {

@@ -3,6 +3,7 @@ import { newId } from '../../core/ids.ts';
 import { findRun } from '../../db/runs.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
+import { decideApproval } from '../../services/decide-approval.ts';
 import { openPlatform, type Platform } from '../../services/open-platform.ts';
 import { reconcile } from '../../services/reconcile.ts';
 import { applyBrake, type Brake } from '../../services/suspend.ts';
@@ -155,6 +156,65 @@ describe('The brake', () => {
     await engine.finish(run);
     assert.equal(engine.tools.seen.length, 1);
     assert.equal((await view(run))?.status, 'completed');
+  });
+
+  it('lets no attempt of a call begin between two attempts, and the next one when it is lifted', async () => {
+    const retry_config = { max_retries: 3, backoff_ms: 1 };
+    const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true, retry_config } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('sent')));
+    const { run } = await engine.start(agent, 'send it');
+    engine.toolsAnswer(async (_request, n) => {
+      if (n > 0) return { status: 200, body: {} };
+      await silently('agent', agent);
+      return { status: 429, body: {} };
+    });
+    assert.equal(await engine.drive(run), 'rest');
+    const call = () => engine.row<object>('select status, attempt from tool_calls where run_id = $1', run);
+    assert.deepEqual(await call(), { status: 'pending', attempt: 1 });
+    assert.equal(engine.tools.seen.length, 1);
+    engine.context.known.clear();
+    await brake('agent', agent, false);
+    await engine.finish(run);
+    assert.deepEqual(await call(), { status: 'succeeded', attempt: 2 });
+    assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [2, 'completed']);
+  });
+
+  it('counts though it comes between the last look and the commit of the next attempt', async () => {
+    const retry_config = { max_retries: 3, backoff_ms: 1 };
+    const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true, retry_config } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('sent')));
+    const { run } = await engine.start(agent, 'send it');
+    engine.toolsAnswer(async (_request, n) => (n > 0 ? { status: 200, body: {} } : { status: 429, body: {} }));
+    const { context } = engine;
+    const attempts = new Set<unknown>();
+    const late: typeof context.commit = async (change) => {
+      const started = change.events.find(({ type }) => type === 'tool.started')?.['payload'] as { attempt: number };
+      if (started?.attempt === 2 && !attempts.has(2)) await silently('agent', agent);
+      attempts.add(started?.attempt);
+      return context.commit(change);
+    };
+    assert.equal(await engine.drive(run, { ...context, commit: late }), 'rest');
+    assert.equal(engine.tools.seen.length, 1);
+    await brake('agent', agent, false);
+    await engine.finish(run);
+    assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [2, 'completed']);
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+  });
+
+  it('leaves a call that a person wants to have made again, and that is stopped by now, as failed', async () => {
+    const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
+    engine.toolsAnswer(async () => ({ status: 503, body: {} }));
+    const { run } = await engine.start(agent, 'send it');
+    await engine.finish(run);
+    const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
+    await decideApproval(engine.context, { tenant: engine.tenant, id }, { decision: 'rerun' });
+    await brake('tool', await toolOf(run), true);
+    await engine.finish(run);
+    const call = await engine.row<object>('select status, attempt from tool_calls where run_id = $1', run);
+    assert.deepEqual(call, { status: 'failed', attempt: 1 });
+    assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [1, 'completed']);
   });
 
   it('is in the audit log once for each change', async () => {

@@ -68,7 +68,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         run,
       );
       await engine.tamper(
-        `update llm_calls set run_id = ${older('run_id')}, ${long('created_at')} where run_id = $1`,
+        `update run_events set run_id = ${older('run_id')}, ${long('occurred_at')} where run_id = $1`,
         run,
       );
       await engine.tamper(`update runs set id = ${older('id')}, ${long('completed_at')} where id = $1`, run);

@@ -26,6 +26,21 @@ export async function listPlans(tx: Tx, runId: string, turnId: string): Promise<
   );
 }
 
+/** The plan of a run whose steps are being made, with those that have no result of their tool; undefined where there is none. */
+export async function findExecutingPlan(
+  tx: Tx,
+  runId: string,
+): Promise<{ id: string; step: number; failed: { tool_call_id: string; tool: string }[] } | undefined> {
+  const [plan] = await tx.query<{ id: string; step: number; failed: { tool_call_id: string; tool: string }[] }>(
+    `select p.id, p.step, (select coalesce(jsonb_agg(s - 'risk_level' order by list.place), '[]')
+       from jsonb_array_elements(p.steps) with ordinality as list(s, place)
+       left join tool_calls k on k.id = (s->>'tool_call_id')::uuid where k.status is distinct from 'succeeded') as failed
+     from plans p where p.run_id = $1 and p.status = 'executing'`,
+    [runId],
+  );
+  return plan;
+}
+
 /** The policy that asked last about a call; undefined where it was the autonomy matrix, or nobody. */
 export async function findAsking(
   tx: Tx,

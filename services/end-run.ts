@@ -5,6 +5,7 @@ import { settleForGood } from '../core/ledger.ts';
 import { mayBecome } from '../core/transitions.ts';
 import type { Tx } from '../db/database.ts';
 import { listOpenApprovals } from '../db/approvals.ts';
+import { findExecutingPlan } from '../db/plans.ts';
 import { listOpenCalls, type OpenCall } from '../db/turns.ts';
 import type { CallChange, RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
@@ -31,7 +32,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
     const by = ref.by ?? { tenantId: ref.tenant };
     await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
     return {
-      events: [...(await closeApprovals(tx, run)), ...cancelEvents(run, reason)],
+      events: [...(await closeApprovals(tx, run)), ...(await closePlan(tx, run)), ...cancelEvents(run, reason)],
       calls: await closeCalls(tx, run.id, 'cancelled'),
       close_waits: true,
       bump_fence: true,
@@ -77,6 +78,7 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
     if (isTerminal(run.status as RunStatus)) return null;
     const failed: NewEvent[] = [
       ...(await closeApprovals(tx, run)),
+      ...(await closePlan(tx, run)),
       ...statusEvents(run, 'failed', 'system'),
       { type: 'run.failed', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload: { error } },
     ];
@@ -136,6 +138,17 @@ async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
     const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
     return plan_id ? [expired, { ...by, type: 'plan.rejected', payload: { plan_id } }] : [expired];
   });
+}
+
+/** A plan that is under way ends with what it has. */
+async function closePlan(tx: Tx, run: RunRow): Promise<NewEvent[]> {
+  const plan = run.open_turn_id && (await findExecutingPlan(tx, run.id));
+  if (!plan) return [];
+  const status = plan.failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
+  const payload = { plan_id: plan.id, status, failed: plan.failed };
+  return [
+    { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: plan.step, payload },
+  ];
 }
 
 function neverBegun(id: string, end: keyof typeof ENDED): CallChange {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { RISK_LEVELS, type RiskLevel } from '../../core/tool.ts';
 import { newId } from '../../core/ids.ts';
-import { cancelRun } from '../../services/end-run.ts';
+import { cancelRun, failRun } from '../../services/end-run.ts';
 import { decideApproval, type ApprovalDecision } from '../../services/decide-approval.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
 import { createPolicy, removePolicy } from '../../services/write-policy.ts';
@@ -139,6 +139,31 @@ describe('Plans', () => {
     assert.equal((await plans(run))[0]?.status, 'rejected');
     assert.equal((await approvals(run))[0]?.status, 'expired');
   });
+
+  for (const [how, end] of [
+    ['is cancelled', (run: string) => cancelRun(engine.context, { tenant: engine.tenant, run })],
+    [
+      'fails',
+      (run: string) =>
+        failRun(engine.context, { tenant: engine.tenant, run }, { code: 'internal', message: 'a fault' }),
+    ],
+  ] as const) {
+    it(`that are under way end with errors when their run ${how}, naming the steps without a result`, async () => {
+      const run = await proposed([tool('a', 'READ_ONLY'), tool('b', 'READ_ONLY'), tool('c', 'READ_ONLY')]);
+      engine.toolsAnswer((_request, n) => (n === 0 ? undefined : Promise.resolve({ status: 429, body: {} })));
+      await engine.makeCalls(run);
+      await end(run);
+      assert.equal((await plans(run))[0]?.status, 'completed_with_errors');
+      const log = await engine.log(run);
+      const completed = log.find(({ type }) => type === 'plan.completed');
+      assert.ok(completed?.type === 'plan.completed');
+      assert.deepEqual(
+        completed.payload.failed.map((step) => step.tool.slice(0, 2)),
+        ['b_', 'c_'],
+      );
+      assert.ok(log.indexOf(completed) < log.findIndex(({ type }) => /^run\.(cancelled|failed)$/.test(type)));
+    });
+  }
 
   it('lapse as a whole where a policy blocks one of their steps by now', async () => {
     const run = await proposed(MIXED);

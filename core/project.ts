@@ -175,8 +175,8 @@ function approval(place: Place, event: ApprovalEvent): Columns {
       };
     }
     case 'approval.granted': {
-      const { digest, policy, decided_by } = event.payload;
-      return { ...decided, status: 'approved', digest, policy, decided_by };
+      const { digest, policy, edited, decided_by } = event.payload;
+      return { ...decided, status: 'approved', digest, policy, edited, decided_by };
     }
     case 'approval.denied': {
       const { reason, decided_by } = event.payload;

@@ -84,7 +84,10 @@ export async function replacePlans(tx: Tx, runId: string, plans: readonly Column
   ]);
 }
 
-/** Writes an approval; one that has to be made anew takes its arguments from the ledger and has expired. */
+/**
+ * Writes an approval; one that has to be made anew has expired, and takes its arguments from the ledger, and from the
+ * conversation what the model had asked for before a person edited them.
+ */
 export async function writeApproval(tx: Tx, approval: Columns): Promise<void> {
   const values = [JSON.stringify(approval)];
   const columns = (await columnsOf(tx, 'approvals', approval)).map((column) => `${column} = n.${column}`);
@@ -96,7 +99,11 @@ export async function writeApproval(tx: Tx, approval: Columns): Promise<void> {
   if (updated.length > 0) return;
   await tx.query(
     `insert into approvals select (jsonb_populate_record(null::approvals,
-       $1::jsonb || jsonb_build_object('arguments', coalesce(k.arguments, $1::jsonb->'arguments'), 'expires_at', now()))).*
+       $1::jsonb || jsonb_build_object('arguments', coalesce(k.arguments, $1::jsonb->'arguments', steps_of($1::jsonb->'calls')),
+         'original_arguments', case when ($1::jsonb->>'edited')::boolean then (select b->'input'
+           from messages m, jsonb_array_elements(m.content) b
+           where m.run_id = k.run_id and b->>'type' = 'tool_use' and b->>'id' = k.tool_use_id limit 1) end,
+         'expires_at', now()))).*
      from (select) asked left join tool_calls k on k.id = ($1::jsonb->>'tool_call_id')::uuid`,
     values,
   );

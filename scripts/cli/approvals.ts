@@ -11,6 +11,7 @@ interface Approval {
   tool: string;
   tool_call_id: string | null;
   arguments: Record<string, unknown>;
+  original_arguments: Record<string, unknown> | null;
   digest: string;
   status: string;
   decision: string | null;
@@ -98,6 +99,8 @@ function present(approval: Approval): void {
   printFields({ approval: approvalId, status, decision, reason, kind, tool, run, digest });
   printFields({ created: approval.created_at, expires: approval.expires_at, decided: approval.decided_at });
   print(`arguments\n${pretty(approval.arguments)}`);
+  const { original_arguments: asked } = approval;
+  if (asked) print(['edited', ...difference(asked, approval.arguments)].join('\n'));
   if (status !== 'pending') return;
   const settle = `drover approvals settle ${approvalId} happened|rerun|give_up`;
   print(kind === 'unknown' ? `\n${settle}` : `\ndrover approvals approve|deny|edit ${approvalId}`);

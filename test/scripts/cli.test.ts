@@ -107,6 +107,8 @@ describe('drover, the command line', function () {
     const edited = await there('approvals', 'edit', approval, '--set', 'expression=6*8', '--reason', 'off by one');
     assert.equal(edited.code, 0, edited.err);
     assert.match(edited.out, /^- expression: "6\*7"\n\+ expression: "6\*8"\napproved: calculator/);
+    const later = await there('approvals', 'show', approval);
+    assert.match(later.out, /"expression": "6\*8"\n\}\nedited\n- expression: "6\*7"\n\+ expression: "6\*8"\n$/);
     const followed = await there('runs', 'follow', run);
     assert.equal(followed.code, 0, followed.err);
     assert.match(followed.out, /call: calculator \{"expression":"6\*8"\}/);

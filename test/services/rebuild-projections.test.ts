@@ -58,6 +58,37 @@ describe('Rebuilding the projections', () => {
     assert.deepEqual(await Promise.all(tables.map(stored)), before);
   });
 
+  it('makes rows of approvals anew: of a plan with all its steps, of an edit with what the model had asked for', async () => {
+    const agent = await engine.agent({ autonomy_level: 0 }, [{ name: 'slow' }]);
+    const approval = async (run: string) => {
+      const row = await engine.row<{ row: { id: string; status: string } }>(
+        `select to_jsonb(a) - 'expires_at' as row from approvals a where run_id = $1`,
+        run,
+      );
+      return row.row;
+    };
+    engine.say((request, n) => {
+      if (n > 1) return text('as you wish');
+      const name = offered(request, 'slow');
+      return use(...[1, 2, 3].slice(0, n === 0 ? 3 : 1).map((amount) => ({ name, input: { amount } })));
+    });
+    const planned = await engine.start(agent, 'three things');
+    await engine.finish(planned.run);
+    const edited = await engine.start(agent, 'one thing');
+    await engine.finish(edited.run);
+    const { id } = await approval(edited.run);
+    const change = { decision: 'edit' as const, arguments: { amount: 20 } };
+    await decideApproval(engine.context, { tenant: engine.tenant, id }, change);
+    for (const { run } of [planned, edited]) {
+      const before = await approval(run);
+      await engine.tamper('delete from approvals where run_id = $1', run);
+      assert.equal((await rebuild(false)).differences.length, 1);
+      assert.deepEqual(await approval(run), before);
+    }
+    const { status } = await approval(planned.run);
+    assert.equal(status, 'pending');
+  });
+
   it('makes the row of a run anew that has nothing left but its log, and the run goes on', async () => {
     const agent = await engine.agent();
     engine.say([text('one'), text('two')]);

@@ -27,7 +27,7 @@ const AWAY_CODES = new Set([
 
 /** The drivers' own errors carry no code, only these words (pg, pg-pool, PGlite). */
 const AWAY_MESSAGES =
-  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|PGlite is clos|The database was busy|No answer from the database)/;
+  /^(Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|PGlite is clos|The database was busy|No answer from the database)/;
 
 /** Whether `commit_run` refused a change because a tool call is no longer in the state that the change was made for. */
 export function hasMovedOn(error: unknown): boolean {

@@ -50,6 +50,19 @@ export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEve
   );
 }
 
+/** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */
+export async function readEvents(
+  tx: Tx,
+  { run, after, limit = null }: { run: string; after: number; limit?: number | null },
+): Promise<EventRow[]> {
+  const rows = await tx.query<{ event: EventRow }>(
+    `select to_jsonb(e) - '{tenant_id,workspace_id,run_id}'::text[] as event from run_events e
+     where run_id = $1 and seq > $2 order by seq limit $3`,
+    [run, after, limit],
+  );
+  return rows.map(({ event }) => event);
+}
+
 /** Position of the last event of this type in a run's log; 0 where there is none. */
 export async function lastEventSeq(tx: Tx, run: string, type: EventType): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(

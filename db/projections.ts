@@ -1,6 +1,5 @@
 /** The stored projections of one run beside its log, for those who rebuild them. */
 import type { Tx } from './database.ts';
-import type { EventRow } from './run-store.ts';
 
 type Columns = Record<string, unknown>;
 
@@ -22,14 +21,6 @@ export async function listLoggedRuns(
     'select run_id, workspace_id from run_events where seq = 1 and run_id > $1 order by run_id limit $2',
     [page.after, page.limit],
   );
-}
-
-export async function readLog(tx: Tx, runId: string): Promise<EventRow[]> {
-  const rows = await tx.query<{ event: EventRow }>(
-    `select to_jsonb(e) - '{tenant_id,workspace_id,run_id}'::text[] as event from run_events e where run_id = $1 order by seq`,
-    [runId],
-  );
-  return rows.map(({ event }) => event);
 }
 
 /** Holds the run's row, so that nobody commits to it until the transaction ends. */

@@ -6,8 +6,10 @@ import type { CallState } from '../core/state.ts';
 import type { MessageRow, OutboxRow, RunChange } from '../db/run-store.ts';
 import { toolCallJobId } from '../jobs/tool-call.ts';
 import { checkpointRow } from './checkpoint.ts';
+import { commitOnce, patienceOf } from './commit-once.ts';
 import { LostRunError } from './errors.ts';
 import { gateAgain, reload } from './load.ts';
+import { patiently } from './patiently.ts';
 import { noPending, type DriveSession } from './session.ts';
 
 /**
@@ -26,14 +28,14 @@ const MOST_RETRIES = 20;
 export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
     const change = toChange(session, handOver);
-    const outcome = await session.context.commit(change);
+    const outcome = await commitOnce(session, change);
     if (outcome.ok) {
       committed(session, change, outcome);
       return true;
     }
-    if (outcome.why === 'governance') await gateAgain(session);
-    else if (outcome.why === 'behind') await reload(session);
-    else throw new LostRunError(outcome.why);
+    if (outcome.why !== 'governance' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
+    const catchUp = outcome.why === 'governance' ? gateAgain : reload;
+    await patiently(() => catchUp(session), patienceOf(session));
     if (!handOver) continue;
     // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
     if (outcome.why === 'governance') await commit(session);
@@ -124,7 +126,7 @@ interface Committed {
   seq: number;
   fence: number;
   at: string;
-  gate_ms?: number;
+  gate_ms?: number | null;
 }
 
 function committed(session: DriveSession, change: RunChange, result: Committed): void {
@@ -134,7 +136,10 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
     session.lastCheckpointId = session.pending.checkpoint.id;
     session.stepsAtCheckpoint = session.state.steps;
   }
-  if (session.pending.gate) session.gate = { ...session.pending.gate, waitMs: result.gate_ms ?? 0 };
+  // A commit that was found in the log says nothing of the gate, which is looked at by itself then.
+  if (session.pending.gate && result.gate_ms !== undefined) {
+    session.gate = { ...session.pending.gate, waitMs: result.gate_ms ?? 0 };
+  }
   session.pending = noPending();
   session.regate = null;
   session.partial = null;

@@ -4,9 +4,9 @@ import { readEvent } from '../core/events.ts';
 import { OPERATIONAL } from '../core/project.ts';
 import { projectLog, type ProjectedRows } from '../core/projected-rows.ts';
 import type { Database, Tx } from '../db/database.ts';
+import { readEvents } from '../db/events.ts';
 import {
   listLoggedRuns,
-  readLog,
   readStoredRows,
   replacePlans,
   replacePolicyDecisions,
@@ -79,7 +79,7 @@ interface Owner {
 async function rebuildRun(db: Database, owner: Owner, check: boolean): Promise<Difference[]> {
   return db.withTenant(owner.tenantId, async (tx) => {
     const stored = await readStoredRows(tx, owner.runId);
-    const log = await readLog(tx, owner.runId);
+    const log = await readEvents(tx, { run: owner.runId, after: 0 });
     const rows = projectLog(owner, log.map(readEvent));
     const found = differencesOf(owner.runId, stored, rows);
     const lastSeq = log.at(-1)?.seq ?? 0;

@@ -1,10 +1,9 @@
 /** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { linkSignals } from '../core/link-signals.ts';
 import type { ToolOutcome } from '../core/tool.ts';
-import { isDatabaseAway } from '../db/database.ts';
 import { renewCallLease } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
+import { patiently } from '../engine/patiently.ts';
 import { reportProgress } from '../engine/report-progress.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 import { claimToolCall, type ClaimedCall, type ToolCallEnd } from './claim-tool-call.ts';
@@ -28,24 +27,11 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
     hold.close();
   }
   const made = { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) };
-  return patiently(() => settleToolCall(context, job, made), stop);
+  return patiently(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
 }
-
-const PATIENCE_MS = 60_000;
-const PAUSE_MS = 250;
 
 /** What the tool did is known here and nowhere else: a database that is away for a moment must not make it unknown. */
-async function patiently<T>(settleOnce: () => Promise<T>, stop: AbortSignal): Promise<T> {
-  const endsAtMs = Date.now() + PATIENCE_MS;
-  for (;;) {
-    try {
-      return await settleOnce();
-    } catch (error) {
-      if (!isDatabaseAway(error) || stop.aborted || Date.now() > endsAtMs) throw error;
-      await sleep(PAUSE_MS, undefined, { signal: stop }).catch(() => undefined);
-    }
-  }
-}
+const PATIENCE_MS = 60_000;
 
 function execute(
   context: Context,

@@ -266,6 +266,7 @@ describe('isDatabaseAway', () => {
       new Error('Connection terminated unexpectedly'),
       new Error('Connection terminated due to connection timeout'),
       new Error('timeout exceeded when trying to connect'),
+      new Error('Query read timeout'),
       new Error('wrapped', { cause: coded('ECONNREFUSED') }),
       new AggregateError([coded('ECONNREFUSED')]),
     ];

@@ -1,4 +1,7 @@
 import { resolve } from 'node:path';
+import { parseModelName } from './llm/model-name.ts';
+import type { Credential } from './llm/provider.ts';
+import { PROVIDERS, variableOf } from './llm/providers.ts';
 
 /** The queues that a worker process can serve; jobs/ has a contract for each. */
 export const QUEUE_NAMES = ['turns', 'tool-calls', 'subtasks', 'consolidation', 'maintenance'] as const;
@@ -19,10 +22,8 @@ export interface Config {
   readonly apiKey: string | undefined;
   /** Keys that secrets are encrypted under, the current one first. Embedded mode adds the one of its data directory. */
   readonly secretKeys: readonly string[];
-  readonly anthropicApiKey: string | undefined;
-  readonly anthropicBaseUrl: string | undefined;
-  readonly openaiApiKey: string | undefined;
-  readonly openaiBaseUrl: string | undefined;
+  /** Keys and addresses of model providers that have a key, by provider. */
+  readonly modelKeys: Readonly<Record<string, Credential>>;
   readonly defaultModel: string | undefined;
   /** What credentials permit a minute, by `provider/model` or `provider`. */
   readonly modelLimits: Readonly<Record<string, ModelLimit>>;
@@ -81,10 +82,7 @@ export function loadConfig(env: Environment = process.env): Config {
     host: read(env, 'HOST') ?? '127.0.0.1',
     apiKey: readApiKey(env),
     secretKeys,
-    anthropicApiKey: read(env, 'ANTHROPIC_API_KEY'),
-    anthropicBaseUrl: readHttpUrl(env, 'ANTHROPIC_BASE_URL'),
-    openaiApiKey: read(env, 'OPENAI_API_KEY'),
-    openaiBaseUrl: readHttpUrl(env, 'OPENAI_BASE_URL'),
+    modelKeys: readModelKeys(env),
     defaultModel: readModel(env),
     modelLimits: readModelLimits(env),
     ...readQueues(env, mode),
@@ -192,21 +190,33 @@ function readHttpUrl(env: Environment, name: string): string | undefined {
   return value;
 }
 
+function readModelKeys(env: Environment): Config['modelKeys'] {
+  const keys = PROVIDERS.flatMap((provider) => {
+    const baseUrl = readHttpUrl(env, variableOf(provider, 'BASE_URL'));
+    const apiKey = read(env, variableOf(provider, 'API_KEY'));
+    return apiKey === undefined ? [] : [[provider.name, { apiKey, baseUrl }] as const];
+  });
+  return Object.freeze(Object.fromEntries(keys));
+}
+
 function readModel(env: Environment): string | undefined {
   const value = read(env, 'DROVER_MODEL');
-  if (value !== undefined && !/^(offline|(anthropic|openai|offline)\/\S+|(claude|gpt)-\S+)$/.test(value)) {
-    const expected = 'provider/model (anthropic/…, openai/…), claude-…, gpt-… or offline';
-    throw new ConfigError('DROVER_MODEL', `is ${quote(value)}`, expected);
+  try {
+    if (value !== undefined) parseModelName(value);
+    return value;
+  } catch {
+    const names = PROVIDERS.map(({ name }) => `${name}/…`).join(', ');
+    const expected = `provider/model (${names}), a bare name such as claude-… or gpt-…, or offline`;
+    throw new ConfigError('DROVER_MODEL', `is ${quote(value ?? '')}`, expected);
   }
-  return value;
 }
 
 /** `provider/model=requests:tokens` a minute; a provider alone stands for each of its models, either number may be missing. */
 function readModelLimits(env: Environment): Config['modelLimits'] {
   const limits = readList(env, 'DROVER_MODEL_LIMITS').map((entry): [string, ModelLimit] => {
-    const [, name = '', requests, tokens] =
-      /^((?:anthropic|openai)(?:\/[^\s=]+)?)=(\d{1,9})?(?::(\d{1,9}))?$/.exec(entry) ?? [];
-    if (name === '' || (!Number(requests) && !Number(tokens))) {
+    const [, name = '', requests, tokens] = /^([^\s=]+)=(\d{1,9})?(?::(\d{1,9}))?$/.exec(entry) ?? [];
+    const isKnown = PROVIDERS.some((provider) => name === provider.name || name.startsWith(`${provider.name}/`));
+    if (!isKnown || (!Number(requests) && !Number(tokens))) {
       const expected = 'requests and tokens a minute, as in anthropic/claude-sonnet-5=50:40000,openai=500';
       throw new ConfigError('DROVER_MODEL_LIMITS', `has ${quote(entry)}`, expected);
     }

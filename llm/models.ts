@@ -2,25 +2,22 @@ import { impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
 import type { ModelRates } from '../db/model-gates.ts';
-import { anthropicModel } from './anthropic.ts';
+import { OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
-import { openaiModel } from './openai.ts';
+import type { Credential, Provider } from './provider.ts';
+import { PROVIDERS, variableOf } from './providers.ts';
 
 export interface ModelsConfig {
-  anthropicApiKey?: string | undefined;
-  anthropicBaseUrl?: string | undefined;
-  openaiApiKey?: string | undefined;
-  openaiBaseUrl?: string | undefined;
+  /** By provider. */
+  modelKeys?: Readonly<Record<string, Credential>> | undefined;
   /** `DROVER_MODEL`. */
   defaultModel?: string | undefined;
   /** `DROVER_MODEL_LIMITS`, by `provider/model` or `provider`. */
   modelLimits?: Readonly<Record<string, ModelRates>> | undefined;
 }
 
-export type ProviderName = 'anthropic' | 'openai' | 'offline';
-
 export interface ResolvedModel {
-  provider: ProviderName;
+  provider: string;
   /** Name at the provider, without `provider/`. */
   model: string;
   stream: StreamModel;
@@ -37,62 +34,51 @@ export interface Models {
   defaultName: () => string;
 }
 
-/** The newest Sonnet that goes on with a conversation after it was shortened (5.5 binds thinking to its context). */
-export const DEFAULT_CLAUDE = 'claude-sonnet-5';
-export const DEFAULT_GPT = 'gpt-5.6-terra';
-
-const NAMES = 'Use `anthropic/<model>`, `openai/<model>`, a bare `claude-…`, `gpt-…` or `o3…` name, or `offline`.';
-
 /** The models that this process can ask, by name (api.md, Environment). */
 export function createModels(config: ModelsConfig): Models {
-  const streams: Record<ProviderName, StreamModel | undefined> = {
-    anthropic: config.anthropicApiKey
-      ? anthropicModel({ apiKey: config.anthropicApiKey, baseUrl: config.anthropicBaseUrl })
-      : undefined,
-    openai: config.openaiApiKey
-      ? openaiModel({ apiKey: config.openaiApiKey, baseUrl: config.openaiBaseUrl })
-      : undefined,
-    offline: offlineModel(),
-  };
+  const keys = config.modelKeys ?? {};
+  const streams = new Map([
+    [OFFLINE, offlineModel()],
+    ...PROVIDERS.flatMap((provider) => {
+      const credential = keys[provider.name];
+      return credential ? [[provider.name, streamOf(provider, credential)] as const] : [];
+    }),
+  ]);
   const resolve = (name: string | undefined): ResolvedModel => {
     const { provider, model } = parseModelName(name ?? defaultNameOf(config));
-    const stream = streams[provider];
-    if (!stream)
-      throw impossible(`The model "${name ?? model}" needs ${provider.toUpperCase()}_API_KEY, which is not set.`);
+    const stream = streams.get(provider);
+    if (!stream) {
+      const variable = variableOf({ name: provider }, 'API_KEY');
+      throw impossible(`The model "${name ?? model}" needs ${variable}, which is not set.`);
+    }
     const rates = config.modelLimits?.[`${provider}/${model}`] ?? config.modelLimits?.[provider] ?? null;
-    return { provider, model, stream, gate: gateOf(config, provider, model), rates };
+    return { provider, model, stream, gate: gateOf(keys[provider], provider, model), rates };
   };
   return {
     resolve,
     defaultName: () => {
       const { provider, model } = parseModelName(defaultNameOf(config));
-      return provider === 'offline' ? 'offline' : `${provider}/${model}`;
+      return provider === OFFLINE ? OFFLINE : `${provider}/${model}`;
     },
   };
 }
 
+function streamOf(provider: Provider, credential: Credential): StreamModel {
+  const opened = provider.open(credential);
+  // Whoever asks the model is told.
+  opened.catch(() => undefined);
+  return async (request, io) => (await opened)(request, io);
+}
+
 /** The credential is told by a digest: its own value goes nowhere. */
-function gateOf(config: ModelsConfig, provider: ProviderName, model: string): string | null {
-  if (provider === 'offline') return null;
-  const credential =
-    provider === 'anthropic'
-      ? [config.anthropicApiKey, config.anthropicBaseUrl]
-      : [config.openaiApiKey, config.openaiBaseUrl];
-  return `${provider}/${model}@${digestOf(credential).slice(0, 16)}`;
+function gateOf(credential: Credential | undefined, provider: string, model: string): string | null {
+  if (!credential) return null;
+  const { apiKey, baseUrl } = credential;
+  return `${provider}/${model}@${digestOf([apiKey, baseUrl]).slice(0, 16)}`;
 }
 
-/** `provider/model`, a bare name, or `offline`. Throws `impossible` (422) with the names that work. */
-export function parseModelName(name: string): { provider: ProviderName; model: string } {
-  if (name === 'offline') return { provider: 'offline', model: 'offline' };
-  const [, provider, model] = /^(anthropic|openai)\/(\S+)$/.exec(name) ?? [];
-  if ((provider === 'anthropic' || provider === 'openai') && model) return { provider, model };
-  if (/^claude-\S+$/.test(name)) return { provider: 'anthropic', model: name };
-  if (/^(?:(?:chat)?gpt-|o\d)[^\s/]*$/.test(name)) return { provider: 'openai', model: name };
-  throw impossible(`There is no model "${name}". ${NAMES}`);
-}
-
-function defaultNameOf(config: ModelsConfig): string {
-  if (config.defaultModel) return config.defaultModel;
-  if (config.anthropicApiKey) return `anthropic/${DEFAULT_CLAUDE}`;
-  return config.openaiApiKey ? `openai/${DEFAULT_GPT}` : 'offline';
+function defaultNameOf({ defaultModel, modelKeys = {} }: ModelsConfig): string {
+  if (defaultModel) return defaultModel;
+  const first = PROVIDERS.find((provider) => provider.defaultModel !== undefined && provider.name in modelKeys);
+  return first ? `${first.name}/${first.defaultModel}` : OFFLINE;
 }

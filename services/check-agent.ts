@@ -2,7 +2,7 @@ import type { AgentDefinition } from '../core/definition.ts';
 import { DroverError, impossible } from '../core/errors.ts';
 import type { FieldError } from '../core/errors.ts';
 import type { Tx } from '../db/database.ts';
-import { parseModelName } from '../llm/models.ts';
+import { parseModelName } from '../llm/model-name.ts';
 import { resolveTools } from './resolve-tools.ts';
 import { unsupportedFields } from './unsupported.ts';
 

@@ -2,6 +2,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { ROUTES } from '../api/routes.ts';
 import { LIMITS } from '../core/limits.ts';
+import { PROVIDERS, variableOf } from '../llm/providers.ts';
+
+const PROVIDER_VARIABLES = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);
 
 const root = new URL('../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
@@ -23,7 +26,8 @@ describe('the documentation', () => {
   });
 
   it('describes every variable that config.ts reads, and no other of ours', () => {
-    const variables = [...read('config.ts').matchAll(/\(env, '([A-Z_]+)'/g)].map((match) => match[1] ?? '');
+    const own = [...read('config.ts').matchAll(/\(env, '([A-Z_]+)'/g)].map((match) => match[1] ?? '');
+    const variables = [...own, ...PROVIDER_VARIABLES];
     const tables = read('docs/configuration.md')
       .split('\n')
       .filter((line) => line.startsWith('| `'));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadConfig } from '../config.ts';
+import { PROVIDERS, variableOf } from '../llm/providers.ts';
 
 const example = readFileSync(new URL('../.env.example', import.meta.url), 'utf8');
 const settings = Object.fromEntries(
@@ -12,7 +13,8 @@ describe('.env.example', () => {
     const config = readFileSync(new URL('../config.ts', import.meta.url), 'utf8');
     const read = [...config.matchAll(/\(env, '([A-Z_]+)'/g)].map((match) => match[1]);
     const named = Object.keys(settings).filter((name) => !name.startsWith('OTEL_'));
-    assert.deepEqual(new Set(read), new Set(named));
+    const providers = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);
+    assert.deepEqual(new Set([...read, ...providers]), new Set(named));
   });
 
   it('sets nothing as it stands, and has a comment above every variable', () => {

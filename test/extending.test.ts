@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import type * as Config from '../config.ts';
+import type * as Models from '../llm/models.ts';
 import type * as Gate from '../policy/gate.ts';
 import type * as Sending from '../services/send-webhooks.ts';
 import { createEgress } from '../tools/egress.ts';
@@ -14,6 +16,7 @@ import { startServer, type LocalServer } from './support/echo-server.ts';
 import { governanceOf } from './support/governance.ts';
 import type * as TestPlatforms from './support/platform.ts';
 import { startScriptedModel } from './support/scripted-model.ts';
+import { ask, modelRequest } from './support/model-request.ts';
 import { attemptOf, briefly, outputOf, toolOf } from './support/tool-attempt.ts';
 import { waitUntil } from './support/wait-until.ts';
 
@@ -45,7 +48,7 @@ describe('The guide to extending', () => {
   it('needs one file for each extension, and one line with its import', () => {
     assert.deepEqual(
       blocks.map(({ kind }) => kind),
-      ['ts', 'diff', 'ts', 'diff', 'ts', 'diff'],
+      ['ts', 'diff', 'ts', 'diff', 'ts', 'diff', 'ts', 'diff'],
     );
     for (const { kind, path, text } of blocks) {
       if (kind === 'diff') assert.equal(text.match(/^\+/gm)?.length, 2, path);
@@ -89,6 +92,37 @@ describe('The guide to extending', () => {
       assert.equal(briefly(await call('count', {}, '/broken')), 'lost http-503');
       await tools.close();
     });
+  });
+
+  it('has a provider that is asked by name, whose key and address come from the environment', async () => {
+    const { loadConfig } = await load<typeof Config>('config.ts');
+    const { createModels } = await load<typeof Models>('llm/models.ts');
+    const server = await startServer(({ body }, response) => {
+      const tool_calls = [{ function: { name: 'look', arguments: { at: 'it' } } }];
+      const isFirst = (JSON.parse(body) as { messages: { role: string }[] }).messages.at(-1)?.role === 'user';
+      const message = isFirst ? { content: '', tool_calls } : { content: 'seen' };
+      response.writeHead(body.includes('broken') ? 429 : 200);
+      response.end(
+        JSON.stringify({ model: 'qwen3', message, done_reason: 'stop', prompt_eval_count: 7, eval_count: 3 }),
+      );
+    });
+    const env = { OLLAMA_API_KEY: 'k', OLLAMA_BASE_URL: server.url, DROVER_MODEL_LIMITS: 'ollama=5' };
+    const { model, stream, rates, provider } = createModels(loadConfig(env)).resolve('ollama/qwen3');
+    assert.deepEqual([provider, model, rates?.requestsPerMinute], ['ollama', 'qwen3', 5]);
+    const first = await ask(stream, modelRequest({ model }));
+    const [block] = first.response.content;
+    assert.ok(block?.type === 'tool_use');
+    assert.deepEqual([block.name, block.input, first.response.stopReason], ['look', { at: 'it' }, 'tool_use']);
+    const messages = [
+      { role: 'user' as const, content: [{ type: 'text' as const, text: 'look' }] },
+      { role: 'assistant' as const, content: first.response.content },
+      { role: 'user' as const, content: [{ type: 'tool_result' as const, tool_use_id: block.id, content: 'blue' }] },
+    ];
+    const { response } = await ask(stream, modelRequest({ model, messages }));
+    assert.deepEqual([response.content, response.usage.input], [[{ type: 'text', text: 'seen' }], 7]);
+    assert.equal(server.seen[0]?.headers.authorization, 'Bearer k');
+    await assert.rejects(ask(stream, modelRequest({ model, system: 'broken' })), { kind: 'rate_limited' });
+    await server.close();
   });
 
   it('has a stage that a call must pass', async () => {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
-import { createModels, DEFAULT_CLAUDE, DEFAULT_GPT } from '../../llm/models.ts';
+import { createModels } from '../../llm/models.ts';
 import { costOf } from '../../llm/prices.ts';
+import { DEFAULT_CLAUDE } from '../../llm/providers/anthropic.ts';
+import { DEFAULT_GPT } from '../../llm/providers/openai.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
 
-const models = createModels({ anthropicApiKey: 'a', openaiApiKey: 'o' });
+const models = createModels({ modelKeys: { anthropic: { apiKey: 'a' }, openai: { apiKey: 'o' } } });
 const named = (name: string) => {
   const { provider, model } = models.resolve(name);
   return `${provider} ${model}`;
@@ -35,9 +37,9 @@ describe('createModels', () => {
 
   it('has a default: the configured model, else Claude, else GPT, else offline', () => {
     assert.equal(models.defaultName(), `anthropic/${DEFAULT_CLAUDE}`);
-    assert.equal(createModels({ openaiApiKey: 'o' }).defaultName(), `openai/${DEFAULT_GPT}`);
+    assert.equal(createModels({ modelKeys: { openai: { apiKey: 'o' } } }).defaultName(), `openai/${DEFAULT_GPT}`);
     assert.equal(createModels({}).defaultName(), 'offline');
-    const chosen = createModels({ anthropicApiKey: 'a', defaultModel: 'claude-haiku-4-5' });
+    const chosen = createModels({ modelKeys: { anthropic: { apiKey: 'a' } }, defaultModel: 'claude-haiku-4-5' });
     assert.equal(chosen.defaultName(), 'anthropic/claude-haiku-4-5');
     assert.equal(chosen.resolve(undefined).model, 'claude-haiku-4-5');
     assert.equal(createModels({}).resolve(undefined).provider, 'offline');
@@ -51,7 +53,8 @@ describe('createModels', () => {
   it('asks the server of the configured base URL', async () => {
     const server = await startFakeAnthropic(() => ({ content: [{ type: 'text', text: 'here' }] }));
     try {
-      const { stream, model } = createModels({ anthropicApiKey: 'a', anthropicBaseUrl: server.url }).resolve(undefined);
+      const modelKeys = { anthropic: { apiKey: 'a', baseUrl: server.url } };
+      const { stream, model } = createModels({ modelKeys }).resolve(undefined);
       const { response } = await ask(stream, modelRequest({ model }));
       assert.deepEqual(response.content, [{ type: 'text', text: 'here' }]);
       assert.equal(server.requests[0]?.body['model'], DEFAULT_CLAUDE);

@@ -1,0 +1,50 @@
+import type { Price, Provider } from '../provider.ts';
+
+/** The newest Sonnet that goes on with a conversation after it was shortened (5.5 binds thinking to its context). */
+export const DEFAULT_CLAUDE = 'claude-sonnet-5';
+
+/** Cache writes cost 1.25 times the input for 5 minutes, twice the input for an hour. */
+const claude = (input: number, output: number, cacheRead: number): Price => ({
+  input,
+  output,
+  cacheRead,
+  write5m: input * 1.25,
+  write1h: input * 2,
+});
+
+/** As of 12 November 2026, platform.claude.com/docs/en/about-claude/pricing. */
+const PRICES = {
+  'claude-fable-5-1': claude(10, 50, 0.25),
+  'claude-fable-5': claude(10, 50, 1),
+  'claude-mythos-5-1': claude(10, 50, 0.25),
+  'claude-mythos-5': claude(10, 50, 1),
+  'claude-opus-5-5': claude(4, 20, 0.2),
+  'claude-opus-5': claude(5, 25, 0.5),
+  'claude-opus-4-8': claude(5, 25, 0.5),
+  'claude-opus-4-7': claude(5, 25, 0.5),
+  'claude-opus-4-6': claude(5, 25, 0.5),
+  'claude-opus-4-5': claude(5, 25, 0.5),
+  'claude-opus-4-1': claude(15, 75, 1.5),
+  'claude-opus-4-0': claude(15, 75, 1.5),
+  'claude-opus-4': claude(15, 75, 1.5),
+  'claude-sonnet-5-5': claude(2, 10, 0.1),
+  'claude-sonnet-5': claude(2, 10, 0.2),
+  'claude-sonnet-4-6': claude(3, 15, 0.3),
+  'claude-sonnet-4-5': claude(3, 15, 0.3),
+  'claude-sonnet-4-0': claude(3, 15, 0.3),
+  'claude-sonnet-4': claude(3, 15, 0.3),
+  'claude-haiku-5-5': {
+    ...claude(0.1, 0.5, 0.01),
+    long: { overTokens: 100_000, rates: claude(0.5, 2.5, 0.05) },
+  },
+  'claude-haiku-4-5': claude(1, 5, 0.1),
+  'claude-3-5-haiku': claude(0.8, 4, 0.08),
+};
+
+export const ANTHROPIC: Provider = {
+  name: 'anthropic',
+  bare: { pattern: /^claude-\S+$/, shown: '`claude-…`' },
+  defaultModel: DEFAULT_CLAUDE,
+  prices: PRICES,
+  open: async (credential) => (await import('../anthropic.ts')).anthropicModel(credential),
+};

@@ -62,6 +62,8 @@ export const LIMITS = {
   fairAheadSeconds: 3600,
   /** Share of a worker's jobs at once that one tenant may have while others want to run, in percent. */
   tenantSharePercent: 75,
+  /** Starts of a job that only a newer build can read, 5 s apart, after which it fails. */
+  putBacks: 720,
   /** Time a driver holds a run before it lets others have their turn, in ms. */
   sliceMs: 30_000,
   /** Steps after which a checkpoint is saved within a turn. */

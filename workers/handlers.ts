@@ -2,6 +2,7 @@
 import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
 import { ZodError } from 'zod';
 import { UnknownEventError } from '../core/events.ts';
+import { LIMITS } from '../core/limits.ts';
 import { isDatabaseAway } from '../db/database.ts';
 import type { Context } from '../engine/context.ts';
 import { driveRun } from '../engine/drive.ts';
@@ -35,7 +36,7 @@ export const HANDLERS: Record<string, Handler> = {
       return await driveRun(context, payload, duty);
     } catch (error) {
       // A newer build has written what this one cannot read: the run is left to the newer one.
-      if (error instanceof UnknownEventError) return putBack(job, duty.token, PUT_BACK_MS);
+      if (error instanceof UnknownEventError) return leaveToNewerBuild(job, duty.token);
       if (error instanceof CorruptCheckpointError) {
         await failRun(context, payload, { code: error.name, message: error.message });
         throw new UnrecoverableError(error.message);
@@ -68,7 +69,7 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
   };
   try {
     const handler = HANDLERS[job.queueName];
-    if (!handler || isOfNewerBuild(job)) return await putBack(job, duty.token, PUT_BACK_MS);
+    if (!handler || isOfNewerBuild(job)) return await leaveToNewerBuild(job, duty.token);
     const result = await inSlot(context, { job, duty, tenant }, () => handler(context, job, duty));
     const line = { ...end('ok'), result };
     if (job.queueName === MAINTENANCE) context.log.debug(line, 'job');
@@ -109,6 +110,16 @@ async function inSlot<T>(
     giveBack();
     context.order.spent(tenant, performance.now() - startedMs);
   }
+}
+
+/**
+ * Puts it back for an hour or so, which is longer than a deploy takes. A job that fails then keeps its run no longer:
+ * reconciliation sends another one, which this build can read.
+ */
+async function leaveToNewerBuild(job: Job, token: string | undefined): Promise<never> {
+  if (job.attemptsStarted > LIMITS.putBacks)
+    throw new UnrecoverableError('no worker of a newer build has taken the job');
+  return putBack(job, token, PUT_BACK_MS);
 }
 
 async function putBack(job: Job, token: string | undefined, waitMs: number): Promise<never> {

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
+import { TURNS } from '../../jobs/turn.ts';
+import { reconcile } from '../../services/reconcile.ts';
+import { handle } from '../../workers/handlers.ts';
+import { openEngine, type Engine } from '../support/engine.ts';
+import { MODES } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+for (const mode of MODES) {
+  describe(`A job of a newer build in ${mode} mode`, () => {
+    let engine: Engine;
+    before(async () => {
+      engine = await openEngine(mode);
+    });
+    after(() => engine.close());
+
+    for (const [starts, state] of [
+      [1, 'delayed'],
+      [LIMITS.putBacks + 1, 'failed'],
+    ] as const) {
+      it(`is ${state} at its start number ${starts}, and its run is not`, async () => {
+        const { context } = engine;
+        const queue = context.queues.queue(TURNS);
+        const { run } = await engine.start(await engine.agent(), 'hello');
+        const jobOf = async () =>
+          (await queue.getJobs(['prioritized', 'waiting'])).find(({ data }) => data.run === run);
+        await waitUntil('its job is there', async () => (await jobOf()) !== undefined);
+        const sent = await jobOf();
+        assert.ok(sent?.id);
+        await sent.remove();
+        await queue.add(TURNS, { ...sent.data, version: 2 }, { jobId: sent.id });
+        const duty = { stop: new AbortController().signal, draining: () => false };
+        const worker = context.queues.worker(TURNS, (job, token) => {
+          job.attemptsStarted = starts;
+          return handle(context, job, { ...duty, token });
+        });
+        const stateOf = async () => (await queue.getJob(sent.id ?? ''))?.getState();
+        await waitUntil(`it is ${state}`, async () => (await stateOf()) === state);
+        await worker.close();
+        assert.equal((await reconcile(context, 0)).runs, state === 'failed' ? 1 : 0);
+        if (state === 'failed') {
+          const { tenant, seq } = sent.data;
+          assert.deepEqual((await jobOf())?.data, { tenant, run, seq }, 'of this build');
+        }
+        assert.equal(
+          (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,
+          'created',
+        );
+        await (await queue.getJob(sent.id))?.remove();
+        await engine.drive(run);
+      });
+    }
+  });
+}

@@ -63,7 +63,8 @@ export async function createTestDatabaseAt(
 
 const admin = (text: string) => query(TEST_DATABASE_URL ?? '', text);
 
-async function query(connectionString: string, text: string): Promise<pg.QueryResult> {
+/** Runs one statement on a connection of its own. */
+export async function query(connectionString: string, text: string): Promise<pg.QueryResult> {
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5000 });
   await client.connect();
   try {

@@ -6,13 +6,14 @@ const RULE = { name: 'limit', priority: 10, when: 'tool == "calculator"', decisi
 
 describe('/v1/policies', () => {
   let api: TestApi;
+  let tenant: string;
   let key: string;
 
   before(async () => {
     api = await startTestApi();
   });
   beforeEach(async () => {
-    ({ key } = await api.newTenant());
+    ({ id: tenant, key } = await api.newTenant());
   });
   after(() => api.close());
 
@@ -132,6 +133,26 @@ describe('/v1/policies', () => {
         'rails',
       ]);
       assert.deepEqual(await at({ autonomy_level: 0 }), ['require_approval', 'autonomy']);
+    });
+
+    it('takes a budget that is used up into account, and whose it is', async () => {
+      const { id: agent } = (await call('POST', '/v1/agents', { name: 'dear', tools: ['calculator'] })).json;
+      const { id: other } = (await call('POST', '/v1/agents', { name: 'other', tools: ['calculator'] })).json;
+      const request = { name: 'purse', period: 'day', agent_id: agent, max_tokens: 100_000 };
+      const { id } = (await call('POST', '/v1/budgets', request)).json;
+      await api.context.db.withTenant(tenant, (tx) =>
+        tx.query(
+          `insert into budget_usage (budget_id, period_start, tenant_id, tokens, cost_usd, steps)
+             values ($1, budget_period_start('day', now()), $2, 100000, 0, 1)`,
+          [id, tenant],
+        ),
+      );
+      const at = async (agent_id: string) => {
+        const said = await evaluate({ tool: 'calculator', arguments: { expression: '1' }, agent_id });
+        return [said.decision, said.stage, said.reason];
+      };
+      assert.deepEqual(await at(agent), ['block', 'budget', 'The budget "purse" is used up; the call was not made.']);
+      assert.deepEqual((await at(other)).slice(0, 2), ['allow', 'autonomy']);
     });
 
     it('shows the arguments that a rule would rewrite, and a rule that cannot be evaluated', async () => {

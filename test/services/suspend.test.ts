@@ -14,6 +14,15 @@ import { offered, openEngine, text, use, type Engine } from '../support/engine.t
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
+const callerOf = ({ tenant, platform }: Engine): Caller => ({
+  tenantId: tenant,
+  workspaceId: platform.workspaceId,
+  boundWorkspaceId: undefined,
+  keyId: newId(),
+  scopes: ['admin'],
+  isOperator: true,
+});
+
 describe('The brake', () => {
   let engine: Engine;
   before(async () => {
@@ -21,14 +30,7 @@ describe('The brake', () => {
   });
   after(() => engine.close());
 
-  const caller = (): Caller => ({
-    tenantId: engine.tenant,
-    workspaceId: engine.platform.workspaceId,
-    boundWorkspaceId: undefined,
-    keyId: newId(),
-    scopes: ['admin'],
-    isOperator: true,
-  });
+  const caller = () => callerOf(engine);
   const brake = (kind: Brake['kind'], id: string, suspended: boolean) =>
     applyBrake(engine.context, caller(), { kind, id, suspended });
   /** Nobody hears of it: what holds is the commit. */
@@ -247,15 +249,6 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     });
 
     it('stops the calls of all its tools in every worker, whatever their credentials, and no others', async () => {
-      const { tenant, platform } = engine;
-      const caller: Caller = {
-        tenantId: tenant,
-        workspaceId: platform.workspaceId,
-        boundWorkspaceId: undefined,
-        keyId: newId(),
-        scopes: ['admin'],
-        isOperator: true,
-      };
       const at = (path: string, headers?: Record<string, string>) => ({
         type: 'mcp_http' as const,
         endpoint: `${engine.tools.url}${path}`,
@@ -276,7 +269,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         `select id from mcp_servers where address->>'endpoint' like '%/poisoned'`,
       );
       const brake = (suspended: boolean) =>
-        applyBrake(engine.context, caller, { kind: 'mcp_server', id: server.id, suspended });
+        applyBrake(engine.context, callerOf(engine), { kind: 'mcp_server', id: server.id, suspended });
       await brake(true);
       await engine.makeCalls(run, other?.context);
       const seen = () => [...new Set(engine.tools.seen.map(({ path }) => path))];

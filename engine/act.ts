@@ -5,6 +5,7 @@ import type { CallState, CallStatus } from '../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { suspendedBy, type Governance } from '../policy/governance.ts';
 import { commit } from './commit.ts';
+import { findUsedUpBudget } from './find-used-up-budget.ts';
 import { gateCall, obstacleTo } from './gate-call.ts';
 import { reportProgress } from './report-progress.ts';
 import { changeCall, record, type DriveSession } from './session.ts';
@@ -103,10 +104,13 @@ async function lookAgain(
   call: CallState,
 ): Promise<{ governance: Governance; obstacle: string | undefined }> {
   const { db, governance: known } = session.context;
-  const governance = await db.withTenant(session.tenant, (tx) => known.current(tx, session.tenant));
+  const { governance, usedUp } = await db.withTenant(session.tenant, async (tx) => ({
+    governance: await known.current(tx, session.tenant),
+    usedUp: await findUsedUpBudget(tx, session.run),
+  }));
   session.governance = governance;
   const wanted = { name: call.name, arguments: argumentsOf(session, call), callsInTurn: 0, step: session.state.steps };
-  const decision = gateCall(session, wanted);
+  const decision = gateCall({ ...session, usedUp }, wanted);
   const asked = decision.kind === 'ask' ? decision.message : undefined;
   return { governance, obstacle: obstacleTo(decision) ?? asked };
 }

@@ -9,6 +9,7 @@ import type { NewWait } from '../db/run-store.ts';
 import { findToolCall } from '../db/turns.ts';
 import { approvalSeconds } from './ask-people.ts';
 import { become } from './await.ts';
+import { findUsedUpBudget } from './find-used-up-budget.ts';
 import { gateCall, obstacleTo } from './gate-call.ts';
 import { changeCall, record, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from './settlement.ts';
@@ -39,7 +40,8 @@ async function checked(
   return db.withTenant(session.tenant, async (tx) => {
     const row = await findToolCall(tx, id);
     if (!row) throw new Error(`the ledger has no call ${id}`);
-    const now = { ...session, governance: await governance.current(tx, session.tenant) };
+    const usedUp = await findUsedUpBudget(tx, session.run);
+    const now = { ...session, usedUp, governance: await governance.current(tx, session.tenant) };
     const wanted = { name, arguments: row.arguments, callsInTurn: 0, step: session.state.steps };
     return { args: row.arguments, obstacle: obstacleTo(gateCall(now, wanted)) };
   });

@@ -12,7 +12,7 @@ import type { GateDecision } from '../policy/gate.ts';
 import { matchRules } from '../policy/rules.ts';
 import { ruleInput } from '../policy/stages/rules.ts';
 import type { Caller } from './authenticate-key.ts';
-import { findUsedUpBudget } from './find-used-up-budget.ts';
+import { findUsedUpBudget } from '../engine/find-used-up-budget.ts';
 import { pinTools } from './pin-tools.ts';
 import { resolveTools } from './resolve-tools.ts';
 

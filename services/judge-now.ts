@@ -6,7 +6,7 @@ import type { Context } from '../engine/context.ts';
 import { loadDefinitionsIn, type PinnedDefinitions } from '../engine/definitions.ts';
 import { gateCall } from '../engine/gate-call.ts';
 import type { GateDecision } from '../policy/gate.ts';
-import { findUsedUpBudget } from './find-used-up-budget.ts';
+import { findUsedUpBudget } from '../engine/find-used-up-budget.ts';
 
 export interface JudgedCall {
   run: RunRow;

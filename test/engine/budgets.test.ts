@@ -187,6 +187,21 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         );
       });
 
+      it('let no further attempt of a call begin that its driver makes', async () => {
+        const retry_config = { max_retries: 3, backoff_ms: 1 };
+        const sender = await engine.agent({}, [{ name: 'send', execution: { inline: true, retry_config } }]);
+        const id = await limit({ max_tokens: 100_000 });
+        sending(1, 100);
+        engine.toolsAnswer(async () => {
+          await engine.rows('update budgets set max_tokens = 100 where id = $1', id);
+          return { status: 429, body: {} };
+        });
+        const run = await start(undefined, sender);
+        await engine.finish(run);
+        assert.deepEqual([(await rowOf(run)).stop_reason, engine.tools.seen.length], ['budget', 1]);
+        assert.equal((await callsOf(run))[0]?.status, 'failed');
+      });
+
       it('make the calls of the last step, which belong to it', async () => {
         const sender = await engine.agent({}, [{ name: 'send' }]);
         sending(1, 100);

@@ -263,14 +263,17 @@ describe('tools that the client executes', () => {
   it('hold nothing while they wait, and are closed when the run is cancelled', async () => {
     const run = await openRun();
     const { body } = await say(run, 'call confirm {"what":"hold"}');
-    const [row] = await platform.context.db.withTenant(platform.tenantId, (tx) =>
-      tx.query<{ leased: boolean; jobs: number }>(
-        `select driver_lease_expires_at is not null as leased,
-           (select count(*)::int from outbox where payload->>'run' = $1::text) as jobs from runs where id = $1::uuid`,
-        [run],
-      ),
-    );
-    assert.deepEqual(row, { leased: false, jobs: 0 });
+    // A job that was sent leaves the outbox a moment later.
+    await waitUntil('nothing is held', async () => {
+      const [row] = await platform.context.db.withTenant(platform.tenantId, (tx) =>
+        tx.query<{ leased: boolean; jobs: number }>(
+          `select driver_lease_expires_at is not null as leased,
+             (select count(*)::int from outbox where payload->>'run' = $1::text) as jobs from runs where id = $1::uuid`,
+          [run],
+        ),
+      );
+      return row?.leased === false && row.jobs === 0;
+    });
     for (const name of ['turns', 'tool-calls'] as const) {
       const jobs = await platform.context.queues.queue(name).getJobs(['waiting', 'prioritized', 'delayed', 'active']);
       assert.ok(!jobs.some((job) => job.data.run === run));

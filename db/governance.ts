@@ -35,7 +35,7 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
 }
 
 /**
- * Tells every driver that what it knows is out of date. In the transaction of the change, and before it: two changes
+ * Tells every process that what it knows is out of date: of policies and suspensions, of agents and tools. In the transaction of the change, and before it: two changes
  * then wait for each other, and none can be overtaken by a commit that was gated without it.
  */
 export async function raiseGovernance(tx: Tx): Promise<void> {

@@ -4,6 +4,10 @@ import { readGovernance, readGovernanceVersion } from '../db/governance.ts';
 import { toGovernance, type Governance } from '../policy/governance.ts';
 
 export interface KnownGovernance {
+  /** What this process has seen last, which may not hold any more: for a change that is refused then. */
+  last(tenant: string): Governance | undefined;
+  /** Reads it anew when it is asked for next. */
+  forget(tenant: string): void;
   /** What holds at `version`, or at a later one. Costs nothing where the process has seen it. */
   at(tenant: string, version: number): Promise<Governance>;
   /** What holds now, within a transaction of the tenant that has changed none of it. */
@@ -24,6 +28,8 @@ export function createKnownGovernance(db: Database): KnownGovernance {
     return governance;
   };
   return {
+    last: (tenant) => kept.get(tenant),
+    forget: (tenant) => void kept.delete(tenant),
     async at(tenant, version) {
       const known = kept.get(tenant);
       if (known?.version === version) return known;

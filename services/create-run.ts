@@ -1,16 +1,15 @@
-/** Starts a run of an agent on a new thread, or goes on with one. One transaction, then one job. */
+/** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import type { RunBudget } from '../core/budget.ts';
 import { conflict, notFound } from '../core/errors.ts';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import type { Tx } from '../db/database.ts';
 import { lastRunOfThread, lockThread } from '../db/runs.ts';
-import { commitRunIn, type OutboxRow, type RunRow } from '../db/run-store.ts';
+import { commitRunIn, type OutboxRow, type RunChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
-import { agentForRun, checkAutonomy } from './agent-for-run.ts';
+import { checkAutonomy, knownStart, readStart, type Start } from './agent-for-run.ts';
 import { announceAppended, toRunChange, type Announcement } from './append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from './idempotency.ts';
-import { pinTools } from './pin-tools.ts';
 
 export interface TurnInput {
   message: string;
@@ -55,14 +54,39 @@ export interface CreatedRun {
  */
 export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   context.models.resolve(request.config.model_override);
+  // Where no thread and no key has to be looked at, the run is one change, which goes along with those of the drivers.
+  if (request.threadId === undefined && request.idempotency.key === undefined) return createAtOnce(context, request);
   let written: Announcement | undefined;
   const answer = await idempotently<CreatedRun>(context, request.idempotency, async (tx) => {
     const made = await writeRun(tx, request);
     written = made.written;
-    return { status: request.input ? 202 : 201, body: made.body };
+    return { status: statusOf(request), body: made.body };
   });
   if (written) announceAppended(context, written);
   return answer;
+}
+
+const statusOf = ({ input }: Pick<CreateRun, 'input'>) => (input ? 202 : 201);
+
+/** Others would have to change the tenant's governance as often as this while one run is being written. */
+const MOST_ATTEMPTS = 20;
+
+async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    // oxlint-disable-next-line no-await-in-loop -- again where an agent, a tool or a policy has changed meanwhile
+    const { start, governance } = await knownStart(context, request);
+    checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
+    const made = newRun(request, start, undefined);
+    // oxlint-disable-next-line no-await-in-loop
+    const result = await context.commit({ ...made.change, governance });
+    if (result.ok) {
+      announceAppended(context, announcement(made, result));
+      return { status: statusOf(request), body: made.body, replayed: false };
+    }
+    if (result.why !== 'governance') throw new Error(`run ${made.change.run} could not be created: ${result.why}`);
+    context.governance.forget(request.tenantId);
+  }
+  throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
 }
 
 /** The same in a transaction of the caller's, who announces afterwards what was written. */
@@ -70,33 +94,45 @@ export async function writeRun(
   tx: Tx,
   request: Omit<CreateRun, 'idempotency'>,
 ): Promise<{ body: CreatedRun; written: Announcement }> {
-  const { agentId, workspaceId, config } = request;
-  const { version, definition } = await agentForRun(tx, { agentId, workspaceId, version: config.agent_version });
-  checkAutonomy(config.autonomy_level, definition, request.mayRaiseAutonomy);
-  const previous = await previousRun(tx, request);
+  const start = await readStart(tx, request);
+  checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
+  const made = newRun(request, start, await previousRun(tx, request));
+  const result = await commitRunIn(tx, made.change);
+  if (!result.ok) throw new Error(`run ${made.change.run} could not be created: ${result.why}`);
+  return { body: made.body, written: announcement(made, result) };
+}
+
+interface NewRun {
+  change: RunChange & { outbox: OutboxRow[] };
+  body: CreatedRun;
+}
+
+function announcement({ change }: NewRun, { seq, fence }: { seq: number; fence: number }): Announcement {
+  return { runId: change.run, seq, fence, outbox: change.outbox };
+}
+
+function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous: RunRow | undefined): NewRun {
+  const { tenantId: tenant, traceparent, input } = request;
   const runId = newId();
   const threadId = request.threadId ?? newId();
   const turnId = newId();
-  const created = createdEvent(request, { threadId, version, previous, tools: await pinTools(tx, definition) });
+  const created = createdEvent(request, { threadId, start, previous });
   const events: NewEvent[] = [created];
-  if (request.input) {
-    const turn = { number: 1, input: request.input, requested_by: request.requestedBy };
+  if (input) {
+    const turn = { number: 1, input, requested_by: request.requestedBy };
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
-  const { tenantId: tenant, traceparent } = request;
   const payload = { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
-  const outbox: OutboxRow[] = request.input ? [{ id: newId(), queue: 'turns', payload }] : [];
+  const outbox: OutboxRow[] = input ? [{ id: newId(), queue: 'turns', payload }] : [];
   const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
-  const result = await commitRunIn(tx, {
-    ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),
-    ...(!request.threadId && { thread: { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } }),
-    outbox,
-  });
-  if (!result.ok) throw new Error(`run ${runId} could not be created: ${result.why}`);
   const ids = { run_id: runId, thread_id: threadId };
   return {
-    body: request.input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
-    written: { runId, seq: result.seq, fence: result.fence, outbox },
+    change: {
+      ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),
+      ...(!request.threadId && { thread: { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } }),
+      outbox,
+    },
+    body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };
 }
 
@@ -117,9 +153,8 @@ function createdEvent(
   request: Omit<CreateRun, 'idempotency'>,
   parts: {
     threadId: string;
-    version: string;
+    start: Start;
     previous: RunRow | undefined;
-    tools: Created['payload']['pinned']['tools'];
   },
 ): Created {
   const { agent_version: _version, keep_open, ...config } = request.config;
@@ -128,7 +163,7 @@ function createdEvent(
     actor: 'user',
     payload: {
       agent_id: request.agentId,
-      agent_version: parts.version,
+      agent_version: parts.start.version,
       thread_id: parts.threadId,
       // A thread's runs share one lineage of messages: each starts where the one before ended.
       lineage: parts.previous?.lineage ?? newId(),
@@ -137,7 +172,7 @@ function createdEvent(
       keep_open: keep_open ?? request.input === undefined,
       kind: 'agent',
       config: JSON.parse(JSON.stringify(config)) as Record<string, unknown>,
-      pinned: { tools: parts.tools },
+      pinned: { tools: parts.start.tools },
       depth: 0,
       parent_run_id: null,
       root_run_id: null,

@@ -129,7 +129,7 @@ async function createdEvent(
   const agent = await agentForRun(tx, {
     agentId: original.agent_id,
     workspaceId: original.workspace_id,
-    version: wanted ?? original.agent_version,
+    config: { agent_version: wanted ?? original.agent_version },
   });
   const config = JSON.parse(JSON.stringify({ ...original.config, ...changed })) as Record<string, unknown>;
   const level = config['autonomy_level'] as number | undefined;

@@ -24,6 +24,7 @@ export async function updateTool(
   { id, patch }: { id: string; patch: ToolPatch },
 ): Promise<ToolRow> {
   refuseBuiltin(id);
+  await raiseGovernance(tx);
   const current = await lockTool(tx, id);
   if (!current) throw notFound('This tool');
   const version = patch.version ?? nextMinor(current.current_version);

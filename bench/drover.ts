@@ -11,7 +11,7 @@ import type { Context } from '../engine/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../services/bootstrap.ts';
 import { createRun } from '../services/create-run.ts';
 import { openPlatform } from '../services/open-platform.ts';
-import { handle } from '../workers/handlers.ts';
+import { startWorkers, type Workers } from '../workers/start-workers.ts';
 import { createMeter } from './costs.ts';
 import type { Services } from './services.ts';
 import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts';
@@ -68,8 +68,10 @@ export async function openDrover(
   await migrate(config);
   const platform = await openPlatform(config);
   const models = stubModels(options.stream ?? answerer(variant === 'cheap' ? 'calculator' : 'add'));
-  const context: Context = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
   const waiting = new Map<string, () => void>();
+  const stubbed = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
+  const context = tellingRest(stubbed, (run) => waiting.get(run)?.());
+  let workers: Workers | undefined;
   const agentId = await registerAgent(context, variant, options);
   const ended = async (run: string) => {
     await new Promise<void>((resolve) => waiting.set(run, resolve));
@@ -87,8 +89,15 @@ export async function openDrover(
       results.delete(runId);
       return result;
     },
-    serve: (concurrency) => serveQueues(context, concurrency, (run) => waiting.get(run)?.()),
+    async serve(concurrency) {
+      const each = { ...config.concurrency, turns: concurrency, 'tool-calls': concurrency };
+      workers = await startWorkers({
+        ...context,
+        config: { ...config, queues: ['turns', 'tool-calls'], concurrency: each },
+      });
+    },
     async close() {
+      await workers?.stop(5000);
       for (const name of QUEUES) await context.queues.queue(name).obliterate({ force: true });
       await platform.close();
     },
@@ -110,17 +119,16 @@ function benchConfig(variant: Variant, services: Services, env: Record<string, s
   });
 }
 
-async function serveQueues(context: Context, concurrency: number, onRest: (run: string) => void): Promise<void> {
-  const duty = { stop: new AbortController().signal, draining: () => false };
-  for (const name of QUEUES) {
-    const worker = context.queues.worker(name, (job, token) => handle(context, job, { ...duty, token }), {
-      concurrency,
-    });
-    worker.on('completed', (job, result) => {
-      if (result === 'rest') onRest((job.data as { run: string }).run);
-    });
-    await worker.waitUntilReady();
-  }
+/** The context, with a word for each run that comes to rest. */
+function tellingRest(context: Context, onRest: (run: string) => void): Context {
+  return {
+    ...context,
+    async commit(change) {
+      const result = await context.commit(change);
+      if (result.ok && change.release && !change.outbox) onRest(change.run);
+      return result;
+    },
+  };
 }
 
 async function start(context: Context, agentId: string): Promise<string> {

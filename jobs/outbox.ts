@@ -1,4 +1,7 @@
-/** What a commit wants sent goes to BullMQ right after it; a sweep sends what a crash left over. */
+/**
+ * What a commit wants sent goes to BullMQ right after it, or to this process itself where it has room; a sweep sends what a
+ * crash left over.
+ */
 import type { Logger } from 'pino';
 import { LIMITS } from '../core/limits.ts';
 import { deleteOutbox, listOutbox } from '../db/outbox.ts';
@@ -7,16 +10,26 @@ import type { OutboxRow } from '../db/run-store.ts';
 import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { JOB_OPTIONS } from './options.ts';
-import { turnJobId } from './turn.ts';
+import { turnJobId, TURNS, type TurnJob } from './turn.ts';
 
 export interface Outbox {
   /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
   send: (run: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
+  /** Asks `take` first, from now on, whether this process drives a turn itself, at once. */
+  offer: (take: TakeTurn) => void;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;
-  /** Waits for what is being sent. */
+  /** Waits for what is being sent, and for the turns that were taken. */
+  idle: () => Promise<void>;
+  /** Waits for the same, and deletes what was sent. */
   close: () => Promise<void>;
 }
+
+/**
+ * Drives a turn, or answers undefined where there is no room for it. What it throws leaves the turn to the queue; a crash
+ * leaves it to reconciliation, as that of any driver.
+ */
+export type TakeTurn = (job: TurnJob) => Promise<unknown> | undefined;
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
 const FORGET_AFTER_MS = 50;
@@ -42,6 +55,7 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
   let sent: string[] = [];
   let timer: NodeJS.Timeout | undefined;
+  let take: TakeTurn | undefined;
 
   const flush = async () => {
     clearTimeout(timer);
@@ -57,12 +71,30 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
     open.add(done);
   };
 
+  const enqueue = (row: Sendable) => sendOne(queues, { ...row, priority: order.next(String(row.payload['tenant'])) });
+
+  const takeOne = (row: Sendable): boolean => {
+    if (row.queue !== TURNS || row.delay_ms) return false;
+    const taken = take?.(row.payload as TurnJob);
+    if (!taken) return false;
+    const left = (error: unknown) => {
+      log.warn({ err: error, run: row.payload['run'] }, 'turn left to the queue');
+      return enqueue(row);
+    };
+    track(taken.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'turn left for reconciliation')));
+    return true;
+  };
+
   const sendAll = async (rows: readonly Sendable[]) => {
     for (const row of rows) {
-      await sendOne(queues, { ...row, priority: order.next(String(row.payload['tenant'])) });
+      if (!takeOne(row)) await enqueue(row);
       sent.push(row.id);
     }
     timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
+  };
+
+  const idle = async () => {
+    while (open.size > 0) await Promise.all(open);
   };
 
   return {
@@ -74,17 +106,23 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       }));
       track(sendAll(ready).catch((error: unknown) => log.warn({ err: error, run }, 'job left for the sweep')));
     },
+    offer: (taker) => {
+      take = taker;
+    },
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });
       await sendAll(rows);
       return rows.length;
     },
+    idle,
     close: async () => {
-      while (open.size > 0) await Promise.all(open);
+      await idle();
       await flush();
     },
   };
 }
+
+const noop = () => undefined;
 
 /** Sending a job twice is sending it once: its id says what it is for. */
 async function sendOne(queues: QueueBackend, row: Sendable & { priority: number }): Promise<void> {

@@ -10,11 +10,13 @@ import { CorruptCheckpointError } from '../engine/errors.ts';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import { maintenanceJob, MAINTENANCE } from '../jobs/maintenance.ts';
 import { toolCallJob, TOOL_CALLS } from '../jobs/tool-call.ts';
-import { turnJob, TURNS } from '../jobs/turn.ts';
+import type { TakeTurn } from '../jobs/outbox.ts';
+import { turnJob, TURNS, type TurnJob } from '../jobs/turn.ts';
 import { failRun } from '../services/end-run.ts';
 import { maintain } from '../services/maintain.ts';
 import { runToolCall } from '../services/run-tool-call.ts';
 import type { TenantSlots } from './tenant-slots.ts';
+import type { TurnSlots } from './turn-slots.ts';
 
 export interface Duty {
   /** Fires at the deadline of a stop: whatever runs must be given back. */
@@ -23,6 +25,8 @@ export interface Duty {
   draining: () => boolean;
   /** Of the queue that is served. */
   slots?: TenantSlots;
+  /** Of all turns that the process drives. */
+  turns?: TurnSlots;
 }
 
 export type Handler = (context: Context, job: Job, duty: Duty & { token: string | undefined }) => Promise<unknown>;
@@ -32,6 +36,7 @@ const PUT_BACK_MS = 5000;
 export const HANDLERS: Record<string, Handler> = {
   [TURNS]: async (context, job, duty) => {
     const payload = turnJob.parse(job.data);
+    const leave = await duty.turns?.enter();
     try {
       return await driveRun(context, payload, duty);
     } catch (error) {
@@ -46,6 +51,8 @@ export const HANDLERS: Record<string, Handler> = {
         await failRun(context, payload, { code: 'internal', message });
       }
       throw error;
+    } finally {
+      leave?.();
     }
   },
   [TOOL_CALLS]: async (context, job, duty) => {
@@ -62,11 +69,7 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
     Record<'run' | 'turn' | 'tenant' | 'traceparent', string>
   >;
   const about = { queue: job.queueName, job: job.id, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
-  const end = (outcome: 'ok' | 'failed' | 'delayed') => {
-    const seconds = (performance.now() - startedMs) / 1000;
-    context.metrics.jobSeconds.observe({ queue: job.queueName, outcome }, seconds);
-    return { ...about, outcome, ms: Math.round(seconds * 1000) };
-  };
+  const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue: job.queueName, outcome, startedMs }) });
   try {
     const handler = HANDLERS[job.queueName];
     if (!handler || isOfNewerBuild(job)) return await leaveToNewerBuild(job, duty.token);
@@ -84,6 +87,53 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
     if (error instanceof ZodError) throw new UnrecoverableError(`the payload of ${job.queueName} does not parse`);
     throw error;
   }
+}
+
+type JobOutcome = 'ok' | 'failed' | 'delayed';
+
+function endOf(context: Context, ended: { queue: string; outcome: JobOutcome; startedMs: number }) {
+  const { queue, outcome, startedMs } = ended;
+  const seconds = (performance.now() - startedMs) / 1000;
+  context.metrics.jobSeconds.observe({ queue, outcome }, seconds);
+  return { outcome, ms: Math.round(seconds * 1000) };
+}
+
+/**
+ * Drives turns that this process has just committed without a way through the queue, while it has slots that no job waits
+ * for; what fails goes to the queue after all, with its attempts. The job's line in the log says `at_hand`.
+ */
+export function turnsAtHand(context: Context, duty: Duty & Required<Pick<Duty, 'slots' | 'turns'>>): TakeTurn {
+  const { slots, turns, draining } = duty;
+  const drive = async (job: TurnJob, giveBack: () => void) => {
+    const startedMs = performance.now();
+    const { run, turn, tenant, traceparent } = job;
+    try {
+      const result = await driveRun(context, job, duty);
+      const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
+      const about = { queue: TURNS, at_hand: true, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
+      context.log.info({ ...about, ...ended, result }, 'job');
+    } catch (error) {
+      endOf(context, { queue: TURNS, outcome: 'failed', startedMs });
+      throw error;
+    } finally {
+      giveBack();
+      context.order.spent(tenant, performance.now() - startedMs);
+    }
+  };
+  return (job) => {
+    if (draining()) return undefined;
+    const leave = turns.tryEnter();
+    if (!leave) return undefined;
+    const giveBack = slots.take(job.tenant);
+    if (!giveBack) {
+      leave();
+      return undefined;
+    }
+    return drive(job, () => {
+      giveBack();
+      leave();
+    });
+  };
 }
 
 /** A job that this build does not know is left to the one that has sent it. */

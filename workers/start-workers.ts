@@ -2,10 +2,12 @@
 import type { Worker } from 'bullmq';
 import type { Context } from '../engine/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
+import { TURNS } from '../jobs/turn.ts';
 import { reconcile } from '../services/reconcile.ts';
-import { handle, HANDLERS } from './handlers.ts';
+import { handle, HANDLERS, turnsAtHand } from './handlers.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { createTenantSlots } from './tenant-slots.ts';
+import { createTurnSlots } from './turn-slots.ts';
 
 export interface Workers {
   /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
@@ -17,11 +19,13 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const { config, queues, log } = context;
   const stop = new AbortController();
   let draining = false;
-  const duty = { stop: stop.signal, draining: () => draining };
+  const turns = createTurnSlots(config.concurrency[TURNS]);
+  const duty = { stop: stop.signal, draining: () => draining, turns };
   const served = config.queues.filter((name) => name in HANDLERS);
   const workers = served.map((name) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
+    if (name === TURNS) context.outbox.offer(turnsAtHand(context, { ...duty, slots }));
     const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, slots, token }), {
       concurrency,
     });
@@ -37,7 +41,8 @@ export async function startWorkers(context: Context): Promise<Workers> {
     stop: async (graceMs) => {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
-      await Promise.all([reconciled, maintaining?.stop(), ...workers.map((worker: Worker) => worker.close())]);
+      const served = workers.map((worker: Worker) => worker.close());
+      await Promise.all([reconciled, maintaining?.stop(), context.outbox.idle(), ...served]);
       clearTimeout(deadline);
     },
   };

@@ -19,9 +19,7 @@ export interface Outbox {
   offer: (take: TakeTurn) => void;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;
-  /** Waits for what is being sent, and for the turns that were taken. */
-  idle: () => Promise<void>;
-  /** Waits for the same, and deletes what was sent. */
+  /** Waits for what is being sent. */
   close: () => Promise<void>;
 }
 
@@ -93,10 +91,6 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
     timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
   };
 
-  const idle = async () => {
-    while (open.size > 0) await Promise.all(open);
-  };
-
   return {
     send: (run, { seq, fence }, rows) => {
       const ready = rows.map((row) => ({
@@ -114,9 +108,8 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       await sendAll(rows);
       return rows.length;
     },
-    idle,
     close: async () => {
-      await idle();
+      while (open.size > 0) await Promise.all(open);
       await flush();
     },
   };

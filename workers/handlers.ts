@@ -10,8 +10,7 @@ import { CorruptCheckpointError } from '../engine/errors.ts';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import { maintenanceJob, MAINTENANCE } from '../jobs/maintenance.ts';
 import { toolCallJob, TOOL_CALLS } from '../jobs/tool-call.ts';
-import type { TakeTurn } from '../jobs/outbox.ts';
-import { turnJob, TURNS, type TurnJob } from '../jobs/turn.ts';
+import { turnJob, TURNS } from '../jobs/turn.ts';
 import { failRun } from '../services/end-run.ts';
 import { maintain } from '../services/maintain.ts';
 import { runToolCall } from '../services/run-tool-call.ts';
@@ -91,49 +90,12 @@ export async function handle(context: Context, job: Job, duty: Duty & { token: s
 
 type JobOutcome = 'ok' | 'failed' | 'delayed';
 
-function endOf(context: Context, ended: { queue: string; outcome: JobOutcome; startedMs: number }) {
+/** Counts a job that has ended, and answers what its line in the log says of that. */
+export function endOf(context: Context, ended: { queue: string; outcome: JobOutcome; startedMs: number }) {
   const { queue, outcome, startedMs } = ended;
   const seconds = (performance.now() - startedMs) / 1000;
   context.metrics.jobSeconds.observe({ queue, outcome }, seconds);
   return { outcome, ms: Math.round(seconds * 1000) };
-}
-
-/**
- * Drives turns that this process has just committed without a way through the queue, while it has slots that no job waits
- * for; what fails goes to the queue after all, with its attempts. The job's line in the log says `at_hand`.
- */
-export function turnsAtHand(context: Context, duty: Duty & Required<Pick<Duty, 'slots' | 'turns'>>): TakeTurn {
-  const { slots, turns, draining } = duty;
-  const drive = async (job: TurnJob, giveBack: () => void) => {
-    const startedMs = performance.now();
-    const { run, turn, tenant, traceparent } = job;
-    try {
-      const result = await driveRun(context, job, duty);
-      const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
-      const about = { queue: TURNS, at_hand: true, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
-      context.log.info({ ...about, ...ended, result }, 'job');
-    } catch (error) {
-      endOf(context, { queue: TURNS, outcome: 'failed', startedMs });
-      throw error;
-    } finally {
-      giveBack();
-      context.order.spent(tenant, performance.now() - startedMs);
-    }
-  };
-  return (job) => {
-    if (draining()) return undefined;
-    const leave = turns.tryEnter();
-    if (!leave) return undefined;
-    const giveBack = slots.take(job.tenant);
-    if (!giveBack) {
-      leave();
-      return undefined;
-    }
-    return drive(job, () => {
-      giveBack();
-      leave();
-    });
-  };
 }
 
 /** A job that this build does not know is left to the one that has sent it. */

@@ -4,10 +4,11 @@ import type { Context } from '../engine/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
 import { TURNS } from '../jobs/turn.ts';
 import { reconcile } from '../services/reconcile.ts';
-import { handle, HANDLERS, turnsAtHand } from './handlers.ts';
+import { handle, HANDLERS } from './handlers.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { createTenantSlots } from './tenant-slots.ts';
 import { createTurnSlots } from './turn-slots.ts';
+import { createTurnsAtHand, type TurnsAtHand } from './turns-at-hand.ts';
 
 export interface Workers {
   /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
@@ -22,10 +23,14 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const turns = createTurnSlots(config.concurrency[TURNS]);
   const duty = { stop: stop.signal, draining: () => draining, turns };
   const served = config.queues.filter((name) => name in HANDLERS);
+  let atHand: TurnsAtHand | undefined;
   const workers = served.map((name) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
-    if (name === TURNS) context.outbox.offer(turnsAtHand(context, { ...duty, slots }));
+    if (name === TURNS) {
+      atHand = createTurnsAtHand(context, { ...duty, slots });
+      context.outbox.offer(atHand.take);
+    }
     const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, slots, token }), {
       concurrency,
     });
@@ -41,8 +46,8 @@ export async function startWorkers(context: Context): Promise<Workers> {
     stop: async (graceMs) => {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
-      const served = workers.map((worker: Worker) => worker.close());
-      await Promise.all([reconciled, maintaining?.stop(), context.outbox.idle(), ...served]);
+      const closed = workers.map((worker: Worker) => worker.close());
+      await Promise.all([reconciled, maintaining?.stop(), atHand?.idle(), ...closed]);
       clearTimeout(deadline);
     },
   };

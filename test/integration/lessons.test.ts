@@ -111,8 +111,8 @@ describe('What users of other systems suffer from does not happen here:', () => 
     };
     const { run } = await startRun(here, agent, message);
     await untilRun(here, run);
-    const [call = 0, ...others] = await sizesOf(platform.context, 'tool-calls', run);
-    assert.ok(call > 0 && call < 500 && others.length === 0, `${call} bytes`);
+    const [bytes = 0, ...others] = await sizesOf(platform.context, 'tool-calls', run);
+    assert.ok(bytes > 0 && bytes < 500 && others.length === 0, `${bytes} bytes`);
     // Without a worker at hand the turn waits in the queue.
     const idle = await open(false);
     try {

@@ -1,0 +1,59 @@
+/**
+ * Drives turns that this process has just committed without a way through the queue, while it has slots that no job waits
+ * for. What fails goes to the queue after all, with its attempts. The line in the log says `at_hand`.
+ */
+import type { Context } from '../engine/context.ts';
+import { driveRun } from '../engine/drive.ts';
+import type { TakeTurn } from '../jobs/outbox.ts';
+import { TURNS, type TurnJob } from '../jobs/turn.ts';
+import { endOf, type Duty } from './handlers.ts';
+
+export interface TurnsAtHand {
+  take: TakeTurn;
+  /** Waits for those that are being driven. */
+  idle: () => Promise<void>;
+}
+
+export function createTurnsAtHand(context: Context, duty: Duty & Required<Pick<Duty, 'slots' | 'turns'>>): TurnsAtHand {
+  const { slots, turns, draining } = duty;
+  const driven = new Set<Promise<void>>();
+
+  const drive = async (job: TurnJob, giveBack: () => void): Promise<void> => {
+    const startedMs = performance.now();
+    const { run, turn, tenant, traceparent } = job;
+    try {
+      const result = await driveRun(context, job, duty);
+      const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
+      const about = { queue: TURNS, at_hand: true, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
+      context.log.info({ ...about, ...ended, result }, 'job');
+    } catch (error) {
+      endOf(context, { queue: TURNS, outcome: 'failed', startedMs });
+      throw error;
+    } finally {
+      giveBack();
+      context.order.spent(tenant, performance.now() - startedMs);
+    }
+  };
+
+  return {
+    take(job) {
+      if (draining()) return undefined;
+      const leave = turns.tryEnter();
+      if (!leave) return undefined;
+      const giveBack = slots.take(job.tenant);
+      if (!giveBack) {
+        leave();
+        return undefined;
+      }
+      const done = drive(job, () => {
+        giveBack();
+        leave();
+      }).finally(() => driven.delete(done));
+      driven.add(done);
+      return done;
+    },
+    async idle() {
+      while (driven.size > 0) await Promise.allSettled(driven);
+    },
+  };
+}

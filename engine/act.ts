@@ -4,6 +4,7 @@ import { INTERRUPTED, settle, type Settlement } from '../core/ledger.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { suspendedBy, type Governance } from '../policy/governance.ts';
+import { announceNext } from './announce.ts';
 import { commit } from './commit.ts';
 import { findUsedUpBudget } from './find-used-up-budget.ts';
 import { gateCall, obstacleTo } from './gate-call.ts';
@@ -176,7 +177,9 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
     step: session.state.steps,
   });
   changeCall(session, change);
-  if (call.mode !== 'cheap') await commit(session);
+  if (call.mode === 'cheap') return;
+  announceNext(session);
+  await commit(session);
 }
 
 async function giveUp(

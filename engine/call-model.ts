@@ -5,7 +5,8 @@ import { commit } from './commit.ts';
 import { findBudgets, lookAtBudgets, settle } from './hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
-import { announce, reserveCall, think } from './think.ts';
+import { announce, reserveCall } from './announce.ts';
+import { think } from './think.ts';
 import { ThrottledError } from './throttle.ts';
 
 /** Undefined where the run's state says what is next; else the run is to be put off. Throws TurnFailure. */

@@ -1,58 +1,23 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
 import type { AssistantBlock } from '../core/content.ts';
 import { cleanJson } from '../core/content.ts';
-import { decide, nextModelCall, type Decision } from '../core/decide.ts';
+import { decide, type Decision } from '../core/decide.ts';
 import { canonicalJson, newId } from '../core/ids.ts';
-import { callsOf, intentsOf, isLost, type Intent } from '../core/intents.ts';
+import { callsOf, intentsOf, type Intent } from '../core/intents.ts';
 import type { ModelResponse } from '../core/model.ts';
-import { isSettled } from '../core/state.ts';
 import { costOf } from '../llm/prices.ts';
 import { runCheapCalls } from './act.ts';
+import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
-import { buildRequest, contextTokens, messagesFor } from './conversation.ts';
-import { reserve, settleAnswer } from './hold-to-budget.ts';
+import { buildRequest } from './conversation.ts';
+import { settleAnswer } from './hold-to-budget.ts';
 import { recordedAnswer, type AskedModel } from './replay.ts';
 import { requestCalls } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { append, pointOf, record, rewindTo, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
-
-/** Says in the log that the model is called next: in the commit before the call. */
-export function announce(session: DriveSession, call: CallModel, length: number): void {
-  const turn_id = session.state.turn?.id;
-  if (call.last && !session.state.turn?.maxStepsReached) {
-    record(session, {
-      type: 'run.max_steps_reached',
-      actor: 'system',
-      turn_id,
-      payload: { limit: session.limits.maxSteps },
-    });
-  }
-  const { provider, model, gate, rates } = modelsFor(session)[0];
-  // A gate with rates is passed in a step of its own.
-  session.pending.gate = gate !== null && !rates ? { name: gate, step: call.step } : null;
-  record(session, {
-    type: 'model.called',
-    actor: 'agent',
-    turn_id,
-    step: call.step,
-    payload: {
-      provider,
-      model,
-      length,
-      estimated_tokens: messagesFor(session.messages, contextTokens(session.definition)).tokens,
-      tool_choice: call.toolChoice,
-    },
-  });
-}
-
-/** Sets aside, in the commit before the call, what it may use of its budgets. */
-export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
-  const { provider, model } = modelsFor(session)[0];
-  reserve(session, { ...call, provider, model });
-}
 
 /** Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. */
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
@@ -122,15 +87,6 @@ function goOn(session: DriveSession): void {
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {
   const { provider, model } = modelsFor(session)[0];
   return { provider, request: buildRequest(session, { model, toolChoice: call.toolChoice }) };
-}
-
-/** Where every call has its result already, the model call after them is announced together with them. */
-function announceNext(session: DriveSession): void {
-  if (session.state.turn?.outOfBudget || isLost(session.state)) return;
-  if (!session.state.calls.every(isSettled)) return;
-  const next = nextModelCall(session.state, session.limits);
-  announce(session, next, session.messages.length);
-  reserveCall(session, next);
 }
 
 /** The answer in canonical form; every tool use has an id that occurs once in the conversation. */

@@ -1,4 +1,7 @@
-/** Drover itself, in full mode, with a model and tools that answer at once: what is left is the cost of durability. */
+/** Drover itself, in full mode or embedded, with a model and tools that answer at once: what is left is the cost of durability. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { loadConfig, type Config } from '../config.ts';
 import { newId } from '../core/ids.ts';
 import { NO_TOKENS, type ModelRequest, type ModelResponse, type StreamModel } from '../core/model.ts';
@@ -16,7 +19,7 @@ import { createMeter } from './costs.ts';
 import type { Services } from './services.ts';
 import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts';
 
-export type Variant = 'cheap' | 'committed' | 'queued';
+export type Variant = 'cheap' | 'committed' | 'queued' | 'embedded';
 
 /** Drover in this process on a database of its own, with stubs for what costs time elsewhere. */
 export interface BenchDrover {
@@ -35,9 +38,13 @@ export interface BenchDrover {
 
 const QUEUES = ['turns', 'tool-calls'];
 
-/** Measures a variant: cheap calls inline, inline calls that are committed one by one, or every call through the queue. */
+/**
+ * Measures a variant: cheap calls inline, inline calls that are committed one by one, every call through the queue, or cheap
+ * calls in embedded mode on a database directory of its own.
+ */
 export async function measureDrover(variant: Variant, services: Services, timing: Timing): Promise<Measured> {
-  const drover = await openDrover(variant, services);
+  const folder = await mkdtemp(join(tmpdir(), 'drover-bench-'));
+  const drover = await openDrover(variant, services, { env: { DROVER_DATA_DIR: folder } });
   const meter = await createMeter(services);
   try {
     await drover.serve(timing.concurrency);
@@ -45,6 +52,7 @@ export async function measureDrover(variant: Variant, services: Services, timing
   } finally {
     await meter.close();
     await drover.close();
+    await rm(folder, { recursive: true });
   }
 }
 
@@ -67,7 +75,7 @@ export async function openDrover(
   const config = benchConfig(variant, services, options.env ?? {});
   await migrate(config);
   const platform = await openPlatform(config);
-  const models = stubModels(options.stream ?? answerer(variant === 'cheap' ? 'calculator' : 'add'));
+  const models = stubModels(options.stream ?? answerer(isCheap(variant) ? 'calculator' : 'add'));
   const waiting = new Map<string, () => void>();
   const stubbed = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
   const context = tellingRest(stubbed, (run) => waiting.get(run)?.());
@@ -107,10 +115,11 @@ export async function openDrover(
 /** The operator's key. */
 export const BENCH_KEY = 'bench-key-that-nobody-uses';
 
+const isCheap = (variant: Variant) => variant === 'cheap' || variant === 'embedded';
+
 function benchConfig(variant: Variant, services: Services, env: Record<string, string>): Config {
   return loadConfig({
-    DATABASE_URL: services.databaseUrl,
-    REDIS_URL: services.redisUrl,
+    ...(variant !== 'embedded' && { DATABASE_URL: services.databaseUrl, REDIS_URL: services.redisUrl }),
     DROVER_SECRET_KEY: 'bench',
     DROVER_API_KEY: BENCH_KEY,
     DROVER_QUEUE_PREFIX: `bench-${variant}`,
@@ -185,10 +194,10 @@ async function registerAgent(context: Context, variant: Variant, options: Drover
   const agentId = newId();
   const tenantId = DEFAULT_TENANT_ID;
   await context.db.withTenant(tenantId, async (tx) => {
-    if (variant !== 'cheap') await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
+    if (!isCheap(variant)) await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
     const definition = {
       name: 'bench',
-      tools: options.tools ?? [variant === 'cheap' ? 'calculator' : 'add'],
+      tools: options.tools ?? [isCheap(variant) ? 'calculator' : 'add'],
       execution_config: options.execution ?? {},
       memory_config: { short_term: { max_tokens: 1_000_000 } },
     };

@@ -3,12 +3,13 @@ import type { Variant } from './drover.ts';
 import { cpuMs } from './costs.ts';
 import { quantile, STEPS, type Measured } from './work.ts';
 
-export const VARIANTS = ['baseline', 'cheap', 'committed', 'queued'] as const;
+export const VARIANTS = ['baseline', 'cheap', 'committed', 'queued', 'embedded'] as const;
 
-const GOALS: Record<Variant, { throughput: number; latency: number }> = {
+const GOALS: Record<Variant, { throughput: number; latency?: number }> = {
   cheap: { throughput: 1, latency: 0.6 },
   committed: { throughput: 0.85, latency: 0.75 },
   queued: { throughput: 0.35, latency: 1.7 },
+  embedded: { throughput: 0.1 },
 };
 const WAL_GOAL_KB = 35;
 const RSS_GOAL_MB = 180;
@@ -18,7 +19,9 @@ interface Column {
   /** A variant's measurement beside the baseline's of the same round. */
   of: (own: Measured, base: Measured) => number;
   digits: number;
-  goal?: (variant: Variant) => string;
+  goal?: (variant: Variant) => string | undefined;
+  /** Of servers, which embedded mode has none of. */
+  ofServers?: true;
 }
 
 const COLUMNS: readonly Column[] = [
@@ -32,18 +35,21 @@ const COLUMNS: readonly Column[] = [
     head: 'x latency',
     of: (own, base) => own.p50Ms / base.p50Ms,
     digits: 2,
-    goal: (variant) => `<= ${GOALS[variant].latency}`,
+    goal: (variant) => {
+      const { latency } = GOALS[variant];
+      return latency === undefined ? undefined : `<= ${latency}`;
+    },
   },
   { head: 'x CPU', of: (own, base) => cpuMs(own.costs) / cpuMs(base.costs), digits: 2 },
   { head: 'runs/s', of: (own) => own.runsPerSecond, digits: 0 },
   { head: 'p50 ms', of: (own) => own.p50Ms, digits: 1 },
   { head: 'p95 ms', of: (own) => own.p95Ms, digits: 1 },
   { head: 'CPU ms: node', of: (own) => own.costs.nodeMs, digits: 1 },
-  { head: 'Postgres', of: (own) => own.costs.postgresMs, digits: 1 },
-  { head: 'Redis', of: (own) => own.costs.redisMs, digits: 1 },
-  { head: 'WAL KB', of: (own) => own.costs.walKb, digits: 1, goal: () => `<= ${WAL_GOAL_KB}` },
-  { head: 'rows', of: (own) => own.costs.rows, digits: 0 },
-  { head: 'commits a step', of: (own) => own.costs.transactions / STEPS, digits: 2 },
+  { head: 'Postgres', of: (own) => own.costs.postgresMs, digits: 1, ofServers: true },
+  { head: 'Redis', of: (own) => own.costs.redisMs, digits: 1, ofServers: true },
+  { head: 'WAL KB', of: (own) => own.costs.walKb, digits: 1, goal: () => `<= ${WAL_GOAL_KB}`, ofServers: true },
+  { head: 'rows', of: (own) => own.costs.rows, digits: 0, ofServers: true },
+  { head: 'commits a step', of: (own) => own.costs.transactions / STEPS, digits: 2, ofServers: true },
   { head: 'RSS MB', of: (own) => own.rssMb, digits: 0, goal: () => `<= ${RSS_GOAL_MB}` },
 ];
 
@@ -59,14 +65,16 @@ export function stepTable(rounds: readonly Measured[][]): string {
     .join('');
 }
 
-function cells({ of, digits, goal }: Column, rounds: readonly Measured[][]): string[] {
+function cells({ of, digits, goal, ofServers }: Column, rounds: readonly Measured[][]): string[] {
   return VARIANTS.map((name, index) => {
+    if (name === 'embedded' && ofServers) return '-';
     const values = rounds.flatMap((round) => {
       const [base] = round;
       const own = round[index];
       return base && own ? [of(own, base)] : [];
     });
     const value = quantile(values, 0.5).toFixed(digits);
-    return name === 'baseline' || !goal ? value : `${value} (${goal(name)})`;
+    const wanted = name === 'baseline' ? undefined : goal?.(name);
+    return wanted === undefined ? value : `${value} (${wanted})`;
   });
 }

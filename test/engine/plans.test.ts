@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { RISK_LEVELS, type RiskLevel } from '../../core/tool.ts';
-import { newId } from '../../core/ids.ts';
 import { cancelRun, failRun } from '../../services/end-run.ts';
 import { decideApproval, type ApprovalDecision } from '../../services/decide-approval.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
@@ -167,14 +166,7 @@ describe('Plans', () => {
 
   it('lapse as a whole where a policy blocks one of their steps by now', async () => {
     const run = await proposed(MIXED);
-    const caller = {
-      tenantId: engine.tenant,
-      workspaceId: engine.platform.workspaceId,
-      boundWorkspaceId: undefined,
-      keyId: newId(),
-      scopes: ['admin' as const],
-      isOperator: true,
-    };
+    const { caller } = engine;
     const rule = { name: 'stop', priority: 1, when: 'arguments.n == 1', decision: 'block' as const, reason: 'stopped' };
     const { db } = engine.context;
     const { id } = await db.withTenant(engine.tenant, (tx) => createPolicy(tx, caller, rule));

@@ -44,14 +44,7 @@ describe('Approvals and policies', () => {
     assert.deepEqual(differences, []);
   });
 
-  const caller = (keyId = KEY): Caller => ({
-    tenantId: engine.tenant,
-    workspaceId: engine.platform.workspaceId,
-    boundWorkspaceId: undefined,
-    keyId,
-    scopes: ['admin'],
-    isOperator: true,
-  });
+  const caller = (keyId = KEY): Caller => ({ ...engine.caller, keyId });
   const inTenant: Engine['context']['db']['withTenant'] extends (tenant: string, work: infer W) => unknown
     ? (work: W) => Promise<unknown>
     : never = (work) => engine.context.db.withTenant(engine.tenant, work);

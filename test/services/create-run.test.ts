@@ -4,7 +4,6 @@ import { newId } from '../../core/ids.ts';
 import { createGroupCommit } from '../../engine/group-commit.ts';
 import { createKnownGovernance } from '../../engine/governance.ts';
 import type { Context } from '../../engine/context.ts';
-import type { Caller } from '../../services/authenticate-key.ts';
 import { createRun } from '../../services/create-run.ts';
 import { retireAgent, updateAgent } from '../../services/update-agent.ts';
 import { updateTool } from '../../services/update-tool.ts';
@@ -39,15 +38,6 @@ describe('Creating a run', () => {
   });
 
   after(() => engine.close());
-
-  const caller = (): Caller => ({
-    tenantId: engine.tenant,
-    workspaceId: engine.platform.workspaceId,
-    boundWorkspaceId: undefined,
-    keyId: newId(),
-    scopes: ['admin'],
-    isOperator: true,
-  });
 
   const create = async (agentId: string, key?: string) => {
     const { body } = await createRun(other, {
@@ -85,7 +75,7 @@ describe('Creating a run', () => {
     const agent = await engine.agent();
     assert.equal((await pinned(await create(agent))).version, '1.0.0');
     const patch = { description: 'another' };
-    await engine.context.db.withTenant(engine.tenant, (tx) => updateAgent(tx, caller(), { id: agent, patch }));
+    await engine.context.db.withTenant(engine.tenant, (tx) => updateAgent(tx, engine.caller, { id: agent, patch }));
     assert.equal((await pinned(await create(agent))).version, '1.1.0');
     assert.ok(statements.filter((name) => name === 'commit_run').length > 2, 'nothing was refused');
   });
@@ -96,7 +86,9 @@ describe('Creating a run', () => {
     const { id } = await engine.row<{ id: string }>('select id from tools where name = $1', before?.name);
     const request = { id, patch: { description: 'another' } };
     const { tools } = engine.context;
-    await engine.context.db.withTenant(engine.tenant, (tx) => updateTool(tx, { caller: caller(), tools }, request));
+    await engine.context.db.withTenant(engine.tenant, (tx) =>
+      updateTool(tx, { caller: engine.caller, tools }, request),
+    );
     const [after] = (await pinned(await create(agent))).tools;
     assert.deepEqual([before?.version, after?.version], ['1.0.0', '1.1.0']);
   });
@@ -104,7 +96,7 @@ describe('Creating a run', () => {
   it('is refused for an agent that was deprecated meanwhile', async () => {
     const agent = await engine.agent();
     await create(agent);
-    await engine.context.db.withTenant(engine.tenant, (tx) => retireAgent(tx, caller(), agent));
+    await engine.context.db.withTenant(engine.tenant, (tx) => retireAgent(tx, engine.caller, agent));
     await assert.rejects(create(agent), (error) => error instanceof DroverError && error.status === 409);
     assert.equal((await engine.rows('select from runs where agent_id = $1', agent)).length, 1);
   });

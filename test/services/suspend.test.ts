@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../core/ids.ts';
 import { findRun } from '../../db/runs.ts';
-import type { Caller } from '../../services/authenticate-key.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
 import { decideApproval } from '../../services/decide-approval.ts';
 import { openPlatform, type Platform } from '../../services/open-platform.ts';
@@ -14,15 +12,6 @@ import { offered, openEngine, text, use, type Engine } from '../support/engine.t
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
-const callerOf = ({ tenant, platform }: Engine): Caller => ({
-  tenantId: tenant,
-  workspaceId: platform.workspaceId,
-  boundWorkspaceId: undefined,
-  keyId: newId(),
-  scopes: ['admin'],
-  isOperator: true,
-});
-
 describe('The brake', () => {
   let engine: Engine;
   before(async () => {
@@ -30,13 +19,12 @@ describe('The brake', () => {
   });
   after(() => engine.close());
 
-  const caller = () => callerOf(engine);
   const brake = (kind: Brake['kind'], id: string, suspended: boolean) =>
-    applyBrake(engine.context, caller(), { kind, id, suspended });
+    applyBrake(engine.context, engine.caller, { kind, id, suspended });
   /** Nobody hears of it: what holds is the commit. */
   const silently = (kind: Brake['kind'], id: string) => {
     const bus = { ...engine.context.bus, publish: () => undefined };
-    return applyBrake({ ...engine.context, bus }, caller(), { kind, id, suspended: true });
+    return applyBrake({ ...engine.context, bus }, engine.caller, { kind, id, suspended: true });
   };
   const view = (run: string) => engine.context.db.withTenant(engine.tenant, (tx) => findRun(tx, run));
   const toolOf = async (run: string) => {
@@ -269,7 +257,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         `select id from mcp_servers where address->>'endpoint' like '%/poisoned'`,
       );
       const brake = (suspended: boolean) =>
-        applyBrake(engine.context, callerOf(engine), { kind: 'mcp_server', id: server.id, suspended });
+        applyBrake(engine.context, engine.caller, { kind: 'mcp_server', id: server.id, suspended });
       await brake(true);
       await engine.makeCalls(run, other?.context);
       const seen = () => [...new Set(engine.tools.seen.map(({ path }) => path))];

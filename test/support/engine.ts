@@ -30,6 +30,8 @@ export interface Engine {
   platform: TestPlatform;
   context: Context;
   tenant: string;
+  /** A key with every scope. */
+  caller: Caller;
   /** The stand-in of the model; its requests so far. */
   model: FakeServer;
   /** The server of the tools; what it has seen so far. */
@@ -99,6 +101,7 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
     platform,
     context,
     tenant,
+    caller,
     model,
     tools,
     say(next) {

@@ -8,6 +8,7 @@ import { difference, plain } from '../../scripts/cli/print.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
+import { programOf } from '../support/processes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
@@ -21,7 +22,7 @@ const ROOT = new URL('../..', import.meta.url);
 
 /** The command line as it is typed, in a process and an environment of its own. */
 async function drover(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'scripts/drover.ts', ...args], {
+  const child = spawn(process.execPath, [...(await programOf('scripts/drover.ts')), ...args], {
     cwd: ROOT,
     env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: '/nonexistent/drover', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

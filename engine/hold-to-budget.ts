@@ -49,7 +49,8 @@ export function reserve(
 ): void {
   const { run, pending } = session;
   const { step, provider, model, toolChoice } = asked;
-  if (session.reserved?.step === step) return;
+  // Announced by a driver that did not know yet whether a budget applies, it has nothing set aside.
+  if (session.reserved?.step === step && (session.reserved.call || !session.budgeted)) return;
   session.reserved = { step, call: null };
   if (!session.budgeted) return;
   const budget = runBudgetOf(session);

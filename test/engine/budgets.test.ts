@@ -375,6 +375,29 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       await soundNow();
     });
 
+    it('hold the model call too that follows a call which a dead driver has left', async () => {
+      const execution_config = { on_unknown: 'tell_model' as const };
+      const sender = await engine.agent({ execution_config }, [{ name: 'send', execution: { inline: true } }]);
+      const stuck = door();
+      engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send') }) : END));
+      engine.toolsAnswer(() => stuck.pass().then(() => ({ status: 200, body: {} })));
+      const run = await start({ max_tokens: 100_000 }, sender);
+      const driving = engine.drive(run);
+      await stuck.reached;
+      await engine.everyoneDies();
+      await engine.finish(run);
+      stuck.open();
+      assert.equal(await driving, 'lost');
+      assert.deepEqual(
+        (await reservationsOf(run)).map(({ step, state }) => [step, state]),
+        [
+          [1, 'settled'],
+          [2, 'settled'],
+        ],
+      );
+      await soundNow();
+    });
+
     it('settle what a run that was cancelled in the middle of a call has left open', async () => {
       const stuck = door();
       engine.say(() => stuck.pass().then(() => END));

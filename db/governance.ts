@@ -35,8 +35,9 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
 }
 
 /**
- * Tells every process that what it knows is out of date: of policies and suspensions, of agents and tools. In the transaction of the change, and before it: two changes
- * then wait for each other, and none can be overtaken by a commit that was gated without it.
+ * Tells every process that what it knows is out of date: of policies and suspensions, of agents and tools. In the
+ * transaction of the change, and before it: two changes then wait for each other, and none can be overtaken by a commit
+ * that was gated without it.
  */
 export async function raiseGovernance(tx: Tx): Promise<void> {
   await tx.query('update tenants set governance_version = governance_version + 1');

@@ -83,29 +83,29 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
     return true;
   };
 
-  const sendAll = async (rows: readonly Sendable[]) => {
+  const sendAll = async (rows: readonly Sendable[], sendOneRow: (row: Sendable) => Promise<unknown>) => {
     for (const row of rows) {
-      if (!takeOne(row)) await enqueue(row);
+      await sendOneRow(row);
       sent.push(row.id);
     }
     timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
   };
 
   return {
-    send: (run, { seq, fence }, rows) => {
-      const ready = rows.map((row) => ({
-        ...row,
-        job_id: turnJobId(run, seq, fence),
-        payload: { ...row.payload, seq },
-      }));
-      track(sendAll(ready).catch((error: unknown) => log.warn({ err: error, run }, 'job left for the sweep')));
+    send: (run, position, rows) => {
+      const ready = rows.map((row) => atPosition(row, run, position));
+      const atHandOrSent = async (row: Sendable) => takeOne(row) || enqueue(row);
+      track(
+        sendAll(ready, atHandOrSent).catch((error: unknown) => log.warn({ err: error, run }, 'job left for the sweep')),
+      );
     },
     offer: (taker) => {
       take = taker;
     },
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });
-      await sendAll(rows);
+      // Never at hand: another build may have written them, and the handler of the queue looks at that.
+      await sendAll(rows, enqueue);
       return rows.length;
     },
     close: async () => {
@@ -116,6 +116,11 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
 }
 
 const noop = () => undefined;
+
+/** A row as the commit has written it, which knew the position. */
+function atPosition(row: OutboxRow, run: string, { seq, fence }: { seq: number; fence: number }): Sendable {
+  return { ...row, job_id: turnJobId(run, seq, fence), payload: { ...row.payload, seq } };
+}
 
 /** Sending a job twice is sending it once: its id says what it is for. */
 async function sendOne(queues: QueueBackend, row: Sendable & { priority: number }): Promise<void> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Context } from '../../engine/context.ts';
+import { createRun } from '../../services/create-run.ts';
 import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
@@ -87,6 +88,26 @@ describe('Turns at hand', () => {
     const { run } = await engine.start(agent, 'hello');
     await completed(run);
     assert.deepEqual(jobs, [run]);
+  });
+
+  it('are not taken from what a sweep finds, which another build may have written', async () => {
+    await serve(2);
+    const agent = await engine.agent();
+    engine.say([text('done')]);
+    const { context, tenant, platform } = engine;
+    const killed = { ...context, outbox: { ...context.outbox, send: () => undefined } };
+    const { body } = await createRun(killed, {
+      tenantId: tenant,
+      workspaceId: platform.workspaceId,
+      agentId: agent,
+      input: { message: 'hello' },
+      config: {},
+      mayRaiseAutonomy: false,
+      idempotency: { tenantId: tenant, route: 'test', body: null },
+    });
+    assert.equal(await context.outbox.sweep(0), 1);
+    assert.deepEqual(jobs, [body.run_id]);
+    await completed(body.run_id);
   });
 
   it('go to the queue when the process is about to stop', async () => {

@@ -67,9 +67,12 @@ export function textOf(content: readonly { type: string }[]): string {
 
 const UNSTORABLE = /\u0000|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
 
+/** Whether `cleanText` would leave it as it is; most text is, and is told so at the speed of a scan. */
+const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0');
+
 /** Replaces NUL and lone surrogates by U+FFFD: Postgres's jsonb refuses them (execution.md, Checkpoints and messages). */
 export function cleanText(text: string): string {
-  return text.replace(UNSTORABLE, '\uFFFD');
+  return isStorable(text) ? text : text.replace(UNSTORABLE, '\uFFFD');
 }
 
 /** `cleanText` on every string and key of a JSON value, whatever its depth. */

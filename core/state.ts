@@ -89,7 +89,7 @@ export function fold(state: RunState | null, event: RunEvent): RunState {
   }
   if (!state) throw new Error(`the log of a run starts with ${event.type} instead of run.created`);
   if (event.seq !== state.seq + 1) throw new Error(`event ${event.seq} follows ${state.seq}: the log has a gap`);
-  return { ...state, ...changeOf(state, event), seq: event.seq };
+  return Object.assign({ ...state }, changeOf(state, event), { seq: event.seq });
 }
 
 /** Folds a whole log, or what follows a state. */

@@ -95,6 +95,8 @@ export interface RunChange {
   reservations?: ReservationChange[];
   /** Sent as well where no queued call of the run is open any more. */
   wake?: OutboxRow | undefined;
+  /** Claims the run instead, where it can be had. */
+  then_claim?: Columns;
   /** The model gate to look at. */
   gate?: string;
 }
@@ -115,8 +117,21 @@ export type ReservationChange =
   | { step: number; settle: 'settled'; tokens: number; cost_usd: string | null }
   | { step: number; settle: 'estimated' | 'released' };
 
+export interface Committed {
+  ok: true;
+  seq: number;
+  fence: number;
+  status: string;
+  /** The database's time, RFC 3339. */
+  at: string;
+  /** No queued call of the run is open any more. */
+  woke: boolean;
+  given: GivenCall | null;
+  claimed?: ClaimResult;
+}
+
 export type CommitResult =
-  | { ok: true; seq: number; fence: number; status: string; at: string; woke: boolean; given: GivenCall | null }
+  | Committed
   | { ok: false; why: 'finished' }
   | { ok: false; why: 'missing' }
   | { ok: false; why: 'governance' }
@@ -130,7 +145,11 @@ export async function commitRun(db: Database, change: RunChange): Promise<Commit
     text: 'select commit_run($1::jsonb) as result',
     values: [JSON.stringify(change)],
   });
-  return resultOf(rows);
+  return withClaim(resultOf(rows));
+}
+
+function withClaim(result: CommitResult): CommitResult {
+  return result.ok && result.claimed ? { ...result, claimed: withOutcomes(result.claimed) } : result;
 }
 
 /** A change or a claim that waits for its result. */
@@ -149,7 +168,7 @@ export async function changeRuns(db: Database, items: readonly Waiting[]): Promi
   if (results.length !== items.length) throw new Error('change_runs answered another number of results');
   for (const [index, item] of items.entries()) {
     if (item.kind === 'claim') item.resolve(withOutcomes(results[index] as ClaimResult));
-    else item.resolve(results[index] as CommitResult);
+    else item.resolve(withClaim(results[index] as CommitResult));
   }
 }
 
@@ -266,7 +285,8 @@ export interface RunClaim {
   known?: KnownPosition | undefined;
 }
 
-function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
+/** As `claim_run` takes it. */
+export function claimRequest({ leaseMs, ...request }: Omit<RunClaim, 'seq'> & { seq?: number }): Columns {
   return { ...request, lease_ms: leaseMs, claim: true };
 }
 

@@ -5,6 +5,7 @@ import { DroverError } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError, type ModelResponse } from '../core/model.ts';
 import type { ResolvedModel } from '../llm/models.ts';
+import { startDeadline, type Deadline } from '../tools/deadline.ts';
 import { buildRequest } from './conversation.ts';
 import { partialText } from './partial-answer.ts';
 import { record, type DriveSession } from './session.ts';
@@ -24,11 +25,19 @@ export class TurnFailure extends Error {
 
 /** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError. */
 export async function askModels(session: DriveSession, call: CallModel): Promise<ModelResponse> {
+  const budgetMs = session.limits.turnTimeoutMs - (session.state.turn?.drivenMs ?? 0);
+  const deadline = startDeadline(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)), session.signal);
+  try {
+    return await askWithin(session, call, deadline);
+  } finally {
+    deadline.clear();
+  }
+}
+
+async function askWithin(session: DriveSession, call: CallModel, deadline: Deadline): Promise<ModelResponse> {
+  const { signal } = deadline;
   const { failures } = callOf(session);
   const models = modelsFor(session);
-  const budgetMs = session.limits.turnTimeoutMs - (session.state.turn?.drivenMs ?? 0);
-  const timeout = AbortSignal.timeout(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)));
-  const signal = AbortSignal.any([session.signal, timeout]);
   const left = models.slice(Math.min(failures, models.length - 1));
   let failure: ModelError | undefined;
   for (const [index, resolved] of left.entries()) {
@@ -41,7 +50,7 @@ export async function askModels(session: DriveSession, call: CallModel): Promise
       return answer;
     }
     session.signal.throwIfAborted();
-    const late = timeout.aborted ? timedOut(session) : undefined;
+    const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
     const partial = partialText(session.partial);
     const { code, message } = late ?? { code: answer.kind, message: answer.message };
     record(session, {

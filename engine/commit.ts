@@ -1,5 +1,6 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
 import { SCHEMA_VERSION } from '../core/upcast.ts';
+import type { NewEvent } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { project } from '../core/project.ts';
 import type { CallState } from '../core/state.ts';
@@ -57,41 +58,46 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     },
     pending.events,
   );
-  return {
+  const change: RunChange = {
     tenant: session.tenant,
     run: run.id,
     fence: session.fence,
     expect: base.seq,
-    ...(handOver === 'rest' && { rests: true as const }),
-    ...(handOver ? { release: true } : { lease_ms: session.context.config.leaseMs }),
-    events: pending.events.map((event) => ({ ...event, schema_version: SCHEMA_VERSION })),
+    events: pending.events.map(toLogged),
     runs: rows.runs,
     turns: rows.turns,
-    ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
-    ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
-    ...(rows.plans.length > 0 && { plans: rows.plans }),
-    ...(beginsCalls(pending) && { governance: session.governance.version }),
-    ...(pending.messages.length > 0 && { messages: pending.messages.map(toStored) }),
-    ...(pending.newCalls.length > 0 && { new_calls: pending.newCalls }),
-    ...(pending.calls.length > 0 && { calls: pending.calls }),
-    ...(pending.reservations.length > 0 && { reservations: pending.reservations }),
-    ...(pending.waits.length > 0 && { waits: pending.waits }),
-    ...(pending.closedWaits.length > 0 && { close_waits: pending.closedWaits }),
-    ...(pending.gate && { gate: pending.gate.name }),
-    ...(pending.checkpoint && {
-      checkpoint: checkpointRow({
-        tenant: session.tenant,
-        run: run.id,
-        parentId: session.lastCheckpointId,
-        trigger: pending.checkpoint.trigger,
-        state,
-        chain: session.messages.at(-1)?.chain ?? '',
-        id: pending.checkpoint.id,
-      }),
-    }),
-    ...(handOver && handOver !== 'rest' && handOver !== 'pause' && { outbox: [jobAfter(session, handOver)] }),
   };
+  if (handOver === 'rest') change.rests = true;
+  if (handOver) change.release = true;
+  else change.lease_ms = session.context.config.leaseMs;
+  if (rows.approvals.length > 0) change.approvals = rows.approvals;
+  if (rows.policy_decisions.length > 0) change.policy_decisions = rows.policy_decisions;
+  if (rows.plans.length > 0) change.plans = rows.plans;
+  if (beginsCalls(pending)) change.governance = session.governance.version;
+  if (pending.messages.length > 0) change.messages = pending.messages.map(toStored);
+  if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
+  if (pending.calls.length > 0) change.calls = pending.calls;
+  if (pending.reservations.length > 0) change.reservations = pending.reservations;
+  if (pending.waits.length > 0) change.waits = pending.waits;
+  if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
+  if (pending.gate) change.gate = pending.gate.name;
+  if (pending.checkpoint) {
+    change.checkpoint = checkpointRow({
+      tenant: session.tenant,
+      run: run.id,
+      parentId: session.lastCheckpointId,
+      trigger: pending.checkpoint.trigger,
+      state,
+      chain: session.messages.at(-1)?.chain ?? '',
+      id: pending.checkpoint.id,
+    });
+  }
+  if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = [jobAfter(session, handOver)];
+  return change;
 }
+
+const toLogged = ({ type, actor, turn_id, step, payload }: NewEvent) =>
+  ({ type, actor, turn_id, step, payload, schema_version: SCHEMA_VERSION }) as NewEvent & { schema_version: number };
 
 /** Whether something leaves the process after the commit: not by a governance of before. */
 function beginsCalls({ newCalls, events }: DriveSession['pending']): boolean {

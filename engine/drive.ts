@@ -8,7 +8,14 @@ import { isTerminal } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
-import { commitRun, NO_ROWS, renewRunLease, type ClaimResult, type MessageRow } from '../db/run-store.ts';
+import {
+  commitRun,
+  NO_ROWS,
+  renewRunLease,
+  type ClaimedRun,
+  type ClaimResult,
+  type MessageRow,
+} from '../db/run-store.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
 import { TurnFailure } from './ask-model.ts';
@@ -35,6 +42,8 @@ export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { 
 export interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
+  /** The run as the commit has claimed it that wrote what there is to do; absent where it is still to be claimed. */
+  claimed?: ClaimedRun | undefined;
 }
 
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
@@ -42,7 +51,8 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   const { leaseMs } = context.config;
   const known = context.known.take(job.run);
   const { tenant, run, seq } = job;
-  const claimed = await context.claim({ tenant, run, seq, leaseMs, known: known && positionOf(known) });
+  const request = { tenant, run, seq, leaseMs, known: known && positionOf(known) };
+  const claimed = options.claimed ?? (await context.claim(request));
   if (!claimed.ok) return claimed.why;
   const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
   const hold = holdRun(context, held);

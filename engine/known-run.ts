@@ -23,6 +23,8 @@ export interface KnownRun {
 export interface KnownRuns {
   /** Takes a run out: a drive that fails leaves nothing behind that it may have got wrong. */
   take: (run: string) => KnownRun | undefined;
+  /** Up to where a run is known; it stays. */
+  position: (run: string) => KnownPosition | undefined;
   keep: (run: string, known: KnownRun) => void;
   clear: () => void;
 }
@@ -35,6 +37,10 @@ export function createKnownRuns(most: number = LIMITS.knownRuns): KnownRuns {
       const known = runs.get(run);
       runs.delete(run);
       return known;
+    },
+    position(run) {
+      const known = runs.get(run);
+      return known && positionOf(known);
     },
     keep(run, known) {
       if (messagesFor(known.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.knownRunTokens) return;

@@ -21,7 +21,8 @@ import { append, record, type DriveSession } from './session.ts';
 export function requestCalls(session: DriveSession, intents: readonly Intent[], step: number): void {
   const calls = callsOf(intents);
   const before = (session.state.turn?.toolCalls ?? 0) - calls.length;
-  const outcomes: Record<string, CallOutcome> = {};
+  // Without a prototype V8 keeps it as a table: no hidden class for each id.
+  const outcomes = Object.create(null) as Record<string, CallOutcome>;
   const verdicts = calls.map(({ use }, place) => ({ use, decision: decideOn(session, { use, place, step, before }) }));
   const attempt = verdicts.every(({ decision }) => isRejected(decision)) ? invalidAnswersBefore(session.state) + 1 : 0;
   const formsPlan = intents.some(({ kind }) => kind === 'plan');

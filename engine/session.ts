@@ -2,7 +2,7 @@
 import type { BudgetStanding } from '../core/budget.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { RunLimits } from '../core/decide.ts';
-import { checkEvent, type NewEvent } from '../core/events.ts';
+import { checkEvent, type NewEvent, type RunEvent } from '../core/events.ts';
 import { fold, type RunState } from '../core/state.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from '../policy/governance.ts';
@@ -97,11 +97,16 @@ export function knownOf(session: DriveSession): KnownRun | undefined {
   return { at, state, messages, lastCheckpointId, stepsAtCheckpoint };
 }
 
+/** As the log will have it: one shape for all, written out, since the fold reads it in a hundred places. */
+function atSeq({ type, payload, turn_id, step, actor }: NewEvent, seq: number): RunEvent {
+  return { type, payload, turn_id, step, actor, seq, occurred_at: '' } as RunEvent;
+}
+
 /** Adds events to what the next commit writes, and folds them into the warm state. */
 export function record(session: DriveSession, ...events: NewEvent[]): void {
   for (const event of events) {
     session.pending.events.push(checkEvent(event));
-    session.state = fold(session.state, { ...event, seq: session.state.seq + 1, occurred_at: '' });
+    session.state = fold(session.state, atSeq(event, session.state.seq + 1));
   }
 }
 

@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { LIMITS } from '../core/limits.ts';
 import { deleteOutbox, listOutbox } from '../db/outbox.ts';
 import type { Database } from '../db/database.ts';
-import type { OutboxRow } from '../db/run-store.ts';
+import type { ClaimedRun, OutboxRow } from '../db/run-store.ts';
 import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { JOB_OPTIONS } from './options.ts';
@@ -15,8 +15,12 @@ import { turnJobId, TURNS, type TurnJob } from './turn.ts';
 export interface Outbox {
   /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
   send: (run: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
-  /** Asks `take` first, from now on, whether this process drives a turn itself, at once. */
-  offer: (take: TakeTurn) => void;
+  /** Asks first, from now on, whether this process has room to drive a turn itself, at once. */
+  offer: (offerSeat: OfferSeat) => void;
+  /** Holds room in this process for a turn of the tenant that is about to be committed; undefined where there is none. */
+  seat: (tenant: string) => Seat | undefined;
+  /** Drives the turn there, of a run that its commit has claimed. Never throws and does not wait. */
+  drive: (seat: Seat, job: TurnJob, claimed: ClaimedRun) => void;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;
   /** Waits for what is being sent. */
@@ -24,22 +28,30 @@ export interface Outbox {
 }
 
 /**
- * Drives a turn, or answers undefined where there is no room for it. What it throws leaves the turn to the queue; a crash
- * leaves it to reconciliation, as that of any driver.
+ * Room for one turn, held until `leave` is called or the turn was driven; `claimed` where the run is held already. A turn
+ * that cannot be driven here after all goes to the queue; a crash leaves it to reconciliation, as that of any driver.
  */
-export type TakeTurn = (job: TurnJob) => Promise<unknown> | undefined;
+export interface Seat {
+  drive: (job: TurnJob, claimed?: ClaimedRun) => Promise<unknown>;
+  leave: () => void;
+}
+
+/** Answers undefined where there is no room. */
+export type OfferSeat = (tenant: string) => Seat | undefined;
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
 const FORGET_AFTER_MS = 50;
 
 interface Sendable {
-  id: string;
   queue: string;
   job_id: string;
   payload: Record<string, unknown>;
   delay_ms?: number | undefined;
   children?: { job_id: string; payload: Record<string, unknown> }[] | null | undefined;
 }
+
+/** A row of the table `outbox`. */
+type Stored = Sendable & { id: string };
 
 export interface OutboxParts {
   db: Database;
@@ -51,44 +63,38 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  let sent: string[] = [];
-  let timer: NodeJS.Timeout | undefined;
-  let take: TakeTurn | undefined;
-
-  const flush = async () => {
-    clearTimeout(timer);
-    timer = undefined;
-    const ids = sent;
-    sent = [];
-    if (ids.length === 0) return;
-    await deleteOutbox(db, ids).catch((error: unknown) => log.warn({ err: error }, 'outbox rows stay for the sweep'));
-  };
+  let offerSeat: OfferSeat = () => undefined;
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
     open.add(done);
   };
 
+  const deletion = createDeletion({ db, log }, track);
+
   const enqueue = (row: Sendable) => sendOne(queues, { ...row, priority: order.next(String(row.payload['tenant'])) });
 
-  const takeOne = (row: Sendable): boolean => {
-    if (row.queue !== TURNS || row.delay_ms) return false;
-    const taken = take?.(row.payload as TurnJob);
-    if (!taken) return false;
+  const follow = (driven: Promise<unknown>, row: Sendable) => {
     const left = (error: unknown) => {
       log.warn({ err: error, run: row.payload['run'] }, 'turn left to the queue');
       return enqueue(row);
     };
-    track(taken.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'turn left for reconciliation')));
-    return true;
+    track(driven.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'turn left for reconciliation')));
   };
 
-  const sendAll = async (rows: readonly Sendable[], sendOneRow: (row: Sendable) => Promise<unknown>) => {
+  const takeOne = (row: Sendable): boolean => {
+    if (row.queue !== TURNS || row.delay_ms) return false;
+    const job = row.payload as TurnJob;
+    const seat = offerSeat(job.tenant);
+    if (seat) follow(seat.drive(job), row);
+    return seat !== undefined;
+  };
+
+  const sendAll = async (rows: readonly Stored[], sendOneRow: (row: Sendable) => Promise<unknown>) => {
     for (const row of rows) {
       await sendOneRow(row);
-      sent.push(row.id);
+      deletion.add(row.id);
     }
-    timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
   };
 
   return {
@@ -99,8 +105,13 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
         sendAll(ready, atHandOrSent).catch((error: unknown) => log.warn({ err: error, run }, 'job left for the sweep')),
       );
     },
-    offer: (taker) => {
-      take = taker;
+    offer: (offered) => {
+      offerSeat = offered;
+    },
+    seat: (tenant) => offerSeat(tenant),
+    drive: (seat, job, claimed) => {
+      const job_id = turnJobId(job.run, job.seq, claimed.run.fence);
+      follow(seat.drive(job, claimed), { queue: TURNS, job_id, payload: { ...job } });
     },
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });
@@ -110,15 +121,37 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
     },
     close: async () => {
       while (open.size > 0) await Promise.all(open);
-      await flush();
+      await deletion.flush();
     },
+  };
+}
+
+/** Deletes rows some time after they were sent, together. */
+function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (work: Promise<void>) => void) {
+  let sent: string[] = [];
+  let timer: NodeJS.Timeout | undefined;
+
+  const flush = async () => {
+    clearTimeout(timer);
+    timer = undefined;
+    const ids = sent;
+    sent = [];
+    if (ids.length === 0) return;
+    await deleteOutbox(db, ids).catch((error: unknown) => log.warn({ err: error }, 'outbox rows stay for the sweep'));
+  };
+  return {
+    add: (id: string) => {
+      sent.push(id);
+      timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
+    },
+    flush,
   };
 }
 
 const noop = () => undefined;
 
 /** A row as the commit has written it, which knew the position. */
-function atPosition(row: OutboxRow, run: string, { seq, fence }: { seq: number; fence: number }): Sendable {
+function atPosition(row: OutboxRow, run: string, { seq, fence }: { seq: number; fence: number }): Stored {
   return { ...row, job_id: turnJobId(run, seq, fence), payload: { ...row.payload, seq } };
 }
 

@@ -111,11 +111,12 @@ function pass(
     const by: DecidedBy = { stage: tool ? 'arguments' : 'binding' };
     return { kind: 'invalid', tool, code: fault?.code ?? '', message: fault?.message ?? '', by, ...args };
   }
+  const call: GatedCall = { ...input, tool, rewritten };
   let verdict: { by: DecidedBy; said: Extract<StageVerdict, { kind: 'ask' | 'allow' }> } | undefined;
   for (const { name, judge } of ORDER) {
     // A rule that allows or asks stands in place of the matrix, never of the stages after it.
     if (name === 'autonomy' && verdict) continue;
-    const said = judge({ ...input, tool, rewritten });
+    const said = judge(call);
     if (!said) continue;
     const by: DecidedBy = { stage: name, policy: said.policy };
     if (said.kind === 'deny') return { kind: 'deny', tool, code: said.code, message: said.message, by, ...args };

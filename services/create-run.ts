@@ -5,8 +5,17 @@ import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import type { Tx } from '../db/database.ts';
 import { lastRunOfThread, lockThread } from '../db/runs.ts';
-import { commitRunIn, type OutboxRow, type RunChange, type RunRow } from '../db/run-store.ts';
+import {
+  commitRunIn,
+  type ClaimedRun,
+  type CommitResult,
+  type EventRow,
+  type OutboxRow,
+  type RunChange,
+  type RunRow,
+} from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
+import type { TurnJob } from '../jobs/turn.ts';
 import { checkAutonomy, knownStart, readStart, type Start } from './agent-for-run.ts';
 import { announceAppended, toRunChange, type Announcement } from './append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from './idempotency.ts';
@@ -78,15 +87,42 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
     checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
     const made = newRun(request, start, undefined);
     // oxlint-disable-next-line no-await-in-loop
-    const result = await context.commit({ ...made.change, governance });
-    if (result.ok) {
-      announceAppended(context, announcement(made, result));
-      return { status: statusOf(request), body: made.body, replayed: false };
-    }
+    const result = await commitNew(context, made, governance);
+    if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
     if (result.why !== 'governance') throw new Error(`run ${made.change.run} could not be created: ${result.why}`);
     context.governance.forget(request.tenantId);
   }
   throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
+}
+
+/** Where this process has room to drive the run, the commit claims it, and neither a job nor a claim of its own follows. */
+async function commitNew(context: Context, made: NewRun, governance: number): Promise<CommitResult> {
+  const { change, job } = made;
+  const seat = job && context.outbox.seat(change.tenant);
+  if (!seat) {
+    const result = await context.commit({ ...change, governance });
+    if (result.ok) announceAppended(context, announcement(made, result));
+    return result;
+  }
+  const { outbox: _, ...unsent } = change;
+  const claiming = { ...unsent, create: { ...change.create, fence: 1 }, lease_ms: context.config.leaseMs };
+  let result: CommitResult | undefined;
+  try {
+    result = await context.commit({ ...claiming, governance });
+  } finally {
+    if (!result?.ok) seat.leave();
+  }
+  if (!result.ok) return result;
+  announceAppended(context, { runId: change.run, seq: result.seq, fence: result.fence, outbox: [] });
+  context.outbox.drive(seat, { ...job, seq: result.seq }, claimOf(claiming, { ...result, governance }));
+  return result;
+}
+
+/** What a claim would read of a run that has just been inserted. */
+function claimOf({ create, events }: RunChange, { at, governance }: { at: string; governance: number }): ClaimedRun {
+  const rows = events.map((event, index) => ({ ...event, seq: index + 1, occurred_at: at }) as EventRow);
+  const run = create as unknown as RunRow;
+  return { ok: true, run, checkpoint: null, governance, events: rows, messages: [], outcomes: {}, from: null };
 }
 
 /** The same in a transaction of the caller's, who announces afterwards what was written. */
@@ -104,6 +140,8 @@ export async function writeRun(
 
 interface NewRun {
   change: RunChange & { outbox: OutboxRow[] };
+  /** Undefined where no turn begins with the run. */
+  job: Omit<TurnJob, 'seq'> | undefined;
   body: CreatedRun;
 }
 
@@ -119,11 +157,12 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous:
   const created = createdEvent(request, { threadId, start, previous });
   const events: NewEvent[] = [created];
   if (input) {
-    const turn = { number: 1, input, requested_by: request.requestedBy };
+    const { requestedBy } = request;
+    const turn = { number: 1, input, ...(requestedBy !== undefined && { requested_by: requestedBy }) };
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
-  const payload = { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
-  const outbox: OutboxRow[] = input ? [{ id: newId(), queue: 'turns', payload }] : [];
+  const job = input && { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
+  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
   const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
   return {
@@ -132,6 +171,7 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous:
       ...(!request.threadId && { thread: { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } }),
       outbox,
     },
+    job,
     body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };
 }

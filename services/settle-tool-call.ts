@@ -3,6 +3,7 @@ import { isTerminal, type RunStatus } from '../core/events.ts';
 import { settle, settleForGood } from '../core/ledger.ts';
 import type { ToolOutcome } from '../core/tool.ts';
 import { hasMovedOn } from '../db/database.ts';
+import { claimRequest } from '../db/run-store.ts';
 import { lockToolCall } from '../db/turns.ts';
 import type { Context } from '../engine/context.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
@@ -22,18 +23,35 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
   return (await settleAtOnce(context, job, made)) ?? (await settleUnderLock(context, job, made));
 }
 
-/** The usual case in one round trip: run and call are as they were. Undefined where anything is different. */
+/**
+ * The usual case in one round trip: run and call are as they were. Undefined where anything is different. Where this process
+ * has room to drive the run on, the commit of its last call claims it.
+ */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd | undefined> {
   const { change, end } = settled(job, made);
   const { events, calls, wake } = change;
+  const { tenant, run } = job;
+  let seat = wake && context.outbox.seat(tenant);
   try {
-    const result = await context.commit({ ...appended(job, events), ...(calls && { calls }), wake });
+    const { leaseMs } = context.config;
+    const claim = seat && claimRequest({ tenant, run, leaseMs, known: context.known.position(run) });
+    const settling = { ...appended(job, events), ...(calls && { calls }), wake, ...(claim && { then_claim: claim }) };
+    const result = await context.commit(settling);
     if (!result.ok) return undefined;
-    announceAppended(context, { runId: job.run, ...result, outbox: result.woke && wake ? [wake] : [] });
+    const { seq, fence, claimed } = result;
+    if (seat && wake && claimed?.ok) {
+      announceAppended(context, { runId: run, seq, fence, outbox: [] });
+      context.outbox.drive(seat, { ...wake.payload, seq }, claimed);
+      seat = undefined;
+    } else {
+      announceAppended(context, { runId: run, seq, fence, outbox: result.woke && wake ? [wake] : [] });
+    }
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;
     throw error;
+  } finally {
+    seat?.leave();
   }
 }
 

@@ -29,7 +29,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
     const slots = createTenantSlots(concurrency);
     if (name === TURNS) {
       atHand = createTurnsAtHand(context, { ...duty, slots });
-      context.outbox.offer(atHand.take);
+      context.outbox.offer(atHand.offer);
     }
     const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, slots, token }), {
       concurrency,

@@ -3,13 +3,14 @@
  * for. What fails goes to the queue after all, with its attempts. The line in the log says `at_hand`.
  */
 import type { Context } from '../engine/context.ts';
+import type { ClaimedRun } from '../db/run-store.ts';
 import { driveRun } from '../engine/drive.ts';
-import type { TakeTurn } from '../jobs/outbox.ts';
+import type { OfferSeat } from '../jobs/outbox.ts';
 import { TURNS, type TurnJob } from '../jobs/turn.ts';
 import { endOf, type Duty } from './handlers.ts';
 
 export interface TurnsAtHand {
-  take: TakeTurn;
+  offer: OfferSeat;
   /** Waits for those that are being driven. */
   idle: () => Promise<void>;
 }
@@ -18,11 +19,11 @@ export function createTurnsAtHand(context: Context, duty: Duty & Required<Pick<D
   const { slots, turns, draining } = duty;
   const driven = new Set<Promise<void>>();
 
-  const drive = async (job: TurnJob, giveBack: () => void): Promise<void> => {
+  const drive = async (job: TurnJob, claimed: ClaimedRun | undefined): Promise<void> => {
     const startedMs = performance.now();
     const { run, turn, tenant, traceparent } = job;
     try {
-      const result = await driveRun(context, job, duty);
+      const result = await driveRun(context, job, { ...duty, claimed });
       const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
       const about = { queue: TURNS, at_hand: true, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
       context.log.info({ ...about, ...ended, result }, 'job');
@@ -30,27 +31,34 @@ export function createTurnsAtHand(context: Context, duty: Duty & Required<Pick<D
       endOf(context, { queue: TURNS, outcome: 'failed', startedMs });
       throw error;
     } finally {
-      giveBack();
       context.order.spent(tenant, performance.now() - startedMs);
     }
   };
 
   return {
-    take(job) {
+    offer(tenant) {
       if (draining()) return undefined;
-      const leave = turns.tryEnter();
-      if (!leave) return undefined;
-      const giveBack = slots.take(job.tenant);
+      const leaveTurn = turns.tryEnter();
+      if (!leaveTurn) return undefined;
+      const giveBack = slots.take(tenant);
       if (!giveBack) {
-        leave();
+        leaveTurn();
         return undefined;
       }
-      const done = drive(job, () => {
+      const leave = () => {
         giveBack();
-        leave();
-      }).finally(() => driven.delete(done));
-      driven.add(done);
-      return done;
+        leaveTurn();
+      };
+      return {
+        leave,
+        drive(job, claimed) {
+          const done = drive(job, claimed)
+            .finally(leave)
+            .finally(() => driven.delete(done));
+          driven.add(done);
+          return done;
+        },
+      };
     },
     async idle() {
       while (driven.size > 0) await Promise.allSettled(driven);

@@ -22,6 +22,7 @@ declare
   outbox jsonb := c->'outbox';
   given jsonb;
   woke boolean := false;
+  claimed jsonb;
   answer jsonb;
 begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
@@ -32,7 +33,9 @@ begin
   end if;
   if c ? 'create' then
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
-    insert into runs select * from jsonb_populate_record(null::runs, c->'create')
+    -- One with a lease is born claimed, by the process that creates it.
+    insert into runs select * from jsonb_populate_record(null::runs, c->'create' || case when c ? 'lease_ms' then
+        jsonb_build_object('driver_lease_expires_at', clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms') else '{}' end)
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif c ? 'open' then
     -- What a tool worker appends says nothing of the run's own columns.
@@ -169,7 +172,9 @@ begin
   if c ? 'wake' then
     perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
     woke := not found;
-    if woke then outbox := coalesce(outbox, '[]') || (c->'wake'); end if;
+    -- Or takes the run itself, where its process has room.
+    if woke and c ? 'then_claim' then claimed := claim_run(c->'then_claim' || jsonb_build_object('seq', last)); end if;
+    if woke and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'wake'); end if;
   end if;
   if outbox is not null then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
@@ -187,6 +192,7 @@ begin
   end if;
   answer := jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
     'given', given);
+  if claimed is not null then answer := answer || jsonb_build_object('claimed', claimed); end if;
   if c ? 'gate' then answer := answer || jsonb_build_object('gate_ms', model_gate_ms(c->>'gate')); end if;
   if given is not null then
     select answer || jsonb_build_object('given', given || jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,

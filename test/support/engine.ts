@@ -26,6 +26,8 @@ import { waitUntil } from './wait-until.ts';
 type Script = (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>;
 type ToolScript = (request: SeenRequest, n: number) => Promise<{ status: number; body: unknown }> | undefined;
 
+type StartOptions = Partial<CreateRun> & { within?: Context };
+
 export interface Engine {
   platform: TestPlatform;
   context: Context;
@@ -41,7 +43,8 @@ export interface Engine {
   /** What the tools answer from now on instead of `{"ok":true}`, and nothing seen. */
   toolsAnswer: (script: ToolScript) => void;
   agent: (definition?: Partial<AgentDefinition>, tools?: Partial<ToolRequest>[]) => Promise<string>;
-  start: (agent: string, message: string, more?: Partial<CreateRun>) => Promise<{ run: string; thread: string }>;
+  /** A run, created in `context` or another. */
+  start: (agent: string, message: string, more?: StartOptions) => Promise<{ run: string; thread: string }>;
   post: (agent: string, run: string, message: string) => Promise<string>;
   /** One job of `turns`, in `context` or another. */
   drive: (run: string, context?: Context) => Promise<DriveEnd>;
@@ -128,7 +131,7 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
         return id;
       });
     },
-    async start(agent, message, more = {}) {
+    async start(agent, message, { within = context, ...more } = {}) {
       const request: CreateRun = {
         tenantId: tenant,
         workspaceId: platform.workspaceId,
@@ -139,7 +142,7 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
         idempotency: { tenantId: tenant, route: 'test', body: null },
         ...more,
       };
-      const { body } = await createRun(context, request);
+      const { body } = await createRun(within, request);
       return { run: body.run_id, thread: body.thread_id };
     },
     async post(agent, run, message) {

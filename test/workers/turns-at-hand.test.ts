@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { readEvent } from '../../core/events.ts';
+import { loadRun, type ClaimedRun, type RunRow } from '../../db/run-store.ts';
 import type { Context } from '../../engine/context.ts';
+import type { Outbox } from '../../jobs/outbox.ts';
 import { createRun } from '../../services/create-run.ts';
+import { reconcile } from '../../services/reconcile.ts';
 import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
@@ -57,6 +61,83 @@ describe('Turns at hand', () => {
     await waitUntil('nothing is left to send', async () => (await engine.rows('select from outbox')).length === 0);
   });
 
+  it('are claimed by the commit that creates the run, and by that of the last call that it waits for', async () => {
+    const claims: string[] = [];
+    await serve(2, {
+      claim: (claim) => {
+        claims.push(claim.run);
+        return engine.context.claim(claim);
+      },
+    });
+    const agent = await engine.agent({}, [{ name: 'queued' }]);
+    const unsent: unknown[] = [];
+    engine.say(async (request, n) => {
+      unsent.push(...(await engine.rows(`select from outbox where queue = 'turns'`)));
+      return n === 0 ? use({ name: offered(request, 'queued') }) : text('done');
+    });
+    const { run } = await engine.start(agent, 'hello');
+    await completed(run);
+    assert.deepEqual({ claims, unsent, jobs }, { claims: [], unsent: [], jobs: [] });
+    const { fence } = await engine.row<{ fence: number }>('select fence from runs where id = $1', run);
+    assert.equal(fence, 2);
+  });
+
+  it('begin with what a claim would read, and go on elsewhere when their process dies before it begins', async () => {
+    const taken: ClaimedRun[] = [];
+    const { context, tenant } = engine;
+    const seat = { drive: () => Promise.resolve(), leave: () => assert.fail('the seat was given back') };
+    const drive: Outbox['drive'] = (_seat, _job, claimed) => void taken.push(claimed);
+    const dying = { ...context, outbox: { ...context.outbox, seat: () => seat, drive } };
+    const agent = await engine.agent({ tools: ['calculator'] });
+    const { run } = await engine.start(agent, 'hello', {
+      traceparent: '00-1-2-01',
+      config: { max_turns: 3 },
+      within: dying,
+    });
+    const read = await loadRun(context.db, { tenant, run });
+    const [claimed] = taken;
+    assert.ok(read.ok && claimed);
+    // What no driver reads is as it was sent.
+    type Written = RunRow & Record<'cost_usd' | 'created_at' | 'updated_at', unknown>;
+    const { cost_usd: _cost, created_at: _created, updated_at: _updated, ...row } = claimed.run as Written;
+    assert.deepEqual(common(row, read.run), row);
+    assert.deepEqual(claimed.events.map(readEvent), read.events.map(readEvent));
+    const { run: _claimed, events: _events, ...rest } = claimed;
+    assert.deepEqual(common(rest, read), rest);
+
+    engine.say([text('done')]);
+    await serve(2);
+    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 0, calls: 0 });
+    await engine.everyoneDies();
+    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 1, calls: 0 });
+    await completed(run);
+  });
+
+  it('are sent as jobs after all where somebody else holds the run that the last call wakes', async () => {
+    await serve(2);
+    const agent = await engine.agent({}, [{ name: 'queued' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'queued') }) : text('done')));
+    const gate = door();
+    engine.toolsAnswer(async () => {
+      await gate.pass();
+      return { status: 200, body: {} };
+    });
+    const { run } = await engine.start(agent, 'hello');
+    await gate.reached;
+    const held = `update runs set driver_lease_expires_at = clock_timestamp() + interval '1 hour' where id = $1`;
+    await engine.rows(held, run);
+    gate.open();
+    await waitUntil('the call has succeeded', async () => {
+      const rows = await engine.rows(`select from tool_calls where run_id = $1 and status = 'succeeded'`, run);
+      return rows.length === 1;
+    });
+    // Taken at hand from the outbox, it finds the run held: a driver that goes on, or one whose lease runs out.
+    await waitUntil('the job is done with', async () => (await engine.rows('select from outbox')).length === 0);
+    await engine.everyoneDies();
+    await reconcile(engine.context, 0, engine.tenant);
+    await completed(run);
+  });
+
   it('wait in the queue where the process drives as many as it may', async () => {
     await serve(1);
     const agent = await engine.agent();
@@ -95,7 +176,7 @@ describe('Turns at hand', () => {
     const agent = await engine.agent();
     engine.say([text('done')]);
     const { context, tenant, platform } = engine;
-    const killed = { ...context, outbox: { ...context.outbox, send: () => undefined } };
+    const killed = { ...context, outbox: { ...context.outbox, send: () => undefined, seat: () => undefined } };
     const { body } = await createRun(killed, {
       tenantId: tenant,
       workspaceId: platform.workspaceId,
@@ -122,6 +203,11 @@ describe('Turns at hand', () => {
     assert.deepEqual(jobs, [run]);
   });
 });
+
+/** Of `whole`, what `part` has, too. */
+function common(part: object, whole: object): object {
+  return Object.fromEntries(Object.entries(whole).filter(([key]) => key in part));
+}
 
 describe('Slots for turns', () => {
   it('are given in the order of asking, and none at hand while somebody waits', async () => {

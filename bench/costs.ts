@@ -13,6 +13,8 @@ export interface Costs {
   walKb: number;
   rows: number;
   transactions: number;
+  /** That this process has sent, `begin` and `commit` among them. */
+  statements: number;
 }
 
 export interface Meter {
@@ -33,9 +35,11 @@ export async function createMeter(services: Services): Promise<Meter> {
   const redis = new Redis(services.redisUrl);
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
   const postmaster = statOf(String(rows[0]?.pid))?.[1];
+  const statements = countStatements();
   return {
     async read() {
       const { user, system } = process.cpuUsage();
+      const sent = statements.count;
       const postgresMs = postmaster === undefined ? Number.NaN : familyMs(postmaster);
       const redisMs = cpuOfRedis(await redis.info('cpu'));
       const wal = await client.query<{ bytes: string }>(`select pg_current_wal_insert_lsn() - '0/0' as bytes`);
@@ -53,9 +57,11 @@ export async function createMeter(services: Services): Promise<Meter> {
         walKb,
         rows: Number(row?.rows),
         transactions: Number(row?.transactions),
+        statements: sent,
       };
     },
     async close() {
+      statements.stop();
       redis.disconnect();
       await client.end();
     },
@@ -72,7 +78,20 @@ export function costOfEach(before: Costs, after: Costs, count: number): Costs {
     walKb: each((costs) => costs.walKb),
     rows: each((costs) => costs.rows),
     transactions: each((costs) => costs.transactions),
+    statements: each((costs) => costs.statements),
   };
+}
+
+/** Counts what all connections of this process send from now on. */
+function countStatements(): { count: number; stop: () => void } {
+  const prototype = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
+  const { query } = prototype;
+  const counter = { count: 0, stop: () => void (prototype.query = query) };
+  prototype.query = function counted(this: unknown, ...args: unknown[]) {
+    counter.count++;
+    return query.apply(this, args);
+  };
+  return counter;
 }
 
 /** CPU time of all three. */

@@ -47,7 +47,8 @@ export async function measureDrover(variant: Variant, services: Services, timing
   const drover = await openDrover(variant, services, { env: { DROVER_DATA_DIR: folder } });
   const meter = await createMeter(services);
   try {
-    await drover.serve(timing.concurrency);
+    // Room enough that no run waits for the slot of one that has just ended.
+    await drover.serve(2 * timing.concurrency);
     return await measure(variant, timing, { run: drover.run, meter });
   } finally {
     await meter.close();

@@ -19,7 +19,7 @@ import { measureStreams } from './streams.ts';
 import { measureWaiting } from './waiting.ts';
 import type { Measured } from './work.ts';
 
-const TIMING = { warmUpRuns: 750, runs: 300, concurrency: 20, latencyRuns: 30 };
+const TIMING = { warmUpRuns: 1000, runs: 300, concurrency: 20, latencyRuns: 30 };
 const SELF = fileURLToPath(import.meta.url);
 
 const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {

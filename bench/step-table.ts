@@ -50,6 +50,7 @@ const COLUMNS: readonly Column[] = [
   { head: 'WAL KB', of: (own) => own.costs.walKb, digits: 1, goal: () => `<= ${WAL_GOAL_KB}`, ofServers: true },
   { head: 'rows', of: (own) => own.costs.rows, digits: 0, ofServers: true },
   { head: 'commits a step', of: (own) => own.costs.transactions / STEPS, digits: 2, ofServers: true },
+  { head: 'statements a step', of: (own) => own.costs.statements / STEPS, digits: 2, ofServers: true },
   { head: 'RSS MB', of: (own) => own.rssMb, digits: 0, goal: () => `<= ${RSS_GOAL_MB}` },
 ];
 
@@ -59,7 +60,7 @@ export function stepTable(rounds: readonly Measured[][]): string {
   const widths = VARIANTS.map((_, index) => Math.max(...lines.map((line) => line[index + 1]?.length ?? 0)));
   return lines
     .map(
-      ([head = '', ...row]) => head.padEnd(14) + row.map((cell, at) => cell.padStart((widths[at] ?? 0) + 3)).join(''),
+      ([head = '', ...row]) => head.padEnd(18) + row.map((cell, at) => cell.padStart((widths[at] ?? 0) + 3)).join(''),
     )
     .map((line) => `${line}\n`)
     .join('');

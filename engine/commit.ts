@@ -4,8 +4,10 @@ import type { NewEvent } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { project } from '../core/project.ts';
 import type { CallState } from '../core/state.ts';
-import type { MessageRow, OutboxRow, RunChange } from '../db/run-store.ts';
+import type { CommitResult, MessageRow, OutboxRow, RunChange } from '../db/run-store.ts';
+import type { Birth } from '../jobs/seat.ts';
 import { toolCallJobId } from '../jobs/tool-call.ts';
+import { creation } from './birth.ts';
 import { checkpointRow } from './checkpoint.ts';
 import { commitOnce, patienceOf } from './commit-once.ts';
 import { LostRunError } from './errors.ts';
@@ -29,7 +31,7 @@ const MOST_RETRIES = 20;
 export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
     const change = toChange(session, handOver);
-    const outcome = await commitOnce(session, change);
+    const outcome = await (session.birth ? commitBirth(session, session.birth, change) : commitOnce(session, change));
     if (outcome.ok) {
       committed(session, change, outcome);
       return true;
@@ -45,25 +47,35 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
   throw new Error(`others kept appending to run ${session.run.id}`);
 }
 
+/** Nothing of the run is there before it, and whoever wants it waits: neither patience nor another try. */
+async function commitBirth(session: DriveSession, birth: Birth, change: RunChange): Promise<CommitResult> {
+  const outcome = await session.context.commit(change);
+  birth.written(outcome);
+  if (!outcome.ok) throw new LostRunError(outcome.why);
+  session.birth = null;
+  return outcome;
+}
+
 function toChange(session: DriveSession, handOver: HandOver | undefined): RunChange {
-  const { pending, run, state, base } = session;
+  const { pending, run, state, base, birth } = session;
+  const events = birth ? [...birth.events, ...pending.events] : pending.events;
   const rows = project(
     {
       tenantId: session.tenant,
       workspaceId: run.workspace_id,
       runId: run.id,
       lineage: run.lineage,
-      firstSeq: base.seq + 1,
+      firstSeq: birth ? 1 : base.seq + 1,
       at: () => 'now',
     },
-    pending.events,
+    events,
   );
   const change: RunChange = {
     tenant: session.tenant,
     run: run.id,
     fence: session.fence,
     expect: base.seq,
-    events: pending.events.map(toLogged),
+    events: events.map(toLogged),
     runs: rows.runs,
     turns: rows.turns,
   };
@@ -93,7 +105,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     });
   }
   if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = [jobAfter(session, handOver)];
-  return change;
+  return birth ? { ...change, ...creation(birth, change, rows) } : change;
 }
 
 const toLogged = ({ type, actor, turn_id, step, payload }: NewEvent) =>

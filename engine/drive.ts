@@ -8,14 +8,8 @@ import { isTerminal } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { linkSignals } from '../core/link-signals.ts';
-import {
-  commitRun,
-  NO_ROWS,
-  renewRunLease,
-  type ClaimedRun,
-  type ClaimResult,
-  type MessageRow,
-} from '../db/run-store.ts';
+import { commitRun, NO_ROWS, renewRunLease, type ClaimResult, type MessageRow } from '../db/run-store.ts';
+import type { DrivenFrom } from '../jobs/seat.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { runCalls } from './act.ts';
 import { TurnFailure } from './ask-model.ts';
@@ -42,8 +36,8 @@ export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { 
 export interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
-  /** The run as the commit has claimed it that wrote what there is to do; absent where it is still to be claimed. */
-  claimed?: ClaimedRun | undefined;
+  /** Absent where the run is still to be claimed. */
+  from?: DrivenFrom | undefined;
 }
 
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
@@ -52,7 +46,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   const known = context.known.take(job.run);
   const { tenant, run, seq } = job;
   const request = { tenant, run, seq, leaseMs, known: known && positionOf(known) };
-  const claimed = options.claimed ?? (await context.claim(request));
+  const claimed = options.from?.claimed ?? (await context.claim(request));
   if (!claimed.ok) return claimed.why;
   const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
   const hold = holdRun(context, held);
@@ -64,6 +58,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
       traceparent: job.traceparent,
       known,
       news: hold.news,
+      birth: options.from?.birth,
     });
     const end = await loop(session, options);
     if (end === 'rest' || end === 'handed_over') keepInMind(session);

@@ -3,6 +3,7 @@ import { readEvent, UnknownEventError } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { fold, type RunState } from '../core/state.ts';
 import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow, type ReadRequest } from '../db/run-store.ts';
+import type { Birth } from '../jobs/seat.ts';
 import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import { loadDefinitions } from './definitions.ts';
@@ -66,6 +67,7 @@ interface OpenOptions {
   /** What this process knew of the run when it claimed it. */
   known: KnownRun | undefined;
   news: DriveSession['news'];
+  birth: Birth | undefined;
 }
 
 /** A session over a claimed run. */
@@ -85,6 +87,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   const execution = definition.execution_config ?? {};
   const config = run.config as { max_turns?: number };
   const session: DriveSession = {
+    birth: options.birth ?? null,
     context,
     tenant: run.tenant_id,
     run,

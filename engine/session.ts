@@ -7,6 +7,7 @@ import { fold, type RunState } from '../core/state.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from '../policy/governance.ts';
 import type { CallChange, CallOutcome, MessageRow, NewWait, ReservationChange, RunRow } from '../db/run-store.ts';
+import type { Birth } from '../jobs/seat.ts';
 import { chainOf } from './checkpoint.ts';
 import type { Context } from './context.ts';
 import type { KnownRun } from './known-run.ts';
@@ -28,6 +29,8 @@ export interface Pending {
 }
 
 export interface DriveSession {
+  /** Until the run is created, by the first commit. */
+  birth: Birth | null;
   context: Context;
   tenant: string;
   run: RunRow;

@@ -6,10 +6,11 @@ import type { Logger } from 'pino';
 import { LIMITS } from '../core/limits.ts';
 import { deleteOutbox, listOutbox } from '../db/outbox.ts';
 import type { Database } from '../db/database.ts';
-import type { ClaimedRun, OutboxRow } from '../db/run-store.ts';
+import type { OutboxRow } from '../db/run-store.ts';
 import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { JOB_OPTIONS } from './options.ts';
+import type { DrivenFrom, OfferSeat, Seat } from './seat.ts';
 import { turnJobId, TURNS, type TurnJob } from './turn.ts';
 
 export interface Outbox {
@@ -19,25 +20,13 @@ export interface Outbox {
   offer: (offerSeat: OfferSeat) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined where there is none. */
   seat: (tenant: string) => Seat | undefined;
-  /** Drives the turn there, of a run that its commit has claimed. Never throws and does not wait. */
-  drive: (seat: Seat, job: TurnJob, claimed: ClaimedRun) => void;
+  /** Drives the turn there. Its failure is seen to; the promise is for those who want to know of it, too. */
+  drive: (seat: Seat, job: TurnJob, from: DrivenFrom) => Promise<unknown>;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;
   /** Waits for what is being sent. */
   close: () => Promise<void>;
 }
-
-/**
- * Room for one turn, held until `leave` is called or the turn was driven; `claimed` where the run is held already. A turn
- * that cannot be driven here after all goes to the queue; a crash leaves it to reconciliation, as that of any driver.
- */
-export interface Seat {
-  drive: (job: TurnJob, claimed?: ClaimedRun) => Promise<unknown>;
-  leave: () => void;
-}
-
-/** Answers undefined where there is no room. */
-export type OfferSeat = (tenant: string) => Seat | undefined;
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
 const FORGET_AFTER_MS = 50;
@@ -109,9 +98,11 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       offerSeat = offered;
     },
     seat: (tenant) => offerSeat(tenant),
-    drive: (seat, job, claimed) => {
-      const job_id = turnJobId(job.run, job.seq, claimed.run.fence);
-      follow(seat.drive(job, claimed), { queue: TURNS, job_id, payload: { ...job } });
+    drive: (seat, job, from) => {
+      const job_id = turnJobId(job.run, job.seq, from.claimed.run.fence);
+      const driven = seat.drive(job, from);
+      follow(driven, { queue: TURNS, job_id, payload: { ...job } });
+      return driven;
     },
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });

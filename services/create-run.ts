@@ -5,16 +5,10 @@ import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import type { Tx } from '../db/database.ts';
 import { lastRunOfThread, lockThread } from '../db/runs.ts';
-import {
-  commitRunIn,
-  type ClaimedRun,
-  type CommitResult,
-  type EventRow,
-  type OutboxRow,
-  type RunChange,
-  type RunRow,
-} from '../db/run-store.ts';
+import { commitRunIn, type CommitResult, type OutboxRow, type RunChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
+import { claimOf } from '../engine/birth.ts';
+import type { Birth, Seat } from '../jobs/seat.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { checkAutonomy, knownStart, readStart, type Start } from './agent-for-run.ts';
 import { announceAppended, toRunChange, type Announcement } from './append-to-run.ts';
@@ -95,34 +89,27 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
   throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
 }
 
-/** Where this process has room to drive the run, the commit claims it, and neither a job nor a claim of its own follows. */
+/** Where this process has room to drive the run, its driver creates it; else it is created with a job that says so. */
 async function commitNew(context: Context, made: NewRun, governance: number): Promise<CommitResult> {
   const { change, job } = made;
   const seat = job && context.outbox.seat(change.tenant);
-  if (!seat) {
-    const result = await context.commit({ ...change, governance });
-    if (result.ok) announceAppended(context, announcement(made, result));
-    return result;
-  }
-  const { outbox: _, ...unsent } = change;
-  const claiming = { ...unsent, create: { ...change.create, fence: 1 }, lease_ms: context.config.leaseMs };
-  let result: CommitResult | undefined;
-  try {
-    result = await context.commit({ ...claiming, governance });
-  } finally {
-    if (!result?.ok) seat.leave();
-  }
-  if (!result.ok) return result;
-  announceAppended(context, { runId: change.run, seq: result.seq, fence: result.fence, outbox: [] });
-  context.outbox.drive(seat, { ...job, seq: result.seq }, claimOf(claiming, { ...result, governance }));
+  if (seat) return driveNew(context, made, { seat, job, governance });
+  const result = await context.commit({ ...change, governance });
+  if (result.ok) announceAppended(context, announcement(made, result));
   return result;
 }
 
-/** What a claim would read of a run that has just been inserted. */
-function claimOf({ create, events }: RunChange, { at, governance }: { at: string; governance: number }): ClaimedRun {
-  const rows = events.map((event, index) => ({ ...event, seq: index + 1, occurred_at: at }) as EventRow);
-  const run = create as unknown as RunRow;
-  return { ok: true, run, checkpoint: null, governance, events: rows, messages: [], outcomes: {}, from: null };
+function driveNew(
+  context: Context,
+  { change, events }: NewRun,
+  at: { seat: Seat; job: Omit<TurnJob, 'seq'>; governance: number },
+): Promise<CommitResult> {
+  return new Promise((resolve, reject) => {
+    const birth: Birth = { events, thread: change.thread, governance: at.governance, written: resolve };
+    const from = { claimed: claimOf(change.create ?? {}, birth), birth };
+    const driven = context.outbox.drive(at.seat, { ...at.job, seq: events.length }, from);
+    driven.then(() => reject(new Error(`run ${change.run} was not created`)), reject);
+  });
 }
 
 /** The same in a transaction of the caller's, who announces afterwards what was written. */
@@ -139,6 +126,7 @@ export async function writeRun(
 }
 
 interface NewRun {
+  events: NewEvent[];
   change: RunChange & { outbox: OutboxRow[] };
   /** Undefined where no turn begins with the run. */
   job: Omit<TurnJob, 'seq'> | undefined;
@@ -166,6 +154,7 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous:
   const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
   return {
+    events,
     change: {
       ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),
       ...(!request.threadId && { thread: { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } }),

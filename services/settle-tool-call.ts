@@ -41,7 +41,7 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     const { seq, fence, claimed } = result;
     if (seat && wake && claimed?.ok) {
       announceAppended(context, { runId: run, seq, fence, outbox: [] });
-      context.outbox.drive(seat, { ...wake.payload, seq }, claimed);
+      void context.outbox.drive(seat, { ...wake.payload, seq }, { claimed });
       seat = undefined;
     } else {
       announceAppended(context, { runId: run, seq, fence, outbox: result.woke && wake ? [wake] : [] });

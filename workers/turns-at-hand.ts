@@ -3,9 +3,8 @@
  * for. What fails goes to the queue after all, with its attempts. The line in the log says `at_hand`.
  */
 import type { Context } from '../engine/context.ts';
-import type { ClaimedRun } from '../db/run-store.ts';
 import { driveRun } from '../engine/drive.ts';
-import type { OfferSeat } from '../jobs/outbox.ts';
+import type { DrivenFrom, OfferSeat } from '../jobs/seat.ts';
 import { TURNS, type TurnJob } from '../jobs/turn.ts';
 import { endOf, type Duty } from './handlers.ts';
 
@@ -19,11 +18,11 @@ export function createTurnsAtHand(context: Context, duty: Duty & Required<Pick<D
   const { slots, turns, draining } = duty;
   const driven = new Set<Promise<void>>();
 
-  const drive = async (job: TurnJob, claimed: ClaimedRun | undefined): Promise<void> => {
+  const drive = async (job: TurnJob, from: DrivenFrom | undefined): Promise<void> => {
     const startedMs = performance.now();
     const { run, turn, tenant, traceparent } = job;
     try {
-      const result = await driveRun(context, job, { ...duty, claimed });
+      const result = await driveRun(context, job, { ...duty, from });
       const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
       const about = { queue: TURNS, at_hand: true, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
       context.log.info({ ...about, ...ended, result }, 'job');
@@ -51,8 +50,8 @@ export function createTurnsAtHand(context: Context, duty: Duty & Required<Pick<D
       };
       return {
         leave,
-        drive(job, claimed) {
-          const done = drive(job, claimed)
+        drive(job, from) {
+          const done = drive(job, from)
             .finally(leave)
             .finally(() => driven.delete(done));
           driven.add(done);

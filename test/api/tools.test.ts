@@ -4,9 +4,10 @@ import { startEverything } from '../support/mcp-server-everything.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Call, TestApi } from '../support/api.ts';
 import type { LocalServer } from '../support/echo-server.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
 
 const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
-const ODD = { type: 'stdio', command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
+const ODD = { type: 'stdio', ...ODD_SERVER };
 
 describe('tools over HTTP', () => {
   let api: TestApi;

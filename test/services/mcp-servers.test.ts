@@ -5,6 +5,7 @@ import { MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
 
 for (const mode of MODES) {
   describe(`a run with the tools of an MCP server in ${mode} mode`, () => {
@@ -61,8 +62,9 @@ describe('a server that changes its tools', () => {
   after(() => api.close());
 
   it('has those suspended whose description changed or that are gone, until a person has confirmed them', async () => {
-    const program = { command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
-    const imported = await api.call('POST', '/v1/tools/import', { body: { transport: { type: 'stdio', ...program } } });
+    const imported = await api.call('POST', '/v1/tools/import', {
+      body: { transport: { type: 'stdio', ...ODD_SERVER } },
+    });
     assert.equal(imported.status, 201, imported.text);
     const idOf = (name: string): string =>
       imported.json.tools.find((tool: { name: string; id: string }) => tool.name === name).id;

@@ -12,6 +12,7 @@ import { MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
 
 const NODE = process.execPath;
 
@@ -78,8 +79,7 @@ for (const mode of MODES) {
       }));
       const server = {
         type: 'mcp_stdio',
-        command: NODE,
-        args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'],
+        ...ODD_SERVER,
         env: { LEAK: '{{secret:canary}}' },
       };
       const stdio = ['environment', 'blurt'].map((tool) => ({ name: `mcp_${tool}`, transport: { ...server, tool } }));

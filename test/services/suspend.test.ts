@@ -11,6 +11,7 @@ import type { AnthropicRequest } from '../support/fake-anthropic.ts';
 import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
 
 describe('The brake', () => {
   let engine: Engine;
@@ -322,16 +323,15 @@ describe('The brake over HTTP', () => {
   });
 
   it('holds an MCP server: its tools cannot be executed, nor imported anew, until it is lifted', async () => {
-    const program = { command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
     const importAll = () =>
-      api.call('POST', '/v1/tools/import', { body: { transport: { type: 'stdio', ...program } } });
+      api.call('POST', '/v1/tools/import', { body: { transport: { type: 'stdio', ...ODD_SERVER } } });
     const imported = await importAll();
     assert.equal(imported.status, 201, imported.text);
     const { json: listed } = await api.call('GET', '/v1/mcp-servers');
     const [server] = listed.mcp_servers;
     const names = (tools: { name: string }[]) => tools.map(({ name }) => name).toSorted();
     assert.deepEqual(names(server.tools), names(imported.json.tools));
-    assert.deepEqual(server.transport, { type: 'mcp_stdio', ...program });
+    assert.deepEqual(server.transport, { type: 'mcp_stdio', ...ODD_SERVER });
     const path = `/v1/mcp-servers/${server.id}`;
     const tool = imported.json.tools.find(({ name }: { name: string }) => name === 'text');
     const execute = async () =>

@@ -26,8 +26,6 @@ import { waitUntil } from './wait-until.ts';
 type Script = (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>;
 type ToolScript = (request: SeenRequest, n: number) => Promise<{ status: number; body: unknown }> | undefined;
 
-type StartOptions = Partial<CreateRun> & { within?: Context };
-
 export interface Engine {
   platform: TestPlatform;
   context: Context;
@@ -43,8 +41,7 @@ export interface Engine {
   /** What the tools answer from now on instead of `{"ok":true}`, and nothing seen. */
   toolsAnswer: (script: ToolScript) => void;
   agent: (definition?: Partial<AgentDefinition>, tools?: Partial<ToolRequest>[]) => Promise<string>;
-  /** A run, created in `context` or another. */
-  start: (agent: string, message: string, more?: StartOptions) => Promise<{ run: string; thread: string }>;
+  start: (agent: string, message: string, more?: Partial<CreateRun>) => Promise<{ run: string; thread: string }>;
   post: (agent: string, run: string, message: string) => Promise<string>;
   /** One job of `turns`, in `context` or another. */
   drive: (run: string, context?: Context) => Promise<DriveEnd>;
@@ -131,7 +128,7 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
         return id;
       });
     },
-    async start(agent, message, { within = context, ...more } = {}) {
+    async start(agent, message, more = {}) {
       const request: CreateRun = {
         tenantId: tenant,
         workspaceId: platform.workspaceId,
@@ -142,7 +139,7 @@ export async function openEngine(mode: Mode = 'embedded', environment: Record<st
         idempotency: { tenantId: tenant, route: 'test', body: null },
         ...more,
       };
-      const { body } = await createRun(within, request);
+      const { body } = await createRun(context, request);
       return { run: body.run_id, thread: body.thread_id };
     },
     async post(agent, run, message) {

@@ -9,10 +9,10 @@ import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
 import { uniqueName } from '../../tools/mcp/import-server.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
 
 const EGRESS = createEgress({ allow: [], allowLoopback: true });
 const NODE = process.execPath;
-const SERVER = { command: NODE, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
 
 describe('createTools', () => {
   let tools: Tools;
@@ -31,7 +31,7 @@ describe('createTools', () => {
     make();
     const builtin = toolOf({ type: 'builtin' }, 'calculator');
     const http = toolOf({ type: 'http', endpoint: server.url });
-    const mcp = toolOf({ type: 'mcp_stdio', ...SERVER }, 'json');
+    const mcp = toolOf({ type: 'mcp_stdio', ...ODD_SERVER }, 'json');
     assert.deepEqual(outputOf(await tools.execute(builtin, attemptOf({ expression: '6*7' }))), { result: 42 });
     assert.deepEqual(outputOf(await tools.execute(http, attemptOf({ a: 1 }))), { a: 1 });
     assert.deepEqual(outputOf(await tools.execute(mcp, attemptOf({}))), { a: [1, 2] });
@@ -68,14 +68,14 @@ describe('createTools', () => {
   it('gives secrets to the environment of a server, and takes them out of its answers and last words', async () => {
     make({ readSecrets: async () => new Map([['k', 'c4nary-value']]) });
     const env = { OWN: '{{secret:k}}' };
-    const said = await tools.execute(toolOf({ type: 'mcp_stdio', ...SERVER, env }, 'environment'), attemptOf({}));
+    const said = await tools.execute(toolOf({ type: 'mcp_stdio', ...ODD_SERVER, env }, 'environment'), attemptOf({}));
     assert.equal((outputOf(said) as Record<string, string>)['OWN'], '[secret]');
-    const refusing = toolOf({ type: 'mcp_stdio', ...SERVER, env: { ...env, ODD_REFUSE: '{{secret:k}}' } });
+    const refusing = toolOf({ type: 'mcp_stdio', ...ODD_SERVER, env: { ...env, ODD_REFUSE: '{{secret:k}}' } });
     assert.match(messageOf(await tools.execute(refusing, attemptOf({}))), /no licence found for \[secret\]/);
-    const imported = await tools.importServer('t', { type: 'mcp_stdio', ...SERVER, env }, false);
+    const imported = await tools.importServer('t', { type: 'mcp_stdio', ...ODD_SERVER, env }, false);
     assert.doesNotMatch(JSON.stringify(imported), /c4nary/);
     assert.deepEqual(imported[0]?.transport.type === 'mcp_stdio' && imported[0].transport.env, env);
-    const unusable = { type: 'mcp_stdio' as const, ...SERVER, env: { ODD_REFUSE: '{{secret:k}}' } };
+    const unusable = { type: 'mcp_stdio' as const, ...ODD_SERVER, env: { ODD_REFUSE: '{{secret:k}}' } };
     await assert.rejects(tools.importServer('t', unusable, false), /no licence found for \[secret\]/);
   });
 
@@ -103,11 +103,11 @@ describe('createTools', () => {
 
   it('refuses a command that is not listed, at registration, import and call', async () => {
     make({ stdioCommands: ['uvx'] });
-    const transport = { type: 'mcp_stdio' as const, ...SERVER };
+    const transport = { type: 'mcp_stdio' as const, ...ODD_SERVER };
     const refused = (error: unknown) =>
       error instanceof DroverError && error.status === 403 && /DROVER_STDIO_COMMANDS/.test(error.message);
     assert.throws(() => tools.checkTransport(transport), refused);
-    await assert.rejects(() => tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, true), refused);
+    await assert.rejects(() => tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, true), refused);
     const outcome = await tools.execute(toolOf(transport, 'text'), attemptOf({}));
     assert.equal(briefly(outcome), 'error not-allowed');
     assert.doesNotThrow(() => tools.checkTransport({ type: 'http', endpoint: 'https://example.com' }));
@@ -116,7 +116,7 @@ describe('createTools', () => {
 
   it('takes an output beyond its limit for an error', async () => {
     make();
-    const tool = toolOf({ type: 'mcp_stdio', ...SERVER }, 'large');
+    const tool = toolOf({ type: 'mcp_stdio', ...ODD_SERVER }, 'large');
     const most = LIMITS.toolOutputBytes - 2; // and two quotation marks
     assert.equal(briefly(await tools.execute(tool, attemptOf({ bytes: most }))), 'succeeded');
     const outcome = await tools.execute(tool, attemptOf({ bytes: most + 1 }));
@@ -165,7 +165,7 @@ describe('createTools', () => {
   describe('importServer', () => {
     it('lists every tool of every page under names that a model can take', async () => {
       make();
-      const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, false);
+      const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
       assert.equal(imported.length, 19);
       assert.deepEqual(
@@ -183,7 +183,7 @@ describe('createTools', () => {
     it('believes what a server says of its tools only where it is trusted', async () => {
       make();
       const said = async (trusted: boolean) => {
-        const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER }, trusted);
+        const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, trusted);
         const pick = (name: string) => imported.find((tool) => tool.name === name);
         return ['text', 'json', 'crash', 'pid'].map((name) => [pick(name)?.risk_level, pick(name)?.annotations]);
       };
@@ -202,7 +202,7 @@ describe('createTools', () => {
     it('says why a server cannot be imported', async () => {
       make();
       await assert.rejects(
-        () => tools.importServer('tenant-1', { type: 'mcp_stdio', ...SERVER, env: { ODD_REFUSE: '1' } }, true),
+        () => tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER, env: { ODD_REFUSE: '1' } }, true),
         (error: unknown) =>
           error instanceof DroverError && error.status === 422 && /no licence found/.test(error.message),
       );

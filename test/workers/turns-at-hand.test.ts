@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { readEvent } from '../../core/events.ts';
-import { loadRun, type ClaimedRun, type RunRow } from '../../db/run-store.ts';
 import type { Context } from '../../engine/context.ts';
-import type { Outbox } from '../../jobs/outbox.ts';
 import { createRun } from '../../services/create-run.ts';
 import { reconcile } from '../../services/reconcile.ts';
+import { updateAgent } from '../../services/update-agent.ts';
 import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
@@ -82,35 +80,68 @@ describe('Turns at hand', () => {
     assert.equal(fence, 2);
   });
 
-  it('begin with what a claim would read, and go on elsewhere when their process dies before it begins', async () => {
-    const taken: ClaimedRun[] = [];
-    const { context, tenant } = engine;
-    const seat = { drive: () => Promise.resolve(), leave: () => assert.fail('the seat was given back') };
-    const drive: Outbox['drive'] = (_seat, _job, claimed) => void taken.push(claimed);
-    const dying = { ...context, outbox: { ...context.outbox, seat: () => seat, drive } };
-    const agent = await engine.agent({ tools: ['calculator'] });
-    const { run } = await engine.start(agent, 'hello', {
-      traceparent: '00-1-2-01',
-      config: { max_turns: 3 },
-      within: dying,
-    });
-    const read = await loadRun(context.db, { tenant, run });
-    const [claimed] = taken;
-    assert.ok(read.ok && claimed);
-    // What no driver reads is as it was sent.
-    type Written = RunRow & Record<'cost_usd' | 'created_at' | 'updated_at', unknown>;
-    const { cost_usd: _cost, created_at: _created, updated_at: _updated, ...row } = claimed.run as Written;
-    assert.deepEqual(common(row, read.run), row);
-    assert.deepEqual(claimed.events.map(readEvent), read.events.map(readEvent));
-    const { run: _claimed, events: _events, ...rest } = claimed;
-    assert.deepEqual(common(rest, read), rest);
-
-    engine.say([text('done')]);
+  it('are written with the run by its driver, up to the first model call, and go on elsewhere when it dies there', async () => {
     await serve(2);
+    const agent = await engine.agent();
+    const gate = door();
+    engine.say(async (_request, n) => {
+      if (n === 0) await gate.pass();
+      return text(n === 0 ? 'too late' : 'done');
+    });
+    const { run } = await engine.start(agent, 'hello');
+    await gate.reached;
+    const log = await engine.log(run);
+    const changes = ['run.status_changed', 'run.status_changed', 'run.status_changed'];
+    assert.deepEqual(
+      log.map(({ type }) => type),
+      ['run.created', 'turn.started', 'run.started', ...changes, 'model.called'],
+    );
+    assert.equal(new Set(log.map(({ occurred_at }) => occurred_at)).size, 1, 'it took more than one commit');
+    const { context, tenant } = engine;
     assert.deepEqual(await reconcile(context, 0, tenant), { runs: 0, calls: 0 });
     await engine.everyoneDies();
     assert.deepEqual(await reconcile(context, 0, tenant), { runs: 1, calls: 0 });
     await completed(run);
+    gate.open();
+    assert.deepEqual(
+      (await engine.conversation(run)).map(({ content }) => content),
+      [[{ type: 'text', text: 'hello' }], [{ type: 'text', text: 'done' }]],
+    );
+  });
+
+  it('start with the agent as it is when the run is created, whatever happens while it is', async () => {
+    const agent = await engine.agent({ system_prompt: 'before' });
+    const { db } = engine.context;
+    const patch = (system_prompt: string) =>
+      db.withTenant(engine.tenant, (tx) => updateAgent(tx, engine.caller, { id: agent, patch: { system_prompt } }));
+    let creations = 0;
+    await serve(2, {
+      commit: async (change) => {
+        if (change.create && creations++ === 0) await patch('after');
+        return engine.context.commit(change);
+      },
+    });
+    engine.say([text('done')]);
+    const { run } = await engine.start(agent, 'hello');
+    await completed(run);
+    const { agent_version } = await engine.row<{ agent_version: string }>(
+      'select agent_version from runs where id = $1',
+      run,
+    );
+    assert.deepEqual({ creations, agent_version }, { creations: 2, agent_version: '1.1.0' });
+  });
+
+  it('are refused with the run where it cannot be created, and leave nothing', async () => {
+    const agent = await engine.agent();
+    await serve(1, { commit: () => Promise.reject(new Error('a fault of ours')) });
+    await assert.rejects(engine.start(agent, 'hello'), /a fault of ours/);
+    await workers?.stop(5000);
+    await serve(1);
+    engine.say([text('done')]);
+    const { run } = await engine.start(agent, 'again');
+    await completed(run);
+    const { count } = await engine.row<{ count: number }>('select count(*) from runs where agent_id = $1', agent);
+    assert.equal(count, 1);
   });
 
   it('are sent as jobs after all where somebody else holds the run that the last call wakes', async () => {
@@ -160,7 +191,7 @@ describe('Turns at hand', () => {
     let faults = 0;
     await serve(2, {
       commit: async (change) => {
-        if (faults++ === 0) throw new Error('a fault of ours');
+        if (!change.create && faults++ === 0) throw new Error('a fault of ours');
         return engine.context.commit(change);
       },
     });
@@ -203,11 +234,6 @@ describe('Turns at hand', () => {
     assert.deepEqual(jobs, [run]);
   });
 });
-
-/** Of `whole`, what `part` has, too. */
-function common(part: object, whole: object): object {
-  return Object.fromEntries(Object.entries(whole).filter(([key]) => key in part));
-}
 
 describe('Slots for turns', () => {
   it('are given in the order of asking, and none at hand while somebody waits', async () => {

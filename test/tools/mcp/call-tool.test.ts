@@ -13,11 +13,11 @@ import { createEgress } from '../../../tools/egress.ts';
 import type { McpServer } from '../../../tools/mcp/server.ts';
 import { attemptOf, briefly, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { isAlive, waitUntil } from '../../support/wait-until.ts';
+import { ODD_SERVER } from '../../support/odd-server.ts';
 
 type StdioTransport = Extract<ToolTransport, { type: 'mcp_stdio' }>;
 
 const egress = createEgress({ allow: [], allowLoopback: true });
-const SERVER = { command: process.execPath, args: ['--import', 'tsx', 'test/support/odd-mcp-server.ts'] };
 
 describe('callMcpTool', () => {
   let folder: string;
@@ -40,7 +40,7 @@ describe('callMcpTool', () => {
     }
   };
   const call = (name: string, more: Partial<ToolAttempt> = {}, transport: Partial<StdioTransport> = {}) =>
-    callAt({ ...SERVER, env: { ODD_LOG: logFile() }, ...transport }, transport.tool ?? name, {
+    callAt({ ...ODD_SERVER, env: { ODD_LOG: logFile() }, ...transport }, transport.tool ?? name, {
       attempt: attemptOf(more.arguments ?? {}, more),
     });
   const callAt = (
@@ -48,7 +48,7 @@ describe('callMcpTool', () => {
     name: string,
     { attempt, from = pool }: { attempt: ToolAttempt; from?: McpPool },
   ) => {
-    const server: McpServer = { ...SERVER, ...rest, type: 'mcp_stdio' };
+    const server: McpServer = { ...ODD_SERVER, ...rest, type: 'mcp_stdio' };
     return callMcpTool({ target: { tenantId: attempt.tenantId, server }, name }, attempt, from);
   };
   const pidOf = async (transport: Partial<StdioTransport> = {}) => Number(outputOf(await call('pid', {}, transport)));
@@ -167,7 +167,7 @@ describe('callMcpTool', () => {
 
   it('stops a server that nobody has used for a while', async () => {
     const idle = createMcpPool({ egress, idleMs: 50 });
-    const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER };
+    const transport: StdioTransport = { type: 'mcp_stdio', ...ODD_SERVER };
     const pid = Number(outputOf(await callAt(transport, 'pid', { attempt: attemptOf({}), from: idle })));
     await waitUntil('the process is gone', () => !isAlive(pid));
     await idle.close();
@@ -175,7 +175,7 @@ describe('callMcpTool', () => {
 
   it('does not lose sight of a server when the one before it ends late', async () => {
     const idle = createMcpPool({ egress, idleMs: 50 });
-    const transport: StdioTransport = { type: 'mcp_stdio', ...SERVER, env: { ODD_LOG: logFile(), ODD_DEAF: '1' } };
+    const transport: StdioTransport = { type: 'mcp_stdio', ...ODD_SERVER, env: { ODD_LOG: logFile(), ODD_DEAF: '1' } };
     const first = Number(outputOf(await callAt(transport, 'pid', { attempt: attemptOf({}), from: idle })));
     await waitUntil('it is being stopped', () => logged().includes('deaf to SIGTERM'));
     const hanging = callAt(transport, 'hang', { attempt: attemptOf({}, { timeoutMs: 8000 }), from: idle });
@@ -190,12 +190,12 @@ describe('callMcpTool', () => {
 
   it('does not stop a server for idleness while a call is on', async () => {
     const idle = createMcpPool({ egress, idleMs: 50 });
-    const busy: StdioTransport = { type: 'mcp_stdio', ...SERVER, env: { ODD_LOG: logFile() } };
+    const busy: StdioTransport = { type: 'mcp_stdio', ...ODD_SERVER, env: { ODD_LOG: logFile() } };
     const stop = new AbortController();
     const hanging = callAt(busy, 'hang', { attempt: attemptOf({}, { signal: stop.signal }), from: idle });
     await waitUntil('the call is on', () => logged().includes('hanging'));
     // Another server of the same pool, used later than this one, is stopped.
-    const used = await callAt({ type: 'mcp_stdio', ...SERVER }, 'pid', { attempt: attemptOf({}), from: idle });
+    const used = await callAt({ type: 'mcp_stdio', ...ODD_SERVER }, 'pid', { attempt: attemptOf({}), from: idle });
     await waitUntil('the idle server is gone', () => !isAlive(Number(outputOf(used))));
     stop.abort();
     assert.equal(briefly(await hanging), 'aborted aborted');
@@ -229,7 +229,7 @@ describe('callMcpTool', () => {
   });
 
   it('takes an answer that breaks its output schema for an error, which keeps the answer', async () => {
-    const server: McpServer = { type: 'mcp_stdio', ...SERVER };
+    const server: McpServer = { type: 'mcp_stdio', ...ODD_SERVER };
     const outputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
     const outcome = await callMcpTool(
       { target: { tenantId: 't', server }, name: 'misfit', outputSchema },
@@ -273,7 +273,7 @@ describe('callMcpTool', () => {
     const script = `
       import { createEgress } from './tools/egress.ts';
       import { createMcpPool } from './tools/mcp/pool.ts';
-      const server = { type: 'mcp_stdio', ...${JSON.stringify(SERVER)}, env: { ODD_LOG: ${JSON.stringify(logFile())} } };
+      const server = { type: 'mcp_stdio', ...${JSON.stringify(ODD_SERVER)}, env: { ODD_LOG: ${JSON.stringify(logFile())} } };
       const pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
       await pool.acquire({ tenantId: 't', server });
     `;

@@ -1,0 +1,34 @@
+/** Room in this process for a turn that is about to be written, so that it need not go through the queue. */
+import type { NewEvent } from '../core/events.ts';
+import type { ClaimedRun, CommitResult } from '../db/run-store.ts';
+import type { TurnJob } from './turn.ts';
+
+/**
+ * Held until `leave` is called or the turn was driven. What `drive` throws leaves the turn to the queue; a crash leaves it to
+ * reconciliation, as that of any driver.
+ */
+export interface Seat {
+  drive: (job: TurnJob, from?: DrivenFrom) => Promise<unknown>;
+  leave: () => void;
+}
+
+/** Answers undefined where there is no room for a turn of the tenant. */
+export type OfferSeat = (tenant: string) => Seat | undefined;
+
+/** A run that is held for its driver already. */
+export interface DrivenFrom {
+  claimed: ClaimedRun;
+  /** The run is still to be created; `claimed` is how it will be then. */
+  birth?: Birth | undefined;
+}
+
+/** A run that its first driver creates, with the commit that it would make first in any case. */
+export interface Birth {
+  /** What creates the run and begins its turn. */
+  events: NewEvent[];
+  thread: Record<string, unknown> | undefined;
+  /** Version of the tenant's governance under which the agent and its tools were read: created at that one, or not at all. */
+  governance: number;
+  /** Told once what the creating commit came to. */
+  written: (result: CommitResult) => void;
+}

@@ -21,6 +21,8 @@ import type { Measured } from './work.ts';
 
 const TIMING = { warmUpRuns: 1000, runs: 300, concurrency: 20, latencyRuns: 30 };
 const SELF = fileURLToPath(import.meta.url);
+/** As the Procfile starts a process. */
+const NODE_FLAGS = ['--max-old-space-size=1024', '--max-semi-space-size=8'];
 
 const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   'long-run': measureLongRun,
@@ -97,6 +99,8 @@ async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
 }
 
 async function inFreshProcess(name: string): Promise<unknown> {
-  const { stdout } = await promisify(execFile)(process.execPath, [SELF, 'measure', name], { timeout: 300_000 });
+  const { stdout } = await promisify(execFile)(process.execPath, [...NODE_FLAGS, SELF, 'measure', name], {
+    timeout: 300_000,
+  });
   return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
 }

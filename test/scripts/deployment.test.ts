@@ -7,7 +7,7 @@ const read = (path: string | URL) => readFileSync(new URL(path, root), 'utf8');
 
 describe('the deployment', () => {
   it('starts compiled files of this repository, one per line of the Procfile', () => {
-    const names = [...read('Procfile').matchAll(/^(\w+): .*node dist\//gm)].map((match) => match[1]);
+    const names = [...read('Procfile').matchAll(/^(\w+): .*node (?:--\S+ )*dist\//gm)].map((match) => match[1]);
     assert.deepEqual(names, ['release', 'api', 'worker']);
     for (const main of procfileMains()) assert.ok(read(main).length > 0, main);
   });
@@ -25,7 +25,7 @@ describe('the deployment', () => {
 
 /** The sources of the Procfile's programs. */
 function procfileMains(): string[] {
-  return [...read('Procfile').matchAll(/node dist\/(\S+)\.js/g)].map((match) => `${match[1]}.ts`);
+  return [...read('Procfile').matchAll(/node (?:--\S+ )*dist\/(\S+)\.js/g)].map((match) => `${match[1]}.ts`);
 }
 
 /** The packages that these files import, themselves or through other files of ours; types are gone by then. */

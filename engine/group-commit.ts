@@ -34,18 +34,27 @@ const MOST_TOGETHER = 32;
  */
 export function createGroupCommit(db: Database, options: { lanes: number }): GroupCommit {
   let waiting: Item[] = [];
-  let inFlight = 0;
+  let free = options.lanes;
+  let underWay = 0;
 
-  const pump = () => {
-    if (inFlight >= options.lanes || waiting.length === 0) return;
-    const batch = waiting.slice(0, MOST_TOGETHER);
-    waiting = waiting.slice(MOST_TOGETHER);
-    inFlight++;
+  function pump(): void {
+    while (free > 0 && waiting.length > 0) {
+      // No more than its share for any lane: drivers that all wait for one batch would leave this process and the server
+      // to work by turns (20 runs at a time: 139 runs/s in one batch, 155 in two).
+      const share = Math.min(MOST_TOGETHER, Math.ceil((waiting.length + underWay) / options.lanes));
+      send(waiting.slice(0, share));
+      waiting = waiting.slice(share);
+    }
+  }
+  function send(batch: readonly Item[]): void {
+    free--;
+    underWay += batch.length;
     void sendBatch(db, batch).finally(() => {
-      inFlight--;
+      free++;
+      underWay -= batch.length;
       pump();
     });
-  };
+  }
   const enqueue = (item: Item) => {
     waiting.push(item);
     // What becomes ready in this tick goes along.

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Context } from '../../engine/context.ts';
 import { createRun } from '../../services/create-run.ts';
+import { rebuildProjections } from '../../services/rebuild-projections.ts';
 import { reconcile } from '../../services/reconcile.ts';
+import { applyBrake } from '../../services/suspend.ts';
 import { updateAgent } from '../../services/update-agent.ts';
 import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
@@ -129,6 +131,28 @@ describe('Turns at hand', () => {
       run,
     );
     assert.deepEqual({ creations, agent_version }, { creations: 2, agent_version: '1.1.0' });
+  });
+
+  it('fail, pause and complete with rows that their logs give, whoever has created them', async () => {
+    await serve(4);
+    const status = async (run: string) =>
+      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status;
+    const brake = (id: string, held: boolean) =>
+      applyBrake(engine.context, engine.caller, { kind: 'agent', id, suspended: held });
+    const failing = await engine.agent({ llm_config: { default_model: 'gpt-5' } });
+    const failed = await engine.start(failing, 'hello');
+    assert.equal(await status(failed.run), 'failed');
+    const suspended = await engine.agent();
+    await brake(suspended, true);
+    engine.say(() => text('done'));
+    const paused = await engine.start(suspended, 'hello');
+    assert.deepEqual([await status(paused.run), engine.model.requests.length], ['created', 0]);
+    const done = await engine.start(await engine.agent(), 'hello');
+    await completed(done.run);
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+    await brake(suspended, false);
+    await completed(paused.run);
   });
 
   it('are refused with the run where it cannot be created, and leave nothing', async () => {

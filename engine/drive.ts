@@ -45,20 +45,22 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   const { leaseMs } = context.config;
   const known = context.known.take(job.run);
   const { tenant, run, seq } = job;
-  const request = { tenant, run, seq, leaseMs, known: known && positionOf(known) };
-  const claimed = options.from?.claimed ?? (await context.claim(request));
+  const { from } = options;
+  const claimed =
+    from?.claimed ?? (await context.claim({ tenant, run, seq, leaseMs, known: known && positionOf(known) }));
   if (!claimed.ok) return claimed.why;
-  const held = { tenant: job.tenant, run: job.run, fence: claimed.run.fence };
-  const hold = holdRun(context, held);
-  const { signal, release } = linkSignals(hold.lost, options.stop);
+  const held = { tenant, run, fence: claimed.run.fence };
   let session: DriveSession | undefined;
+  const isBorn = () => !from?.birth || session?.birth === null;
+  const hold = holdRun(context, held, isBorn);
+  const { signal, release } = linkSignals(hold.lost, options.stop);
   try {
     session = await openSession(context, claimed, {
       signal,
       traceparent: job.traceparent,
       known,
       news: hold.news,
-      birth: options.from?.birth,
+      birth: from?.birth,
     });
     const end = await loop(session, options);
     if (end === 'rest' || end === 'handed_over') keepInMind(session);
@@ -266,13 +268,14 @@ interface Hold {
   close: () => void;
 }
 
-/** Renews the lease by a timer of its own, and listens for a cancel. */
-function holdRun(context: Context, held: Held): Hold {
+/** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
+function holdRun(context: Context, held: Held, isBorn: () => boolean): Hold {
   const lost = new AbortController();
   const news = { governance: false };
   const { leaseMs } = context.config;
   let expiresAtMs = Date.now() + leaseMs;
   const timer = setInterval(() => {
+    if (!isBorn()) return;
     renewRunLease(context.db, { ...held, leaseMs }).then(
       (isHeld) => {
         if (isHeld) expiresAtMs = Date.now() + leaseMs;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout } from 'node:timers/promises';
 import type { Context } from '../../engine/context.ts';
 import { createRun } from '../../services/create-run.ts';
 import { rebuildProjections } from '../../services/rebuild-projections.ts';
@@ -131,6 +132,55 @@ describe('Turns at hand', () => {
       run,
     );
     assert.deepEqual({ creations, agent_version }, { creations: 2, agent_version: '1.1.0' });
+  });
+
+  it('keep a run that takes longer to create than a lease is renewed', async () => {
+    const config = { ...engine.context.config, leaseMs: 150, queues: ['turns'] as const };
+    const renewals: string[] = [];
+    const db = Object.create(engine.context.db) as Context['db'];
+    db.call = (statement) => {
+      renewals.push(statement.name);
+      return engine.context.db.call(statement);
+    };
+    const renewed = () => renewals.filter((name) => name === 'renew_run_lease').length;
+    let late = 0;
+    workers = await startWorkers({
+      ...engine.context,
+      db,
+      config,
+      commit: async (change) => {
+        // As long as two renewals take to be due, of a lease that nobody has yet: that none is tried only time can show.
+        if (change.create) await setTimeout(120);
+        if (change.create) late = renewed();
+        return engine.context.commit(change);
+      },
+    });
+    const agent = await engine.agent();
+    engine.say(async () => {
+      await waitUntil('the lease is renewed', () => renewed() > 0);
+      return text('done');
+    });
+    const { run } = await engine.start(agent, 'hello');
+    await completed(run);
+    const { fence } = await engine.row<{ fence: number }>('select fence from runs where id = $1', run);
+    assert.deepEqual({ late, fence, requests: engine.model.requests.length }, { late: 0, fence: 1, requests: 1 });
+  });
+
+  it('go on elsewhere where their process dies between the commit that claims the run and the drive', async () => {
+    const { context, tenant } = engine;
+    const agent = await engine.agent({}, [{ name: 'queued' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'queued') }) : text('done')));
+    const { run } = await engine.start(agent, 'hello');
+    assert.equal(await engine.drive(run), 'handed_over');
+    const never = () => new Promise(() => undefined);
+    const seat = { drive: never, leave: () => assert.fail('the run was not claimed') };
+    await engine.makeCalls(run, { ...context, outbox: { ...context.outbox, seat: () => seat, drive: never } });
+    assert.deepEqual(await engine.rows(`select from outbox where queue = 'turns'`), []);
+    await serve(2);
+    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 0, calls: 0 });
+    await engine.everyoneDies();
+    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 1, calls: 0 });
+    await completed(run);
   });
 
   it('fail, pause and complete with rows that their logs give, whoever has created them', async () => {

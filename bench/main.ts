@@ -3,6 +3,7 @@
  * ratios to a baseline that the same round measured. docs/benchmarks.md says how to read it.
  */
 import { execFile, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import pg from 'pg';
@@ -21,8 +22,6 @@ import type { Measured } from './work.ts';
 
 const TIMING = { warmUpRuns: 1000, runs: 300, concurrency: 20, latencyRuns: 30 };
 const SELF = fileURLToPath(import.meta.url);
-/** As the Procfile starts a process. */
-const NODE_FLAGS = ['--max-old-space-size=1024', '--max-semi-space-size=8'];
 
 const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   'long-run': measureLongRun,
@@ -98,8 +97,10 @@ async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
   await client.end();
 }
 
+/** With the flags that the Procfile gives a worker. */
 async function inFreshProcess(name: string): Promise<unknown> {
-  const { stdout } = await promisify(execFile)(process.execPath, [...NODE_FLAGS, SELF, 'measure', name], {
+  const flags = /^worker: node (.*) dist/m.exec(readFileSync('Procfile', 'utf8'))?.[1]?.split(' ') ?? [];
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, SELF, 'measure', name], {
     timeout: 300_000,
   });
   return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');

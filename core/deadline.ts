@@ -10,3 +10,62 @@ export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, me
     clearTimeout(timer);
   }
 }
+
+/** A time limit and a caller's signal in one, which can be told apart afterwards. */
+export interface Deadline {
+  /** Fires when the time is up or the caller's signal fires. */
+  signal: AbortSignal;
+  /** Why it fired, or undefined while there is time. */
+  ended(): 'timeout' | 'aborted' | undefined;
+  remainingMs(): number;
+  /** Must be called when the work is over: frees the timer and the listener on the caller's signal. */
+  clear(): void;
+}
+
+/**
+ * Starts a time limit of `timeoutMs` that also ends with `parent`. Not `AbortSignal.any`: on Node 20 its results stay
+ * alive as long as the signals they follow, and a worker's shutdown signal lives as long as the worker.
+ */
+export function startDeadline(timeoutMs: number, parent: AbortSignal): Deadline {
+  const controller = new AbortController();
+  const endsAt = performance.now() + timeoutMs;
+  let ended: 'timeout' | 'aborted' | undefined;
+  const end = (why: 'timeout' | 'aborted') => {
+    ended ??= why;
+    controller.abort(new Error(why === 'timeout' ? `timed out after ${timeoutMs} ms` : 'aborted by the caller'));
+  };
+  const onAbort = () => end('aborted');
+  const timer = setTimeout(end, Math.min(timeoutMs, 2 ** 31 - 1), 'timeout');
+  if (parent.aborted) onAbort();
+  else parent.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    ended: () => ended,
+    remainingMs: () => Math.max(0, endsAt - performance.now()),
+    clear: () => {
+      clearTimeout(timer);
+      parent.removeEventListener('abort', onAbort);
+    },
+  };
+}
+
+/** Settles as `work` does, or rejects with the signal's reason when that fires first. `work` itself goes on. */
+export async function raceSignal<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const { promise, reject } = rejectable();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function rejectable(): { promise: Promise<never>; reject: (reason: unknown) => void } {
+  let reject: (reason: unknown) => void = () => undefined;
+  const promise = new Promise<never>((_resolve, refuse) => {
+    reject = refuse;
+  });
+  return { promise, reject };
+}

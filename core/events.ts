@@ -285,6 +285,16 @@ export function checkEvent(event: NewEvent): NewEvent {
   return event;
 }
 
+/** An event as a commit takes it, with the version of its payload. Written out: one shape for all of them. */
+export function toLogged({ type, actor, turn_id, step, payload }: NewEvent) {
+  return { type, actor, turn_id, step, payload, schema_version: SCHEMA_VERSION };
+}
+
+/** An event as the log will have it at a position, but for the time. Written out, since the fold reads it in a hundred places. */
+export function atSeq({ type, payload, turn_id, step, actor }: NewEvent, seq: number): RunEvent {
+  return { type, payload, turn_id, step, actor, seq, occurred_at: '' } as RunEvent;
+}
+
 /** A row of `run_events` as a typed event. Throws `UnknownEventError` for what this build does not know. */
 export function readEvent(row: {
   seq: number;

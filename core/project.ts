@@ -61,6 +61,11 @@ export function project(context: ProjectionContext, events: readonly NewEvent[])
   return changes;
 }
 
+/** The row that inserts a run: what the events create, as they leave it. */
+export function createdRow({ create, runs }: RowChanges, lastSeq: number): Columns {
+  return { ...create, ...runs.set, last_seq: lastSeq };
+}
+
 interface Place extends ProjectionContext {
   index: number;
   changes: RowChanges;

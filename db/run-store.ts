@@ -96,7 +96,7 @@ export interface RunChange {
   /** Sent as well where no queued call of the run is open any more. */
   wake?: OutboxRow | undefined;
   /** Claims the run instead, where it can be had. */
-  then_claim?: Columns;
+  then_claim?: { lease_ms: number; known: KnownPosition | undefined };
   /** The model gate to look at. */
   gate?: string;
 }
@@ -285,8 +285,7 @@ export interface RunClaim {
   known?: KnownPosition | undefined;
 }
 
-/** As `claim_run` takes it. */
-export function claimRequest({ leaseMs, ...request }: Omit<RunClaim, 'seq'> & { seq?: number }): Columns {
+function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
   return { ...request, lease_ms: leaseMs, claim: true };
 }
 

@@ -5,7 +5,7 @@ import { DroverError } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError, type ModelResponse } from '../core/model.ts';
 import type { ResolvedModel } from '../llm/models.ts';
-import { startDeadline, type Deadline } from '../tools/deadline.ts';
+import { startDeadline, type Deadline } from '../core/deadline.ts';
 import { buildRequest } from './conversation.ts';
 import { partialText } from './partial-answer.ts';
 import { record, type DriveSession } from './session.ts';

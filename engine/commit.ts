@@ -1,6 +1,5 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
-import { SCHEMA_VERSION } from '../core/upcast.ts';
-import type { NewEvent } from '../core/events.ts';
+import { toLogged } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { project } from '../core/project.ts';
 import type { CallState } from '../core/state.ts';
@@ -107,9 +106,6 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = [jobAfter(session, handOver)];
   return birth ? { ...change, ...creation(birth, change, rows) } : change;
 }
-
-const toLogged = ({ type, actor, turn_id, step, payload }: NewEvent) =>
-  ({ type, actor, turn_id, step, payload, schema_version: SCHEMA_VERSION }) as NewEvent & { schema_version: number };
 
 /** Whether something leaves the process after the commit: not by a governance of before. */
 function beginsCalls({ newCalls, events }: DriveSession['pending']): boolean {

@@ -1,7 +1,6 @@
 /** What a model had said of an answer that its turn did not wait for: kept in the log, and shown with the turn. */
 import { cleanText } from '../core/content.ts';
-import { checkEvent, type NewEvent } from '../core/events.ts';
-import { SCHEMA_VERSION } from '../core/upcast.ts';
+import { checkEvent, toLogged, type NewEvent } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { lockRun } from '../db/runs.ts';
 import { commitRunIn, NO_ROWS } from '../db/run-store.ts';
@@ -41,7 +40,7 @@ export async function keepPartialAnswer(session: DriveSession): Promise<void> {
       const now = await lockRun(tx, run.id);
       const turn = await findTurn(tx, run.id, turnId);
       if (!now || !turn || !ENDED.includes(turn.status)) return undefined;
-      const events = [{ ...checkEvent(failed), schema_version: SCHEMA_VERSION }];
+      const events = [toLogged(checkEvent(failed))];
       const result = await commitRunIn(tx, { tenant, run: run.id, expect: now.last_seq, events, ...NO_ROWS });
       return result.ok ? result.seq : undefined;
     });

@@ -2,7 +2,7 @@
 import type { BudgetStanding } from '../core/budget.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { RunLimits } from '../core/decide.ts';
-import { checkEvent, type NewEvent, type RunEvent } from '../core/events.ts';
+import { atSeq, checkEvent, type NewEvent } from '../core/events.ts';
 import { fold, type RunState } from '../core/state.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Governance } from '../policy/governance.ts';
@@ -98,11 +98,6 @@ export function knownOf(session: DriveSession): KnownRun | undefined {
   if (at === undefined) return undefined;
   const messages = session.messages.slice(0, session.messages.length - pending.messages.length);
   return { at, state, messages, lastCheckpointId, stepsAtCheckpoint };
-}
-
-/** As the log will have it: one shape for all, written out, since the fold reads it in a hundred places. */
-function atSeq({ type, payload, turn_id, step, actor }: NewEvent, seq: number): RunEvent {
-  return { type, payload, turn_id, step, actor, seq, occurred_at: '' } as RunEvent;
 }
 
 /** Adds events to what the next commit writes, and folds them into the warm state. */

@@ -1,8 +1,7 @@
 /** Appending to a run from outside its driver: under the row's lock, then the jobs and the bus. */
-import { checkEvent, type NewEvent } from '../core/events.ts';
-import { SCHEMA_VERSION } from '../core/upcast.ts';
+import { checkEvent, toLogged, type NewEvent } from '../core/events.ts';
 import { notFound } from '../core/errors.ts';
-import { project } from '../core/project.ts';
+import { createdRow, project } from '../core/project.ts';
 import type { Tx } from '../db/database.ts';
 import { lockRun } from '../db/runs.ts';
 import { commitRunIn, type CallChange, type OutboxRow, type RunChange, type RunRow } from '../db/run-store.ts';
@@ -88,12 +87,12 @@ export function toRunChange(
     tenant: run.tenant_id,
     run: run.id,
     expect: run.last_seq,
-    events: events.map((event) => ({ ...event, schema_version: SCHEMA_VERSION })),
+    events: events.map(toLogged),
     runs: rows.runs,
     turns: rows.turns,
     ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
     ...(rows.plans.length > 0 && { plans: rows.plans }),
     ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
-    ...(rows.create && { create: { ...rows.create, ...rows.runs.set, last_seq: events.length } }),
+    ...(rows.create && { create: createdRow(rows, events.length) }),
   };
 }

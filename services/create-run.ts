@@ -7,7 +7,7 @@ import type { Tx } from '../db/database.ts';
 import { lastRunOfThread, lockThread } from '../db/runs.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange, type RunRow } from '../db/run-store.ts';
 import type { Context } from '../engine/context.ts';
-import { claimOf } from '../engine/birth.ts';
+import { claimOf, type NewbornRun } from '../engine/birth.ts';
 import type { Birth, Seat } from '../jobs/seat.ts';
 import type { TurnJob } from '../jobs/turn.ts';
 import { checkAutonomy, knownStart, readStart, type Start } from './agent-for-run.ts';
@@ -83,7 +83,7 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
     // oxlint-disable-next-line no-await-in-loop
     const result = await commitNew(context, made, governance);
     if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
-    if (result.why !== 'governance') throw new Error(`run ${made.change.run} could not be created: ${result.why}`);
+    if (result.why !== 'governance') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
     context.governance.forget(request.tenantId);
   }
   throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
@@ -91,24 +91,20 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
 
 /** Where this process has room to drive the run, its driver creates it; else it is created with a job that says so. */
 async function commitNew(context: Context, made: NewRun, governance: number): Promise<CommitResult> {
-  const { change, job } = made;
-  const seat = job && context.outbox.seat(change.tenant);
-  if (seat) return driveNew(context, made, { seat, job, governance });
+  const seat = made.job && context.outbox.seat(made.job.tenant);
+  if (made.job && seat) return driveNew(context, { ...made, job: made.job, seat, governance });
+  const change = changeOf(made);
   const result = await context.commit({ ...change, governance });
-  if (result.ok) announceAppended(context, announcement(made, result));
+  if (result.ok) announceAppended(context, announcement(change, result));
   return result;
 }
 
-function driveNew(
-  context: Context,
-  { change, events }: NewRun,
-  at: { seat: Seat; job: Omit<TurnJob, 'seq'>; governance: number },
-): Promise<CommitResult> {
+function driveNew(context: Context, made: NewRun & DrivenAtOnce): Promise<CommitResult> {
+  const { run, events, thread, job, seat, governance } = made;
   return new Promise((resolve, reject) => {
-    const birth: Birth = { events, thread: change.thread, governance: at.governance, written: resolve };
-    const from = { claimed: claimOf(change.create ?? {}, birth), birth };
-    const driven = context.outbox.drive(at.seat, { ...at.job, seq: events.length }, from);
-    driven.then(() => reject(new Error(`run ${change.run} was not created`)), reject);
+    const birth: Birth = { events, thread, governance, written: resolve };
+    const driven = context.outbox.drive(seat, { ...job, seq: events.length }, { claimed: claimOf(run, birth), birth });
+    driven.then(() => reject(new Error(`run ${run.id} was not created`)), reject);
   });
 }
 
@@ -120,21 +116,37 @@ export async function writeRun(
   const start = await readStart(tx, request);
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
   const made = newRun(request, start, await previousRun(tx, request));
-  const result = await commitRunIn(tx, made.change);
-  if (!result.ok) throw new Error(`run ${made.change.run} could not be created: ${result.why}`);
-  return { body: made.body, written: announcement(made, result) };
+  const change = changeOf(made);
+  const result = await commitRunIn(tx, change);
+  if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
+  return { body: made.body, written: announcement(change, result) };
 }
 
 interface NewRun {
+  run: NewbornRun;
+  /** Of a run that begins one. */
+  thread: Record<string, unknown> | undefined;
   events: NewEvent[];
-  change: RunChange & { outbox: OutboxRow[] };
   /** Undefined where no turn begins with the run. */
   job: Omit<TurnJob, 'seq'> | undefined;
   body: CreatedRun;
 }
 
-function announcement({ change }: NewRun, { seq, fence }: { seq: number; fence: number }): Announcement {
-  return { runId: change.run, seq, fence, outbox: change.outbox };
+interface DrivenAtOnce {
+  job: Omit<TurnJob, 'seq'>;
+  seat: Seat;
+  governance: number;
+}
+
+type Creation = RunChange & { outbox: OutboxRow[] };
+
+function changeOf({ run, thread, events, job }: NewRun): Creation {
+  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
+  return { ...toRunChange({ ...run, last_seq: 0 }, events), ...(thread && { thread }), outbox };
+}
+
+function announcement({ run, outbox }: Creation, { seq, fence }: { seq: number; fence: number }): Announcement {
+  return { runId: run, seq, fence, outbox };
 }
 
 function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous: RunRow | undefined): NewRun {
@@ -150,16 +162,13 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous:
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
   const job = input && { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
-  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
   const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
+  const isNew = request.threadId === undefined;
   return {
+    run: { ...owner, id: runId, lineage: created.payload.lineage },
+    thread: isNew ? { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } : undefined,
     events,
-    change: {
-      ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),
-      ...(!request.threadId && { thread: { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } }),
-      outbox,
-    },
     job,
     body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };

@@ -1,8 +1,8 @@
 /** Saves a checkpoint of a run when a client asks for one. */
 import { conflict } from '../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
+import { atSeq, isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
-import { fold, type RunState } from '../core/state.ts';
+import { fold } from '../core/state.ts';
 import { isDriven } from '../db/checkpoints.ts';
 import type { Tx } from '../db/database.ts';
 import { loadRunIn, type RunRow } from '../db/run-store.ts';
@@ -56,13 +56,9 @@ async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedCh
   };
   const parentId = loaded.checkpoint?.id ?? null;
   const chain = loaded.messages.at(-1)?.chain ?? '';
-  const after = afterEvent(state, saved);
+  const after = fold(state, atSeq(saved, state.seq + 1));
   return {
     events: [saved],
     checkpoint: checkpointRow({ ...ref, parentId, trigger: 'manual', state: after, chain, id }),
   };
-}
-
-function afterEvent(state: RunState, event: NewEvent): RunState {
-  return fold(state, { ...event, seq: state.seq + 1, occurred_at: '' });
 }

@@ -3,7 +3,7 @@ import { isTerminal, type RunStatus } from '../core/events.ts';
 import { settle, settleForGood } from '../core/ledger.ts';
 import type { ToolOutcome } from '../core/tool.ts';
 import { hasMovedOn } from '../db/database.ts';
-import { claimRequest } from '../db/run-store.ts';
+import type { ClaimResult } from '../db/run-store.ts';
 import { lockToolCall } from '../db/turns.ts';
 import type { Context } from '../engine/context.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';
@@ -30,28 +30,23 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd | undefined> {
   const { change, end } = settled(job, made);
   const { events, calls, wake } = change;
-  const { tenant, run } = job;
-  let seat = wake && context.outbox.seat(tenant);
+  const seat = wake && context.outbox.seat(job.tenant);
+  let claimed: ClaimResult | undefined;
   try {
-    const { leaseMs } = context.config;
-    const claim = seat && claimRequest({ tenant, run, leaseMs, known: context.known.position(run) });
-    const settling = { ...appended(job, events), ...(calls && { calls }), wake, ...(claim && { then_claim: claim }) };
+    const then_claim = seat && { lease_ms: context.config.leaseMs, known: context.known.position(job.run) };
+    const settling = { ...appended(job, events), ...(calls && { calls }), wake, ...(then_claim && { then_claim }) };
     const result = await context.commit(settling);
     if (!result.ok) return undefined;
-    const { seq, fence, claimed } = result;
-    if (seat && wake && claimed?.ok) {
-      announceAppended(context, { runId: run, seq, fence, outbox: [] });
-      void context.outbox.drive(seat, { ...wake.payload, seq }, { claimed });
-      seat = undefined;
-    } else {
-      announceAppended(context, { runId: run, seq, fence, outbox: result.woke && wake ? [wake] : [] });
-    }
+    claimed = result.claimed;
+    const sends = result.woke && wake && !claimed?.ok;
+    announceAppended(context, { runId: job.run, ...result, outbox: sends ? [wake] : [] });
+    if (seat && wake && claimed?.ok) void context.outbox.drive(seat, { ...wake.payload, seq: result.seq }, { claimed });
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;
     throw error;
   } finally {
-    seat?.leave();
+    if (!claimed?.ok) seat?.leave();
   }
 }
 

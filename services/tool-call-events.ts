@@ -1,6 +1,5 @@
 /** What a worker of `tool-calls` appends to a run. */
-import { checkEvent, type NewEvent } from '../core/events.ts';
-import { SCHEMA_VERSION } from '../core/upcast.ts';
+import { checkEvent, toLogged, type NewEvent } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../db/run-store.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
@@ -20,7 +19,7 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
     tenant: job.tenant,
     run: job.run,
     open: true,
-    events: events.map((event) => ({ ...checkEvent(event), schema_version: SCHEMA_VERSION })),
+    events: events.map(checkEvent).map(toLogged),
     ...NO_ROWS,
   };
 }

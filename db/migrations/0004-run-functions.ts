@@ -173,7 +173,9 @@ begin
     perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
     woke := not found;
     -- Or takes the run itself, where its process has room.
-    if woke and c ? 'then_claim' then claimed := claim_run(c->'then_claim' || jsonb_build_object('seq', last)); end if;
+    if woke and c ? 'then_claim' then
+      claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant', tenant, 'run', run, 'seq', last, 'claim', true));
+    end if;
     if woke and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'wake'); end if;
   end if;
   if outbox is not null then

@@ -1,8 +1,8 @@
 /** Drover's own processes, as the Procfile starts them: to be killed, frozen and started again. */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { copyFile, mkdir } from 'node:fs/promises';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { waitUntil } from './wait-until.ts';
@@ -37,11 +37,16 @@ export async function programOf(file: string): Promise<string[]> {
   return ['--enable-source-maps', join(await compiled, file.replace(/\.ts$/, '.js'))];
 }
 
-async function compile(): Promise<string> {
-  await mkdir('.drover', { recursive: true });
-  // Within the repository, where its packages are found.
+/** A folder for what a test run compiles: within the repository, where its packages are found, and gone when the run ends. */
+export function buildFolder(): string {
+  mkdirSync('.drover', { recursive: true });
   const folder = mkdtempSync(join(process.cwd(), '.drover', 'test-build-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function compile(): Promise<string> {
+  const folder = buildFolder();
   const tsc = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', folder];
   await promisify(execFile)(process.execPath, tsc, { timeout: 120_000 });
   await copyFile('package.json', join(folder, 'package.json'));

@@ -1,7 +1,7 @@
 /** Checkpoints as they are read. */
 import type { RunState } from '../core/state.ts';
 import type { Tx } from './database.ts';
-import { showOutcomes, type CallOutcome, type MessageRow } from './run-store.ts';
+import { showOutcomes, type CallOutcome, type MessageRow } from './claim-run.ts';
 
 export interface CheckpointView {
   id: string;

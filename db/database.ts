@@ -69,3 +69,10 @@ export function openDatabase(config: Config, options: DatabaseOptions = {}): Pro
     ? openEmbedded(config.dataDir, options)
     : openPostgres({ url: config.databaseUrl, poolSize: config.poolSize }, options);
 }
+
+/** What a SQL function answers: one row with one column. */
+export function resultOf<R>(rows: { result: R }[]): R {
+  const row = rows[0];
+  if (!row) throw new Error('a function of the database answered no row');
+  return row.result;
+}

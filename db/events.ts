@@ -1,7 +1,7 @@
 /** The log as it is read: events with the message or the call that they refer to. */
 import type { EventType } from '../core/events.ts';
 import type { Tx } from './database.ts';
-import type { EventRow } from './run-store.ts';
+import type { EventRow } from './claim-run.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   occurred_at: Date;

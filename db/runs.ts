@@ -1,7 +1,7 @@
 /** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
 import type { Wait } from '../core/waits.ts';
 import type { Tx } from './database.ts';
-import type { RunRow } from './run-store.ts';
+import type { RunRow } from './claim-run.ts';
 
 export interface OpenWait extends Wait {
   id: string;

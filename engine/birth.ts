@@ -1,7 +1,8 @@
 /** A run that its first driver creates (`Birth`). */
 import { toLogged } from '../core/events.ts';
 import { createdRow, project, type RowChanges } from '../core/project.ts';
-import type { ClaimedRun, EventRow, RunChange, RunRow } from '../db/run-store.ts';
+import type { ClaimedRun, EventRow, RunRow } from '../db/claim-run.ts';
+import type { RunChange } from '../db/commit-run.ts';
 import type { Birth } from '../jobs/seat.ts';
 
 /** Whose run it is to be. */

@@ -1,7 +1,7 @@
 /** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
 import { canonicalJson, digestOf, newId, sha256 } from '../core/ids.ts';
 import { isSettled, type RunState } from '../core/state.ts';
-import type { CheckpointRow, MessageRow } from '../db/run-store.ts';
+import type { CheckpointRow, MessageRow } from '../db/claim-run.ts';
 
 /** Chain hash of a message: over the one before and its own canonical content (RFC 8785, SHA-256, hex). */
 export function chainOf(previous: string, message: { role: string; content: unknown }): string {

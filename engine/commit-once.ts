@@ -2,7 +2,8 @@
 import { canonicalJson } from '../core/ids.ts';
 import { isDatabaseAway } from '../db/database.ts';
 import { readEvents } from '../db/events.ts';
-import type { CommitResult, EventRow, RunChange } from '../db/run-store.ts';
+import type { EventRow } from '../db/claim-run.ts';
+import type { CommitResult, RunChange } from '../db/commit-run.ts';
 import { lockRun } from '../db/runs.ts';
 import { patiently } from './patiently.ts';
 import type { DriveSession } from './session.ts';

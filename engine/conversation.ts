@@ -6,7 +6,7 @@ import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '
 import { UNKNOWN_OUTCOME } from '../core/ledger.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
 import type { ToolDefinition } from '../core/tool.ts';
-import type { CallOutcome, MessageRow } from '../db/run-store.ts';
+import type { CallOutcome, MessageRow } from '../db/claim-run.ts';
 import { estimateMessages } from '../llm/estimate-tokens.ts';
 
 /**

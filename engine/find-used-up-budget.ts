@@ -1,7 +1,7 @@
 import { findUsedUp, type BudgetStanding, type RunBudget } from '../core/budget.ts';
 import { readStandings } from '../db/budgets.ts';
 import type { Tx } from '../db/database.ts';
-import type { RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
 
 /** A run, or what a run of this agent, or of any, would have. */
 export type BudgetedRun =

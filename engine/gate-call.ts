@@ -3,7 +3,7 @@ import type { BudgetStanding } from '../core/budget.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { NewEvent } from '../core/events.ts';
 import type { ToolDefinition } from '../core/tool.ts';
-import type { RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
 import { gate, type GateDecision, type GateInput } from '../policy/gate.ts';
 import type { Governance } from '../policy/governance.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';

@@ -2,16 +2,8 @@
  * Group commit without a timer: what becomes ready while a transaction is in flight goes along in the next one. Each run
  * still waits for its own; a driver that is alone pays nothing for it.
  */
-import {
-  changeRuns,
-  claimRun,
-  commitRun,
-  type ClaimResult,
-  type CommitResult,
-  type RunChange,
-  type RunClaim,
-  type Waiting,
-} from '../db/run-store.ts';
+import { claimRun, type ClaimResult, type RunClaim } from '../db/claim-run.ts';
+import { changeRuns, commitRun, type CommitResult, type RunChange, type Waiting } from '../db/commit-run.ts';
 import { isDatabaseAway, type Database } from '../db/database.ts';
 
 export type CommitChange = (change: RunChange) => Promise<CommitResult>;

@@ -5,7 +5,7 @@
 import { readEvent, type RunEvent } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { fold, type RunState } from '../core/state.ts';
-import { showOutcomes, type ClaimedRun, type KnownPosition, type MessageRow } from '../db/run-store.ts';
+import { showOutcomes, type ClaimedRun, type KnownPosition, type MessageRow } from '../db/claim-run.ts';
 import { firstBrokenMessage } from './checkpoint.ts';
 import { messagesFor } from './conversation.ts';
 

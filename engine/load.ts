@@ -2,7 +2,7 @@
 import { readEvent, UnknownEventError } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { fold, type RunState } from '../core/state.ts';
-import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow, type ReadRequest } from '../db/run-store.ts';
+import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow, type ReadRequest } from '../db/claim-run.ts';
 import type { Birth } from '../jobs/seat.ts';
 import { firstBrokenMessage, verifiedState } from './checkpoint.ts';
 import type { Context } from './context.ts';

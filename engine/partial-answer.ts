@@ -3,7 +3,7 @@ import { cleanText } from '../core/content.ts';
 import { checkEvent, toLogged, type NewEvent } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import { lockRun } from '../db/runs.ts';
-import { commitRunIn, NO_ROWS } from '../db/run-store.ts';
+import { commitRunIn, NO_ROWS } from '../db/commit-run.ts';
 import { findTurn } from '../db/turns.ts';
 import type { DriveSession } from './session.ts';
 

@@ -14,7 +14,7 @@ import { readMessages } from '../db/checkpoints.ts';
 import type { Tx } from '../db/database.ts';
 import { listRecordedAnswers, listRecordedCalls, type RecordedAnswerRow, type RecordedCallRow } from '../db/replay.ts';
 import { findRunRow } from '../db/runs.ts';
-import type { CallOutcome, MessageRow, RunRow } from '../db/run-store.ts';
+import type { CallOutcome, MessageRow, RunRow } from '../db/claim-run.ts';
 import type { Context } from './context.ts';
 import { buildRequest } from './conversation.ts';
 import { loadDefinitions } from './definitions.ts';

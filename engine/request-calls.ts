@@ -5,7 +5,7 @@ import { newId } from '../core/ids.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../core/intents.ts';
 import type { CallState } from '../core/state.ts';
 import { effectOf, isCheap, isWait, type ToolDefinition } from '../core/tool.ts';
-import type { CallOutcome } from '../db/run-store.ts';
+import type { CallOutcome } from '../db/claim-run.ts';
 import type { GateDecision } from '../policy/gate.ts';
 import { suspendedBy } from '../policy/governance.ts';
 import { approvalRequest } from './ask-people.ts';

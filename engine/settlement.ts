@@ -1,6 +1,6 @@
 /** A settled attempt as its ledger row and its event: the same for the driver and for a worker of `tool-calls`. */
 import type { Settlement } from '../core/ledger.ts';
-import type { CallChange } from '../db/run-store.ts';
+import type { CallChange } from '../db/commit-run.ts';
 
 type Settled = Exclude<Settlement, { status: 'retry' }>;
 

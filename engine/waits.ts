@@ -5,7 +5,7 @@ import { newSecret, sha256 } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { SecretOwner } from '../core/secret-box.ts';
 import type { CallState } from '../core/state.ts';
-import type { NewWait } from '../db/run-store.ts';
+import type { NewWait } from '../db/commit-run.ts';
 import { findToolCall } from '../db/turns.ts';
 import { approvalSeconds } from './ask-people.ts';
 import { become } from './await.ts';

@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { LIMITS } from '../core/limits.ts';
 import { deleteOutbox, listOutbox } from '../db/outbox.ts';
 import type { Database } from '../db/database.ts';
-import type { OutboxRow } from '../db/run-store.ts';
+import type { OutboxRow } from '../db/commit-run.ts';
 import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { JOB_OPTIONS } from './options.ts';

@@ -1,6 +1,7 @@
 /** Room in this process for a turn that is about to be written, so that it need not go through the queue. */
 import type { NewEvent } from '../core/events.ts';
-import type { ClaimedRun, CommitResult } from '../db/run-store.ts';
+import type { ClaimedRun } from '../db/claim-run.ts';
+import type { CommitResult } from '../db/commit-run.ts';
 import type { TurnJob } from './turn.ts';
 
 /**

@@ -4,7 +4,8 @@ import { notFound } from '../core/errors.ts';
 import { createdRow, project } from '../core/project.ts';
 import type { Tx } from '../db/database.ts';
 import { lockRun } from '../db/runs.ts';
-import { commitRunIn, type CallChange, type OutboxRow, type RunChange, type RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
+import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../db/commit-run.ts';
 import type { Context } from '../engine/context.ts';
 
 export interface Appended {

@@ -3,7 +3,8 @@ import { OUT_OF_BUDGET, type NewEvent } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import type { PolicyRef } from '../core/policy.ts';
 import type { ApprovalRow } from '../db/approvals.ts';
-import type { CallChange, OutboxRow, RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
+import type { CallChange, OutboxRow } from '../db/commit-run.ts';
 import { bytesOf } from '../engine/settlement.ts';
 import type { AppendedChange } from './append-to-run.ts';
 

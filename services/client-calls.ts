@@ -6,7 +6,7 @@ import { newId } from '../core/ids.ts';
 import { insertSignal } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
 import { listClientCalls, type ClientCall } from '../db/waits.ts';
-import type { RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
 import { bytesOf, settlementChange, settlementEvent } from '../engine/settlement.ts';
 import type { AppendedChange } from './append-to-run.ts';
 import { wake } from './approval-outcome.ts';

@@ -1,7 +1,7 @@
 /** A call of a run before the gate once more, as things stand now, within a transaction. */
 import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from '../db/database.ts';
-import type { RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
 import type { Context } from '../engine/context.ts';
 import { loadDefinitionsIn, type PinnedDefinitions } from '../engine/definitions.ts';
 import { gateCall } from '../engine/gate-call.ts';

@@ -1,7 +1,7 @@
 /** Carries results of the client's tools to the turn that waits for them. */
 import { conflict, notFound } from '../core/errors.ts';
 import { lastEventSeq } from '../db/events.ts';
-import type { OutboxRow } from '../db/run-store.ts';
+import type { OutboxRow } from '../db/commit-run.ts';
 import type { Context } from '../engine/context.ts';
 import { announceAppended, appendIn, type Announcement } from './append-to-run.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';

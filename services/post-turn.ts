@@ -2,7 +2,8 @@
 import { conflict, notFound } from '../core/errors.ts';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
-import type { OutboxRow, RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
+import type { OutboxRow } from '../db/commit-run.ts';
 import type { Context } from '../engine/context.ts';
 import { announceAppended, appendIn, type Announcement } from './append-to-run.ts';
 import type { TurnInput } from './create-run.ts';

@@ -7,7 +7,7 @@ import { canonicalJson } from '../core/ids.ts';
 import { findGrant, type ApprovalRow, type PlannedCall } from '../db/approvals.ts';
 import type { Tx } from '../db/database.ts';
 import { findAsking } from '../db/plans.ts';
-import type { RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
 import type { ToolCallRow } from '../db/turns.ts';
 import { approvalDigest, approvalRequest } from '../engine/ask-people.ts';
 import type { Context } from '../engine/context.ts';

@@ -3,7 +3,7 @@ import { conflict, notFound } from '../core/errors.ts';
 import { isTerminal, type RunStatus } from '../core/events.ts';
 import type { Tx } from '../db/database.ts';
 import { lastRunOfThread, lockRun, lockThread } from '../db/runs.ts';
-import type { RunRow } from '../db/run-store.ts';
+import type { RunRow } from '../db/claim-run.ts';
 import type { Context } from '../engine/context.ts';
 import { announceAppended, type Announcement } from './append-to-run.ts';
 import { forkRun } from './fork-run.ts';

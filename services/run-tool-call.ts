@@ -1,7 +1,7 @@
 /** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
 import { linkSignals } from '../core/link-signals.ts';
 import type { ToolOutcome } from '../core/tool.ts';
-import { renewCallLease } from '../db/run-store.ts';
+import { renewCallLease } from '../db/leases.ts';
 import type { Context } from '../engine/context.ts';
 import { patiently } from '../engine/patiently.ts';
 import { reportProgress } from '../engine/report-progress.ts';

@@ -5,7 +5,7 @@ import { newId } from '../core/ids.ts';
 import { fold } from '../core/state.ts';
 import { isDriven } from '../db/checkpoints.ts';
 import type { Tx } from '../db/database.ts';
-import { loadRunIn, type RunRow } from '../db/run-store.ts';
+import { loadRunIn, type RunRow } from '../db/claim-run.ts';
 import { checkpointRow } from '../engine/checkpoint.ts';
 import type { Context } from '../engine/context.ts';
 import { restore } from '../engine/load.ts';

@@ -3,7 +3,7 @@ import { isTerminal, type RunStatus } from '../core/events.ts';
 import { settle, settleForGood } from '../core/ledger.ts';
 import type { ToolOutcome } from '../core/tool.ts';
 import { hasMovedOn } from '../db/database.ts';
-import type { ClaimResult } from '../db/run-store.ts';
+import type { ClaimResult } from '../db/claim-run.ts';
 import { lockToolCall } from '../db/turns.ts';
 import type { Context } from '../engine/context.ts';
 import { settlementChange, settlementEvent } from '../engine/settlement.ts';

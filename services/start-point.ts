@@ -6,7 +6,7 @@ import { findCheckpoint, listCheckpoints, readMessages, type CheckpointView } fr
 import type { Tx } from '../db/database.ts';
 import { listEvents } from '../db/events.ts';
 import { findTurnAfter } from '../db/replay.ts';
-import type { MessageRow, RunRow } from '../db/run-store.ts';
+import type { MessageRow, RunRow } from '../db/claim-run.ts';
 import { firstBrokenMessage, verifiedState } from '../engine/checkpoint.ts';
 
 export interface StartPoint {

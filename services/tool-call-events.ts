@@ -1,7 +1,7 @@
 /** What a worker of `tool-calls` appends to a run. */
 import { checkEvent, toLogged, type NewEvent } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
-import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../db/run-store.ts';
+import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../db/commit-run.ts';
 import type { ToolCallJob } from '../jobs/tool-call.ts';
 
 type ToolFact = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { RunEvent } from '../../core/events.ts';
 import type { Context } from '../../engine/context.ts';
 import { createGroupCommit } from '../../engine/group-commit.ts';
-import type { RunChange } from '../../db/run-store.ts';
+import type { RunChange } from '../../db/commit-run.ts';
 import { driveRun } from '../../engine/drive.ts';
 import { appendToRun } from '../../services/append-to-run.ts';
 import { cancelRun } from '../../services/end-run.ts';

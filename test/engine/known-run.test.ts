@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { claimRun, loadRun, type KnownPosition } from '../../db/run-store.ts';
+import { claimRun, loadRun, type KnownPosition } from '../../db/claim-run.ts';
 import { carryOn, positionOf, type KnownRun } from '../../engine/known-run.ts';
 import { restore } from '../../engine/load.ts';
 import type { Context } from '../../engine/context.ts';

@@ -8,7 +8,7 @@ import { digestOf, newId } from '../../core/ids.ts';
 import { messagesFor } from '../../engine/conversation.ts';
 import type { Context } from '../../engine/context.ts';
 import { driveRun, type DriveEnd } from '../../engine/drive.ts';
-import { loadRun, type EventRow } from '../../db/run-store.ts';
+import { loadRun, type EventRow } from '../../db/claim-run.ts';
 import type { Caller } from '../../services/authenticate-key.ts';
 import { createAgent } from '../../services/create-agent.ts';
 import { createRun, type CreateRun } from '../../services/create-run.ts';

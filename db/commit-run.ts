@@ -1,8 +1,16 @@
-/** The one way to write to a run, and the way to take hold of one. See `db/migrations/0004-run-functions.ts`. */
+/** The one way to write to a run. See `db/migrations/0004-run-functions.ts`. */
 import type { CallStatus } from '../core/state.ts';
 import type { RowChanges, TurnChange } from '../core/project.ts';
 import type { Wait } from '../core/waits.ts';
-import type { Database, Tx } from './database.ts';
+import {
+  claimRequest,
+  withOutcomes,
+  type ClaimResult,
+  type KnownPosition,
+  type RunClaim,
+  type RunRow,
+} from './claim-run.ts';
+import { resultOf, type Database, type Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
 
@@ -177,195 +185,4 @@ export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResu
   return resultOf(
     await tx.query<{ result: CommitResult }>('select commit_run($1::jsonb) as result', [JSON.stringify(change)]),
   );
-}
-
-/** What a claim answers: rows as JSON, times as RFC 3339 strings. */
-export interface ClaimedRun {
-  ok: true;
-  run: RunRow;
-  checkpoint: CheckpointRow | null;
-  /** Version of the tenant's governance. */
-  governance: number;
-  events: EventRow[];
-  messages: MessageRow[];
-  /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
-  outcomes: Record<string, CallOutcome>;
-  /** Position that `events` start at where what was known fits the log; null where all of it is here. */
-  from: number | null;
-}
-
-/** What a driver knows of a run already: the log up to `seq`, so many messages, and the calls that have not ended there. */
-export interface KnownPosition {
-  seq: number;
-  length: number;
-  calls: string[];
-}
-
-export interface RunRow {
-  id: string;
-  tenant_id: string;
-  workspace_id: string;
-  agent_id: string;
-  agent_version: string;
-  thread_id: string;
-  status: string;
-  open_turn_id: string | null;
-  turn_count: number;
-  config: Record<string, unknown>;
-  pinned: { tools: { id: string; name: string; version: string }[] };
-  keep_open: boolean;
-  lineage: string;
-  lineage_base: { lineage: string; length: number }[];
-  base_length: number;
-  length: number;
-  steps: number;
-  last_seq: number;
-  fence: number;
-  root_run_id: string;
-  forked_at_seq: number | null;
-  traceparent: string | null;
-}
-
-export interface CheckpointRow {
-  run_id: string;
-  seq: number;
-  id: string;
-  parent_id: string | null;
-  node: string;
-  lineage: string;
-  length: number;
-  state: unknown;
-  hash: string;
-  created_at: string;
-}
-
-export interface EventRow {
-  seq: number;
-  type: string;
-  schema_version: number;
-  turn_id: string | null;
-  step: number | null;
-  actor: string;
-  payload: unknown;
-  occurred_at: string;
-}
-
-/** How a call in the ledger ended, as far as it has. */
-export interface CallOutcome {
-  status: CallStatus;
-  output: unknown;
-  is_error: boolean | null;
-}
-
-export interface MessageRow {
-  ordinal: number;
-  role: 'user' | 'assistant';
-  content: unknown[];
-  chain: string;
-  outcomes: Record<string, CallOutcome> | null;
-}
-
-export type ClaimResult =
-  | ClaimedRun
-  | { ok: false; why: 'missing' | 'beyond' | 'finished' | 'held'; seq: number | null };
-
-/**
- * Claims a run for a driver where nobody holds it, and answers what is needed to go on. `seq` is the position that the
- * job speaks of: one beyond the log's end (a database restored from a backup) claims nothing.
- */
-export async function claimRun(db: Database, claim: RunClaim): Promise<ClaimResult> {
-  return load(db, claimRequest(claim));
-}
-
-export interface RunClaim {
-  tenant: string;
-  run: string;
-  seq: number;
-  leaseMs: number;
-  known?: KnownPosition | undefined;
-}
-
-function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
-  return { ...request, lease_ms: leaseMs, claim: true };
-}
-
-export interface ReadRequest {
-  tenant: string;
-  run: string;
-  /** From the checkpoint before this one. */
-  beforeCheckpoint?: number | undefined;
-  /** Only what is new. */
-  known?: KnownPosition | undefined;
-}
-
-/** Reads the same without claiming. */
-export async function loadRun(db: Database, run: ReadRequest): Promise<ClaimResult> {
-  return load(db, readRequest(run));
-}
-
-async function load(db: Database, request: Columns): Promise<ClaimResult> {
-  const rows = await db.call<{ result: ClaimResult }>({
-    name: 'claim_run',
-    text: 'select claim_run($1::jsonb) as result',
-    values: [JSON.stringify(request)],
-  });
-  return withOutcomes(resultOf(rows));
-}
-
-/** `loadRun` within a transaction. */
-export async function loadRunIn(tx: Tx, run: ReadRequest): Promise<ClaimResult> {
-  return withOutcomes(
-    resultOf(
-      await tx.query<{ result: ClaimResult }>('select claim_run($1::jsonb) as result', [
-        JSON.stringify(readRequest(run)),
-      ]),
-    ),
-  );
-}
-
-function readRequest({ tenant, run, beforeCheckpoint, known }: ReadRequest): Columns {
-  return { tenant, run, claim: false, before_checkpoint: beforeCheckpoint, known };
-}
-
-function withOutcomes(result: ClaimResult): ClaimResult {
-  return result.ok ? { ...result, messages: result.messages.map((row) => showOutcomes(row, result.outcomes)) } : result;
-}
-
-/** A stored message with the outcomes of the calls that it refers to; null where it refers to none. */
-export function showOutcomes(row: MessageRow, outcomes: Record<string, CallOutcome>): MessageRow {
-  const ids = (row.content as { tool_call_id?: string }[]).flatMap(({ tool_call_id }) => tool_call_id ?? []);
-  const known = ids.flatMap((id) => (outcomes[id] ? [[id, outcomes[id]] as const] : []));
-  return { ...row, outcomes: known.length > 0 ? Object.fromEntries(known) : null };
-}
-
-/** Renews a driver's lease; false where it has lost the run. */
-export async function renewRunLease(
-  db: Database,
-  lease: { tenant: string; run: string; fence: number; leaseMs: number },
-): Promise<boolean> {
-  const rows = await db.call<{ result: boolean }>({
-    name: 'renew_run_lease',
-    text: 'select renew_run_lease($1, $2, $3, $4) as result',
-    values: [lease.tenant, lease.run, lease.fence, lease.leaseMs],
-  });
-  return resultOf(rows);
-}
-
-/** Renews the lease of a tool call's attempt; false where another attempt or an outcome has taken its place. */
-export async function renewCallLease(
-  db: Database,
-  lease: { tenant: string; call: string; attempt: number; leaseMs: number },
-): Promise<boolean> {
-  const rows = await db.call<{ result: boolean }>({
-    name: 'renew_call_lease',
-    text: 'select renew_call_lease($1, $2, $3, $4) as result',
-    values: [lease.tenant, lease.call, lease.attempt, lease.leaseMs],
-  });
-  return resultOf(rows);
-}
-
-function resultOf<R>(rows: { result: R }[]): R {
-  const row = rows[0];
-  if (!row) throw new Error('a function of the database answered no row');
-  return row.result;
 }

@@ -125,7 +125,7 @@ export type ReservationChange =
   | { step: number; settle: 'settled'; tokens: number; cost_usd: string | null }
   | { step: number; settle: 'estimated' | 'released' };
 
-export interface Committed {
+interface Committed {
   ok: true;
   seq: number;
   fence: number;

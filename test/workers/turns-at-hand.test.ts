@@ -27,8 +27,9 @@ describe('Turns at hand', () => {
     };
   });
 
-  beforeEach(() => {
+  beforeEach(async () => {
     jobs = [];
+    await outboxEmpty();
   });
 
   afterEach(async () => {
@@ -51,6 +52,10 @@ describe('Turns at hand', () => {
       return status === 'completed';
     });
 
+  /** A job that was sent leaves the outbox a moment later. */
+  const outboxEmpty = () =>
+    waitUntil('the outbox is empty', async () => (await engine.rows('select from outbox')).length === 0);
+
   it('are driven by the process that has written them, and go through no queue', async () => {
     await serve(2);
     const agent = await engine.agent({}, [{ name: 'queued' }]);
@@ -59,7 +64,7 @@ describe('Turns at hand', () => {
     await completed(run);
     assert.deepEqual(jobs, []);
     assert.equal(engine.tools.seen.length, 1);
-    await waitUntil('nothing is left to send', async () => (await engine.rows('select from outbox')).length === 0);
+    await outboxEmpty();
   });
 
   it('are claimed by the commit that creates the run, and by that of the last call that it waits for', async () => {
@@ -171,6 +176,7 @@ describe('Turns at hand', () => {
     const agent = await engine.agent({}, [{ name: 'queued' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'queued') }) : text('done')));
     const { run } = await engine.start(agent, 'hello');
+    await outboxEmpty();
     assert.equal(await engine.drive(run), 'handed_over');
     const never = () => new Promise(() => undefined);
     const seat = { drive: never, leave: () => assert.fail('the run was not claimed') };
@@ -237,7 +243,7 @@ describe('Turns at hand', () => {
       return rows.length === 1;
     });
     // Taken at hand from the outbox, it finds the run held: a driver that goes on, or one whose lease runs out.
-    await waitUntil('the job is done with', async () => (await engine.rows('select from outbox')).length === 0);
+    await outboxEmpty();
     await engine.everyoneDies();
     await reconcile(engine.context, 0, engine.tenant);
     await completed(run);

@@ -1,6 +1,6 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import type { RunBudget } from '../core/budget.ts';
-import { conflict, notFound } from '../core/errors.ts';
+import { conflict, notFound, unavailable } from '../core/errors.ts';
 import { isTerminal, type NewEvent, type RunStatus } from '../core/events.ts';
 import { newId } from '../core/ids.ts';
 import type { Tx } from '../db/database.ts';
@@ -105,7 +105,8 @@ function driveNew(context: Context, made: NewRun & DrivenAtOnce): Promise<Commit
   return new Promise((resolve, reject) => {
     const birth: Birth = { events, thread, governance, written: resolve };
     const driven = context.outbox.drive(seat, { ...job, seq: events.length }, { claimed: claimOf(run, birth), birth });
-    driven.then(() => reject(new Error(`run ${run.id} was not created`)), reject);
+    // Only a process that is about to stop leaves a drive before its first commit, and then without an error.
+    driven.then(() => reject(unavailable('This process is stopping; the request may be sent again.')), reject);
   });
 }
 

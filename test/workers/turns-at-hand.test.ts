@@ -224,6 +224,25 @@ describe('Turns at hand', () => {
     assert.equal(count, 1);
   });
 
+  it('are refused with the run as unavailable where the process stops before it is created', async () => {
+    const { governance } = engine.context;
+    const gate = door();
+    const at = async (...asked: Parameters<typeof governance.at>) => {
+      await gate.pass();
+      return governance.at(...asked);
+    };
+    await serve(1, { governance: { ...governance, at } });
+    const agent = await engine.agent();
+    const refused = assert.rejects(engine.start(agent, 'hello'), { code: 'unavailable', status: 503 });
+    await gate.reached;
+    const stopped = workers?.stop(0);
+    // The deadline of the stop is the earlier of two timers.
+    await setTimeout(1);
+    gate.open();
+    await Promise.all([refused, stopped]);
+    assert.deepEqual(await engine.rows('select from runs where agent_id = $1', agent), []);
+  });
+
   it('are sent as jobs after all where somebody else holds the run that the last call wakes', async () => {
     await serve(2);
     const agent = await engine.agent({}, [{ name: 'queued' }]);

@@ -15,6 +15,7 @@ is left. Ends with 0 where nothing was lost, repeated or different, else with 1.
   --mode MODE          full: Postgres and Redis; postgres: Postgres alone (full)
   --workers N          worker processes (3)
   --apis N             API processes (2)
+  --combined N         processes that are both, as npm start (1)
   --lease N            DROVER_LEASE_MS of the fleet (2000)
   --skew N             most seconds by which each process's clock is off, either way (180)
   --database-url URL   a Postgres whose user may create databases, in place of a private one
@@ -36,6 +37,7 @@ const { values } = parseArgs({
     mode: { type: 'string', default: 'full' },
     workers: { type: 'string', default: '3' },
     apis: { type: 'string', default: '2' },
+    combined: { type: 'string', default: '1' },
     lease: { type: 'string', default: '2000' },
     skew: { type: 'string', default: '180' },
     'database-url': { type: 'string' },
@@ -95,6 +97,7 @@ function readOptions(): TortureOptions {
     settleSeconds: whole('settle', 1),
     workers: whole('workers', 1),
     apis: whole('apis', 1),
+    combined: whole('combined', 0),
     leaseMs: whole('lease', 500),
     skewSeconds: whole('skew', 0),
     planOnly: values.plan,
@@ -102,7 +105,7 @@ function readOptions(): TortureOptions {
   };
 }
 
-type NumberOption = 'runs' | 'seed' | 'seconds' | 'settle' | 'workers' | 'apis' | 'lease' | 'skew';
+type NumberOption = 'runs' | 'seed' | 'seconds' | 'settle' | 'workers' | 'apis' | 'combined' | 'lease' | 'skew';
 
 function whole(name: NumberOption, min: number): number {
   const value = Number(values[name]);

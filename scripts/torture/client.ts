@@ -5,6 +5,8 @@ export interface PatientClient {
   /** Answers the JSON of a 2xx; any other 4xx throws. 5xx, 429 and broken connections are tried again until the signal fires. */
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown, idempotencyKey?: string) => Promise<T>;
+  /** Undefined where it had none of these answers, and nobody knows what came of it. */
+  postOnce: <T>(path: string, body: unknown) => Promise<T | undefined>;
   /** Requests that had to be sent again. */
   repeats: () => number;
 }
@@ -12,29 +14,39 @@ export interface PatientClient {
 const REQUEST_MS = 10_000;
 const AGAIN_MS = 150;
 
+interface Sent {
+  body?: unknown;
+  key?: string | undefined;
+}
+
 export function createPatientClient(urls: readonly string[], key: string, signal: AbortSignal): PatientClient {
   let turn = 0;
   let repeats = 0;
-  const send = async <T>(method: string, path: string, more: { body?: unknown; key?: string | undefined }) => {
+  const sendOnce = async <T>(method: string, path: string, more: Sent): Promise<T | undefined> => {
+    signal.throwIfAborted();
+    const url = `${urls[turn++ % urls.length]}${path}`;
+    const answer = await fetch(url, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        ...(more.key !== undefined && { 'idempotency-key': more.key }),
+      },
+      body: more.body === undefined ? null : JSON.stringify(more.body),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]),
+    })
+      .then(async (response) => ({ status: response.status, text: await response.text() }))
+      .catch(() => undefined);
+    if (answer && answer.status < 300) return JSON.parse(answer.text) as T;
+    if (answer && answer.status < 500 && answer.status !== 429) {
+      throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text.slice(0, 500)}`);
+    }
+    return undefined;
+  };
+  const send = async <T>(method: string, path: string, more: Sent): Promise<T> => {
     for (;;) {
-      signal.throwIfAborted();
-      const url = `${urls[turn++ % urls.length]}${path}`;
-      const answer = await fetch(url, {
-        method,
-        headers: {
-          authorization: `Bearer ${key}`,
-          'content-type': 'application/json',
-          ...(more.key !== undefined && { 'idempotency-key': more.key }),
-        },
-        body: more.body === undefined ? null : JSON.stringify(more.body),
-        signal: AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]),
-      })
-        .then(async (response) => ({ status: response.status, text: await response.text() }))
-        .catch(() => undefined);
-      if (answer && answer.status < 300) return JSON.parse(answer.text) as T;
-      if (answer && answer.status < 500 && answer.status !== 429) {
-        throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text.slice(0, 500)}`);
-      }
+      const answer = await sendOnce<T>(method, path, more);
+      if (answer !== undefined) return answer;
       repeats++;
       await delay(AGAIN_MS, undefined, { signal });
     }
@@ -43,6 +55,7 @@ export function createPatientClient(urls: readonly string[], key: string, signal
     get: <T>(path: string) => send<T>('GET', path, {}),
     post: <T>(path: string, body: unknown, idempotencyKey?: string) =>
       send<T>('POST', path, { body, key: idempotencyKey }),
+    postOnce: <T>(path: string, body: unknown) => sendOnce<T>('POST', path, { body }),
     repeats: () => repeats,
   };
 }

@@ -1,7 +1,8 @@
 /** Drives the runs of the plan over HTTP, and waits for their ends. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PatientClient } from './client.ts';
-import { HTTP_TOOLS, type HttpTool, type PlannedRun, type Script } from './plan.ts';
+import { findRun, type Inside } from './inside.ts';
+import { HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type Script } from './plan.ts';
 
 export interface StartedRun {
   id: string;
@@ -49,19 +50,52 @@ function toolOf(name: HttpTool, url: string): Record<string, unknown> {
 /** Starts each run when its time has come; `started` grows meanwhile. */
 export async function startRuns(
   client: PatientClient,
-  work: { agent: string; plan: readonly PlannedRun[]; started: StartedRun[]; signal: AbortSignal },
+  work: { agent: string; plan: readonly PlannedRun[]; started: StartedRun[]; inside: Inside; signal: AbortSignal },
 ): Promise<void> {
   const sinceMs = performance.now();
   const startOne = async (plan: PlannedRun) => {
     await delay(Math.max(0, plan.startAtMs - (performance.now() - sinceMs)), undefined, { signal: work.signal });
-    const script: Script = { label: plan.label, steps: plan.steps };
-    const config = { budget: { max_tokens: NEVER_REACHED } };
-    const body = { input: { message: JSON.stringify(script) }, config };
-    const path = `/v1/agents/${work.agent}/runs`;
-    const { run_id: id } = await client.post<{ run_id: string }>(path, body, `start-${plan.label}`);
-    work.started.push({ id, plan });
+    work.started.push(await (plan.keyed ? startKeyed(client, work.agent, plan) : startKeyless(client, work, plan)));
   };
   await Promise.all(work.plan.map(startOne));
+}
+
+interface Started {
+  run_id: string;
+}
+
+async function startKeyed(client: PatientClient, agent: string, plan: PlannedRun): Promise<StartedRun> {
+  const { path, body } = requestOf(agent, plan);
+  const { run_id: id } = await client.post<Started>(path, body, `start-${plan.label}`);
+  return { id, plan };
+}
+
+const SEARCH_MS = 3000;
+
+/**
+ * Without a key nobody may simply ask again. Where there is no answer, the run is looked for; where there is none, another one is
+ * asked for, by another label.
+ */
+async function startKeyless(
+  client: PatientClient,
+  { agent, inside, signal }: { agent: string; inside: Inside; signal: AbortSignal },
+  planned: PlannedRun,
+): Promise<StartedRun> {
+  for (let attempt = 1; ; attempt++) {
+    const plan = attempt === 1 ? planned : renamed(planned, `${planned.label}.${attempt}`);
+    const { path, body } = requestOf(agent, plan);
+    const answer = await client.postOnce<Started>(path, body);
+    if (answer) return { id: answer.run_id, plan };
+    await delay(SEARCH_MS, undefined, { signal });
+    const id = await findRun(inside, body.input.message);
+    if (id !== undefined) return { id, plan };
+  }
+}
+
+function requestOf(agent: string, { label, steps }: PlannedRun) {
+  const script: Script = { label, steps };
+  const config = { budget: { max_tokens: NEVER_REACHED } };
+  return { path: `/v1/agents/${agent}/runs`, body: { input: { message: JSON.stringify(script) }, config } };
 }
 
 interface RunView {

@@ -11,6 +11,7 @@ import { examineRun, type ExaminedRun } from './examine-run.ts';
 import type { Injected } from './faults.ts';
 import type { Inside } from './inside.ts';
 import type { BrokenRequest, LocalServer } from './local-server.ts';
+import { processOf } from './schedule.ts';
 
 export interface Findings {
   completed: number;
@@ -140,7 +141,7 @@ function recoveries(evidence: Evidence, examined: ReadonlyMap<StartedRun, Examin
   const broken: BrokenRequest[] = [...evidence.model.broken, ...evidence.tools.broken];
   const logs = new Map([...examined].map(([run, { log }]) => [run.plan.label, log]));
   return evidence.injected.flatMap(({ fault, atMs }) => {
-    if (!fault.kind.startsWith('kill worker')) return [];
+    if (!fault.kind.startsWith('kill') || processOf(fault.kind) === 'api') return [];
     const held = broken.filter((request) => request.atMs >= atMs && request.atMs < atMs + SAME_MOMENT_MS);
     return [...new Set(held.map(({ label }) => label))].flatMap((label) => {
       const next = logs.get(label)?.find(({ occurred_at }) => Date.parse(occurred_at) > atMs);

@@ -6,7 +6,7 @@ import { sendDuplicates, type Inside } from './inside.ts';
 import type { Fleet, Slot } from './fleet.ts';
 import type { OwnServices } from './place.ts';
 import type { ServiceProxy } from '../kit/service-proxy.ts';
-import type { Fault } from './schedule.ts';
+import { processOf, type Fault } from './schedule.ts';
 
 export interface Stage {
   fleet: Fleet;
@@ -64,15 +64,16 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
 async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<string | undefined> {
   switch (fault.kind) {
     case 'kill worker':
-      return kill(stage, 'worker', fault.choice);
     case 'kill api':
-      return kill(stage, 'api', fault.choice);
+    case 'kill combined':
+      return kill(stage, processOf(fault.kind), fault.choice);
     case 'kill worker at a point':
-      return killAtPoint(stage, pickSlot(stage, 'worker', fault), { ...fault, died });
     case 'kill api at a point':
-      return killAtPoint(stage, pickSlot(stage, 'api', fault), { ...fault, died });
+    case 'kill combined at a point':
+      return killAtPoint(stage, pickSlot(stage, processOf(fault.kind), fault), { ...fault, died });
     case 'freeze worker':
-      return freeze(pickSlot(stage, 'worker', fault), fault.forMs);
+    case 'freeze combined':
+      return freeze(pickSlot(stage, processOf(fault.kind), fault), fault.forMs);
     case 'duplicate jobs':
       return `${await sendDuplicates(stage.inside, fault.choice)} jobs`;
     case 'cut database':

@@ -1,4 +1,4 @@
-/** The processes under torture: APIs and workers, each in a slot that it is started in again after its death. */
+/** The processes under torture: APIs, workers, and such as are both, each in a slot that it is started in again after its death. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -11,6 +11,8 @@ import type { KillPoint } from './kill-points.ts';
 export interface FleetOptions {
   apis: number;
   workers: number;
+  /** API and workers in one process, as `npm start`. */
+  combined: number;
   /** The whole environment of each process. */
   env: Record<string, string>;
   /** Where each process writes its log. */
@@ -21,7 +23,7 @@ export interface FleetOptions {
 
 export interface Slot {
   name: string;
-  kind: 'api' | 'worker';
+  kind: KillPoint['kind'];
   /** A fault has it in hand: killed and being started again, or frozen. */
   busy: 'starting' | 'frozen' | 'doomed' | undefined;
   pid: () => number;
@@ -35,7 +37,7 @@ export interface Slot {
 
 export interface Fleet {
   slots: readonly Slot[];
-  /** Of the APIs, whether they run or not. */
+  /** Of all that serve the API, whether they run or not. */
   urls: readonly string[];
   /** How often a process that was ready ended, and nobody had killed it. */
   crashes: () => number;
@@ -60,17 +62,19 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const launch = createLaunch(options, state);
   const urls: string[] = [];
   const slots: Slot[] = [];
-  for (let index = 0; index < options.apis; index++) {
+  const addServer = async (kind: 'api' | 'combined', index: number, path: string) => {
     const port = await freePort();
-    urls.push(`http://127.0.0.1:${port}`);
-    const url = urls[index] ?? '';
-    const how = { env: { PORT: String(port) }, skewMs: options.skewMs(index) };
-    const start = (name: string) => launch(name, 'api/main', how);
+    const url = `http://127.0.0.1:${port}`;
+    const skewMs = options.skewMs(slots.length);
+    const start = (name: string) => launch(name, path, { env: { PORT: String(port) }, skewMs });
     const parts = { dir: options.dir, start, isReady: () => answers(url, '/healthz'), ready, doomed };
-    slots.push(makeSlot(`api-${index + 1}`, 'api', parts));
-  }
+    urls.push(url);
+    slots.push(makeSlot(`${kind}-${index + 1}`, kind, parts));
+  };
+  for (let index = 0; index < options.apis; index++) await addServer('api', index, 'api/main');
+  for (let index = 0; index < options.combined; index++) await addServer('combined', index, 'scripts/start');
   for (let index = 0; index < options.workers; index++) {
-    const skewMs = options.skewMs(options.apis + index);
+    const skewMs = options.skewMs(slots.length);
     const start = (name: string) => launch(name, 'workers/main', { env: { ANTHROPIC_API_KEY: name }, skewMs });
     slots.push(makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready, doomed }));
   }

@@ -43,6 +43,14 @@ export async function openInside(settings: Record<string, string>): Promise<Insi
   };
 }
 
+/** The run whose first message this is. */
+export async function findRun(inside: Inside, message: string): Promise<string | undefined> {
+  const rows = await inside.read((tx) =>
+    tx.query<{ run_id: string }>(`select run_id from turns where input->>'message' = $1`, [message]),
+  );
+  return rows[0]?.run_id;
+}
+
 interface Position {
   id: string;
   last_seq: number;

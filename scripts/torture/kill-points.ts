@@ -2,7 +2,7 @@
 
 export interface KillPoint {
   name: string;
-  kind: 'worker' | 'api';
+  kind: 'worker' | 'api' | 'combined';
   when: 'before' | 'after';
   /** What the statement, or a parameter of it, holds. */
   holds: string;
@@ -22,6 +22,9 @@ export const KILL_POINTS: readonly KillPoint[] = [
   { name: 'an end not yet written', kind: 'worker', when: 'before', holds: event('run.completed') },
   { name: 'a run not yet created', kind: 'api', when: 'before', holds: event('run.created') },
   { name: 'a run created, its job not sent', kind: 'api', when: 'after', holds: event('run.created') },
+  { name: 'a run not yet created by its driver', kind: 'combined', when: 'before', holds: event('run.created') },
+  { name: 'a run created by its driver', kind: 'combined', when: 'after', holds: event('run.created') },
+  { name: 'a run taken along with a result', kind: 'combined', when: 'after', holds: '"then_claim":' },
 ];
 
 /** Whether a statement with its parameters is the one that a point means. */

@@ -40,6 +40,8 @@ export interface Script {
 
 export interface PlannedRun extends Script {
   startAtMs: number;
+  /** Its request has an Idempotency-Key. */
+  keyed: boolean;
 }
 
 /** Plans `runs` runs that begin within `withinMs`. Some tools take longer than a lease. */
@@ -50,8 +52,17 @@ export function planRuns(seed: number, work: { runs: number; withinMs: number; l
     const steps = Array.from({ length: random.whole(2, 5) }, (_step, step) =>
       planStep(random, `${label}-${step + 1}`, work.leaseMs),
     );
-    return { label, startAtMs: Math.floor((index * work.withinMs) / work.runs), steps };
+    return { label, startAtMs: Math.floor((index * work.withinMs) / work.runs), steps, keyed: index % 2 === 0 };
   });
+}
+
+/** The same work under another label, so that nothing of it counts as done again. */
+export function renamed(plan: PlannedRun, label: string): PlannedRun {
+  const rename = ({ tool, input }: PlannedCall): PlannedCall =>
+    'intent' in input
+      ? { tool, input: { ...input, intent: `${label}${input.intent.slice(plan.label.length)}` } }
+      : { tool, input };
+  return { ...plan, label, steps: plan.steps.map((step) => ({ ...step, calls: step.calls.map(rename) })) };
 }
 
 /** How the run's last answer reads. */

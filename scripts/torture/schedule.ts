@@ -5,9 +5,12 @@ import { createRandom, type Random } from './random.ts';
 export const FAULT_KINDS = [
   'kill worker',
   'kill api',
+  'kill combined',
   'kill worker at a point',
   'kill api at a point',
+  'kill combined at a point',
   'freeze worker',
+  'freeze combined',
   'duplicate jobs',
   'cut database',
   'cut redis',
@@ -59,15 +62,25 @@ export function makeSchedule(seed: number, options: ScheduleOptions): Fault[] {
   const kinds = possibleKinds(options);
   const faults: Fault[] = [];
   let round: FaultKind[] = [];
-  const points = { worker: pointsOf(seed, 'worker'), api: pointsOf(seed, 'api') };
+  const points = {
+    worker: pointsOf(seed, 'worker'),
+    api: pointsOf(seed, 'api'),
+    combined: pointsOf(seed, 'combined'),
+  };
   for (let atMs = FIRST_MS; atMs < options.forMs; atMs += random.whole(...GAP_MS)) {
     if (round.length === 0) round = random.shuffle([...kinds, ...MORE_OFTEN]);
     const kind = round.pop() ?? 'kill worker';
     const fault = { kind, atMs, forMs: durationOf(kind, random, options.leaseMs), choice: random.whole(0, 999_999) };
-    const point = kind.endsWith('at a point') ? points[kind.startsWith('kill api') ? 'api' : 'worker']() : undefined;
+    const point = kind.endsWith('at a point') ? points[processOf(kind)]() : undefined;
     faults.push({ ...fault, ...(point && { point }) });
   }
   return faults;
+}
+
+/** The kind of process that a fault is for. */
+export function processOf(kind: FaultKind): KillPoint['kind'] {
+  if (kind.includes('combined')) return 'combined';
+  return kind.includes('api') ? 'api' : 'worker';
 }
 
 function possibleKinds({ redis, ownServices }: ScheduleOptions): FaultKind[] {
@@ -88,7 +101,7 @@ function pointsOf(seed: number, kind: KillPoint['kind']): () => KillPoint | unde
 }
 
 function durationOf(kind: FaultKind, random: Random, leaseMs: number): number {
-  if (kind === 'freeze worker') return random.whole(Math.floor(leaseMs * 1.5), leaseMs * 3);
+  if (kind.startsWith('freeze')) return random.whole(Math.floor(leaseMs * 1.5), leaseMs * 3);
   if (kind.endsWith('at a point')) return POINT_MS;
   if (kind === 'slow database') return random.whole(1000, 3000);
   return random.whole(100, 2000);

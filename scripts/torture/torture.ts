@@ -27,6 +27,7 @@ export interface TortureOptions {
   settleSeconds: number;
   workers: number;
   apis: number;
+  combined: number;
   leaseMs: number;
   /** Most seconds by which the clock of a process is off, either way. */
   skewSeconds: number;
@@ -118,10 +119,17 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     ANTHROPIC_BASE_URL: model.url,
     ANTHROPIC_API_KEY: 'unused',
   };
-  const { apis, workers } = options;
+  const { apis, workers, combined } = options;
   const throughProxies = { DATABASE_URL: databaseProxy.url, ...(redisProxy && { REDIS_URL: redisProxy.url }) };
   const skewMs = skewsOf(options);
-  const fleet = await startFleet({ apis, workers, env: { ...env, ...throughProxies }, dir: place.dir, skewMs });
+  const fleet = await startFleet({
+    apis,
+    workers,
+    combined,
+    env: { ...env, ...throughProxies },
+    dir: place.dir,
+    skewMs,
+  });
   closers.push(fleet.close);
   const direct = {
     DATABASE_URL: place.databaseUrl,
@@ -133,9 +141,9 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
 }
 
 /** The first process keeps the right time, so that somebody does. */
-function skewsOf({ seed, skewSeconds, apis, workers }: TortureOptions): (index: number) => number {
+function skewsOf({ seed, skewSeconds, apis, workers, combined }: TortureOptions): (index: number) => number {
   const random = createRandom(seed, 'clocks');
-  const skews = Array.from({ length: apis + workers }, () => random.whole(-skewSeconds, skewSeconds) * 1000);
+  const skews = Array.from({ length: apis + combined + workers }, () => random.whole(-skewSeconds, skewSeconds) * 1000);
   return (index) => (index === 0 ? 0 : (skews[index] ?? 0));
 }
 
@@ -156,7 +164,7 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const started: StartedRun[] = [];
   const [injected] = await Promise.all([
     injectFaults({ ...scene, own: scene.place.own }, scene.schedule),
-    startRuns(client, { agent, plan, started, signal }),
+    startRuns(client, { agent, plan, started, inside, signal }),
   ]);
   scene.say('  the faults are over; waiting for the runs to end');
   await awaitEnds(client, started, options.settleSeconds * 1000);

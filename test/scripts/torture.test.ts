@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import type { Delivery } from '../../scripts/torture/effect-server.ts';
 import { findRepeated, findUnknownViolations, type Findings } from '../../scripts/torture/examine.ts';
 import { KILL_POINTS } from '../../scripts/torture/kill-points.ts';
-import { planRuns } from '../../scripts/torture/plan.ts';
+import { planRuns, renamed, type PlannedRun } from '../../scripts/torture/plan.ts';
 import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
 import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
 import { MODES, TEST_DATABASE_URL, TEST_REDIS_URL } from '../support/modes.ts';
@@ -61,6 +61,24 @@ describe('The schedule of a torture', () => {
     assert.deepEqual(
       without.filter((kind) => kind.endsWith('redis')),
       [],
+    );
+  });
+});
+
+describe('A run of a torture that is asked for again', () => {
+  it('has the same work, and shares no intent with the first', () => {
+    const work = { runs: 5, withinMs: 1000, leaseMs: 2000 };
+    const intentsOf = ({ steps }: PlannedRun) =>
+      steps.flatMap(({ calls }) => calls.flatMap(({ input }) => ('intent' in input ? [input.intent] : [])));
+    fc.assert(
+      fc.property(fc.nat(), (seed) => {
+        for (const plan of planRuns(seed, work)) {
+          const again = renamed(plan, `${plan.label}.2`);
+          assert.deepEqual(renamed(again, plan.label), plan);
+          const before = new Set(intentsOf(plan));
+          assert.ok(intentsOf(again).every((intent) => intent.startsWith(`${again.label}-`) && !before.has(intent)));
+        }
+      }),
     );
   });
 });

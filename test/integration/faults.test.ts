@@ -30,6 +30,10 @@ for (const mode of MODES) {
     beforeEach(() => {
       label = randomUUID();
     });
+    afterEach(async function () {
+      if (this.currentTest?.state === 'failed') console.error(drover.tails());
+      await drover.startAll();
+    });
 
     it('asks the model again where kill -9 came in the middle of its answer', async () => {
       const { run } = await startRun(drover, agent, `call ${tool('record')} | hang say ${label}`);
@@ -46,7 +50,6 @@ for (const mode of MODES) {
       );
       if (!embedded) {
         assert.notEqual(drover.model.asked(label)[2]?.by, name, 'the other worker went on');
-        await drover.start(name);
       }
       assert.equal(drover.world.deliveries(label).length, 1);
     });
@@ -121,7 +124,6 @@ for (const mode of MODES) {
           drover.model.asked(label).map(({ step }) => step),
           Array.from({ length: 13 }, (_, index) => index),
         );
-        await drover.start(name);
       });
 
       it('gives a call to the model that takes too long back within the grace period', async () => {
@@ -134,7 +136,6 @@ for (const mode of MODES) {
         assert.equal((await untilRun(drover, run)).output?.message, label);
         await assertSound(drover, run);
         assert.equal(drover.model.asked(label).length, 2);
-        await drover.start(name);
       });
     }
 

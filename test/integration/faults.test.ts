@@ -6,8 +6,8 @@ import { MODES } from '../support/modes.ts';
 import { assertSound, createAgent, startRun, toolOf, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
-/** Short, so that what a dead process held is free soon. */
-const LEASE_MS = 1500;
+/** Short, so that what a dead process held is free soon; a process that gets no CPU for as long loses its runs as a dead one. */
+const LEASE_MS = 2500;
 const SHUTDOWN_MS = 4000;
 const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_SHUTDOWN_MS: String(SHUTDOWN_MS) };
 

@@ -295,8 +295,8 @@ export function atSeq({ type, payload, turn_id, step, actor }: NewEvent, seq: nu
   return { type, payload, turn_id, step, actor, seq, occurred_at: '' } as RunEvent;
 }
 
-/** A row of `run_events` as a typed event. Throws `UnknownEventError` for what this build does not know. */
-export function readEvent(row: {
+/** A row of `run_events`, which an older or a newer build may have written. */
+export interface StoredEvent {
   seq: number;
   type: string;
   schema_version: number;
@@ -305,7 +305,10 @@ export function readEvent(row: {
   actor: string;
   payload: unknown;
   occurred_at: string | Date;
-}): RunEvent {
+}
+
+/** A stored event as a typed one. Throws `UnknownEventError` for what this build does not know. */
+export function readEvent(row: StoredEvent): RunEvent {
   const isNewer = row.schema_version > SCHEMA_VERSION;
   const event = isNewer ? row : upcast(row, row.schema_version);
   if (isNewer || !Object.hasOwn(PAYLOADS, event.type)) throw new UnknownEventError(row.type, row.schema_version);

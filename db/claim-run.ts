@@ -1,4 +1,5 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/migrations/claim-run.ts`. */
+import type { StoredEvent } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 
@@ -64,14 +65,7 @@ export interface CheckpointRow {
   created_at: string;
 }
 
-export interface EventRow {
-  seq: number;
-  type: string;
-  schema_version: number;
-  turn_id: string | null;
-  step: number | null;
-  actor: string;
-  payload: unknown;
+export interface EventRow extends StoredEvent {
   occurred_at: string;
 }
 

@@ -2,27 +2,26 @@
 import { resultOf, type Database } from './database.ts';
 
 /** Renews a driver's lease; false where it has lost the run. */
-export async function renewRunLease(
+export function renewRunLease(
   db: Database,
   lease: { tenant: string; run: string; fence: number; leaseMs: number },
 ): Promise<boolean> {
-  const rows = await db.call<{ result: boolean }>({
-    name: 'renew_run_lease',
-    text: 'select renew_run_lease($1, $2, $3, $4) as result',
-    values: [lease.tenant, lease.run, lease.fence, lease.leaseMs],
-  });
-  return resultOf(rows);
+  return renew(db, 'renew_run_lease', [lease.tenant, lease.run, lease.fence, lease.leaseMs]);
 }
 
 /** Renews the lease of a tool call's attempt; false where another attempt or an outcome has taken its place. */
-export async function renewCallLease(
+export function renewCallLease(
   db: Database,
   lease: { tenant: string; call: string; attempt: number; leaseMs: number },
 ): Promise<boolean> {
-  const rows = await db.call<{ result: boolean }>({
-    name: 'renew_call_lease',
-    text: 'select renew_call_lease($1, $2, $3, $4) as result',
-    values: [lease.tenant, lease.call, lease.attempt, lease.leaseMs],
-  });
-  return resultOf(rows);
+  return renew(db, 'renew_call_lease', [lease.tenant, lease.call, lease.attempt, lease.leaseMs]);
+}
+
+async function renew(
+  db: Database,
+  name: 'renew_run_lease' | 'renew_call_lease',
+  values: readonly (string | number)[],
+): Promise<boolean> {
+  const text = `select ${name}($1, $2, $3, $4) as result`;
+  return resultOf(await db.call<{ result: boolean }>({ name, text, values }));
 }

@@ -44,7 +44,7 @@ export interface Evidence {
 /** Examines everything once the runs have ended, or the wait for them has. */
 export async function examine(evidence: Evidence): Promise<Findings> {
   const { client, inside, runs, tools, leaseMs } = evidence;
-  const stuck = await findStuck(inside, 5000 + 5 * leaseMs);
+  const stuck = await findStuck(inside, runs, 5000 + 5 * leaseMs);
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, inside, run));
   const all = [...examined.values()];
@@ -105,8 +105,12 @@ export function findUnknownViolations(
 
 const DEAD_END = ['waiting', 'active', 'delayed', 'prioritized', 'waiting-children'] as const;
 
-/** Jobs and outbox rows that are still there although no run is left that they could be for. */
-async function findStuck(inside: Inside, withinMs: number): Promise<string[]> {
+/**
+ * Jobs and outbox rows that are still there although no run is left that they could be for, and unfinished runs that were made for a
+ * request without an answer.
+ */
+async function findStuck(inside: Inside, runs: readonly StartedRun[], withinMs: number): Promise<string[]> {
+  const known = runs.map(({ id }) => id);
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
     const found = [...(await openJobs(inside, TURNS)), ...(await openJobs(inside, TOOL_CALLS))];
@@ -114,6 +118,13 @@ async function findStuck(inside: Inside, withinMs: number): Promise<string[]> {
       tx.query<{ count: number }>('select count(*)::int as count from outbox'),
     );
     if (outbox && outbox.count > 0) found.push(`${outbox.count} rows in the outbox`);
+    const strays = await inside.read((tx) =>
+      tx.query<{ id: string; status: string }>(
+        `select id, status from runs where status not in ('completed', 'failed', 'cancelled') and id <> all($1::uuid[])`,
+        [known],
+      ),
+    );
+    found.push(...strays.map(({ id, status }) => `run ${id}, which nobody was told of, is ${status}`));
     if (found.length === 0 || performance.now() > endsAtMs) return found;
     await delay(250);
   }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AUDIT_ACTORS } from '../core/audit.ts';
 import { LIMITS } from '../core/limits.ts';
 import { listAuditRows, type AuditRow } from '../db/audit.ts';
-import { verifyAudit } from '../services/verify-audit.ts';
+import { verifyAudit } from '../modules/audit/verify-audit.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';

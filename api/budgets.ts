@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import { budgetLimits, DEFAULT_SOFT_LIMIT } from '../core/budget.ts';
 import { listBudgets, type BudgetRow } from '../db/budgets.ts';
-import { idempotently } from '../services/idempotency.ts';
-import { changeBudget, createBudget, removeBudget, requireBudget } from '../services/write-budget.ts';
+import { idempotently } from '../modules/tenants/idempotency.ts';
+import { changeBudget, createBudget, removeBudget, requireBudget } from '../modules/budgets/write-budget.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';

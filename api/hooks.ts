@@ -1,6 +1,6 @@
 /** Where other systems call a run that waits for them. */
 import { z } from 'zod';
-import { receiveWebhook } from '../services/receive-webhook.ts';
+import { receiveWebhook } from '../modules/waits/receive-webhook.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 
 const accepted = z.object({ status: z.literal('accepted') });

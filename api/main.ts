@@ -1,7 +1,7 @@
 /** The API's process: serves until it is told to stop, then lets open requests end. */
 import { loadConfig } from '../config.ts';
-import { openPlatform } from '../services/open-platform.ts';
-import { runProcess } from '../services/run-process.ts';
+import { openPlatform } from '../modules/platform/open-platform.ts';
+import { runProcess } from '../modules/platform/run-process.ts';
 import { ROUTES } from './routes.ts';
 import { serve } from './serve.ts';
 

@@ -4,10 +4,10 @@ import { runBudget } from '../core/budget.ts';
 import { forbidden, impossible, notFound } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
 import { hasWorkspace } from '../db/tenants.ts';
-import type { Context } from '../engine/context.ts';
-import type { Caller } from '../services/authenticate-key.ts';
-import { startObjective } from '../services/start-objective.ts';
-import { UNSUPPORTED } from '../services/unsupported.ts';
+import type { Context } from '../modules/context.ts';
+import type { Caller } from '../modules/tenants/authenticate-key.ts';
+import { startObjective } from '../modules/runs/start-objective.ts';
+import { UNSUPPORTED } from '../modules/tools-registry/unsupported.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { forbidden } from '../core/errors.ts';
-import { createTenant } from '../services/create-tenant.ts';
-import { idempotently } from '../services/idempotency.ts';
-import { applyBrake } from '../services/suspend.ts';
+import { createTenant } from '../modules/tenants/create-tenant.ts';
+import { idempotently } from '../modules/tenants/idempotency.ts';
+import { applyBrake } from '../modules/governance/suspend.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';

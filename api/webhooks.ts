@@ -17,12 +17,12 @@ import {
   type DeliveryRow,
   type WebhookRow,
 } from '../db/webhooks.ts';
-import type { Caller } from '../services/authenticate-key.ts';
-import { CHANNEL_PROTOCOLS } from '../services/channels.ts';
-import { idempotently } from '../services/idempotency.ts';
-import { recordAudit } from '../services/record-audit.ts';
-import { storeSecret } from '../services/secrets.ts';
-import { secretNameOf } from '../services/send-webhooks.ts';
+import type { Caller } from '../modules/tenants/authenticate-key.ts';
+import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
+import { idempotently } from '../modules/tenants/idempotency.ts';
+import { recordAudit } from '../modules/audit/record-audit.ts';
+import { storeSecret } from '../modules/tenants/secrets.ts';
+import { secretNameOf } from '../modules/webhooks/send-webhooks.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';

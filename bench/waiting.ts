@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { NO_TOKENS, type StreamModel } from '../core/model.ts';
 import { MAINTENANCE_ACTS } from '../jobs/maintenance.ts';
-import { maintain } from '../services/maintain.ts';
+import { maintain } from '../modules/platform/maintain.ts';
 import { createMeter } from './costs.ts';
 import { openDrover, type BenchDrover } from './drover.ts';
 import type { Figure } from './figures.ts';

@@ -1,8 +1,8 @@
 /** `npm run projections:rebuild [-- --check]`: makes the projections what the logs say, or only tells what differs. */
 import { loadConfig } from '../config.ts';
 import { openDatabase } from '../db/database.ts';
-import { rebuildProjections } from '../services/rebuild-projections.ts';
-import { runOnce } from '../services/run-process.ts';
+import { rebuildProjections } from '../modules/run-log/rebuild-projections.ts';
+import { runOnce } from '../modules/platform/run-process.ts';
 
 const MOST_SHOWN = 50;
 

@@ -1,9 +1,9 @@
 /** `npm run secrets:reencrypt`: puts every secret under the first key of DROVER_SECRET_KEY (docs/secrets.md). */
 import { loadConfig } from '../config.ts';
 import { openDatabase } from '../db/database.ts';
-import { openKeyring } from '../services/open-keyring.ts';
-import { runOnce } from '../services/run-process.ts';
-import { reencryptSecrets } from '../services/secrets.ts';
+import { openKeyring } from '../modules/tenants/open-keyring.ts';
+import { runOnce } from '../modules/platform/run-process.ts';
+import { reencryptSecrets } from '../modules/tenants/secrets.ts';
 
 await runOnce(async () => {
   const config = loadConfig();

@@ -3,9 +3,9 @@ import pc from 'picocolors';
 import { loadConfig, type Config } from '../config.ts';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
-import { ensureFirstRun } from '../services/first-steps.ts';
-import { openPlatform } from '../services/open-platform.ts';
-import { runProcess } from '../services/run-process.ts';
+import { ensureFirstRun } from '../modules/platform/first-steps.ts';
+import { openPlatform } from '../modules/platform/open-platform.ts';
+import { runProcess } from '../modules/platform/run-process.ts';
 import { startWorkers } from '../workers/start-workers.ts';
 
 await runProcess(async () => {

@@ -7,8 +7,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import type * as Config from '../config.ts';
 import type * as Models from '../llm/models.ts';
-import type * as Gate from '../policy/gate.ts';
-import type * as Sending from '../services/send-webhooks.ts';
+import type * as Gate from '../modules/governance/gate.ts';
+import type * as Sending from '../modules/webhooks/send-webhooks.ts';
 import { createEgress } from '../tools/egress.ts';
 import type * as Executing from '../tools/execute-tool.ts';
 import { validateArguments } from '../tools/validate-arguments.ts';
@@ -126,7 +126,7 @@ describe('The guide to extending', () => {
   });
 
   it('has a stage that a call must pass', async () => {
-    const { gate, STAGES } = await load<typeof Gate>('policy/gate.ts');
+    const { gate, STAGES } = await load<typeof Gate>('modules/governance/gate.ts');
     const decide = (text: string) =>
       gate({
         governance: governanceOf([{ when: 'true', decision: 'allow' }]),
@@ -149,7 +149,7 @@ describe('The guide to extending', () => {
 
   it('has a channel that tells of an approval, and a transport and a stage that the API knows', async () => {
     const { openTestPlatform } = await load<typeof TestPlatforms>('test/support/platform.ts');
-    const { sendWebhooks } = await load<typeof Sending>('services/send-webhooks.ts');
+    const { sendWebhooks } = await load<typeof Sending>('modules/webhooks/send-webhooks.ts');
     const model = await startScriptedModel();
     const phone = await startServer((_request, response) => response.end());
     const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };

@@ -1,7 +1,7 @@
 /** A worker process: serves the queues that `DROVER_QUEUES` names until SIGTERM. */
 import { loadConfig } from '../config.ts';
-import { openPlatform } from '../services/open-platform.ts';
-import { runProcess } from '../services/run-process.ts';
+import { openPlatform } from '../modules/platform/open-platform.ts';
+import { runProcess } from '../modules/platform/run-process.ts';
 import { startWorkers } from './start-workers.ts';
 
 await runProcess(async () => {

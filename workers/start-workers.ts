@@ -1,9 +1,9 @@
 /** Serves the queues of this process until it is stopped. */
 import type { Worker } from 'bullmq';
-import type { Context } from '../engine/context.ts';
+import type { Context } from '../modules/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
 import { TURNS } from '../jobs/turn.ts';
-import { reconcile } from '../services/reconcile.ts';
+import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handle, HANDLERS } from './handlers.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { createTenantSlots } from './tenant-slots.ts';

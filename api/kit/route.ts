@@ -2,9 +2,9 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Scope } from '../../core/scopes.ts';
-import type { Context } from '../../engine/context.ts';
-import type { Caller } from '../../services/authenticate-key.ts';
-import type { IdempotentRequest } from '../../services/idempotency.ts';
+import type { Context } from '../../modules/context.ts';
+import type { Caller } from '../../modules/tenants/authenticate-key.ts';
+import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import type { ApiContext, AppParts } from './state.ts';
 import { checkParams, checkPart } from './validate.ts';

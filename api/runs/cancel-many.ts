@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
-import { cancelRuns } from '../../services/cancel-runs.ts';
+import { cancelRuns } from '../../modules/runs/cancel-runs.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 

@@ -4,7 +4,7 @@ import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import type { RunView } from '../../db/runs.ts';
 import type { StepRow } from '../../db/run-steps.ts';
-import { DIFFERENCES, type ComparedStep } from '../../services/compare-runs.ts';
+import { DIFFERENCES, type ComparedStep } from '../../modules/runs/compare-runs.ts';
 import { createRunBody } from './schemas.ts';
 
 const text = z.strictObject({ type: z.literal('text'), text: z.string() });

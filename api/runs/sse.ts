@@ -1,6 +1,6 @@
 /** Server-sent events (WHATWG HTML, "Server-sent events") of a run. */
-import type { Context } from '../../engine/context.ts';
-import { streamRun, type StreamRequest } from '../../services/stream-run.ts';
+import type { Context } from '../../modules/context.ts';
+import { streamRun, type StreamRequest } from '../../modules/runs/stream-run.ts';
 import type { OtherContent } from '../kit/route.ts';
 
 export const SSE_CONTENT: OtherContent = {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { notFound } from '../../core/errors.ts';
 import { findMcpServer, listMcpServers, type McpServerRow } from '../../db/mcp-servers.ts';
-import { applyBrake } from '../../services/suspend.ts';
+import { applyBrake } from '../../modules/governance/suspend.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';

@@ -3,7 +3,7 @@ import pino from 'pino';
 import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
 import { loadConfig } from '../../config.ts';
-import { openPlatform } from '../../services/open-platform.ts';
+import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { createClient, type Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 

@@ -1,7 +1,7 @@
 import { loadConfig } from '../../config.ts';
 import { openDatabase } from '../../db/database.ts';
-import type { ApiKeyRequest } from '../../services/create-api-key.ts';
-import { createOperatorKey } from '../../services/create-operator-key.ts';
+import type { ApiKeyRequest } from '../../modules/tenants/create-api-key.ts';
+import { createOperatorKey } from '../../modules/tenants/create-operator-key.ts';
 import { CommandError, EXIT } from './errors.ts';
 
 /** Makes a key in the database of DATABASE_URL itself; no service and no key are needed. */

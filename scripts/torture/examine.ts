@@ -2,8 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { TOOL_CALLS } from '../../jobs/tool-call.ts';
 import { TURNS } from '../../jobs/turn.ts';
-import { rebuildProjections } from '../../services/rebuild-projections.ts';
-import { findBudgetDrift } from '../../services/settle-budgets.ts';
+import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
+import { findBudgetDrift } from '../../modules/budgets/settle-budgets.ts';
 import type { PatientClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';

@@ -5,7 +5,7 @@ import { openDatabase, type Database, type Tx } from '../../db/database.ts';
 import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
 import { TOOL_CALLS, toolCallJobId } from '../../jobs/tool-call.ts';
 import { TURNS, turnJobId } from '../../jobs/turn.ts';
-import { DEFAULT_TENANT_ID } from '../../services/bootstrap.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { createRandom } from './random.ts';
 
 export interface Inside {

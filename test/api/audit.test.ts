@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { sealAudit } from '../../services/seal-audit.ts';
+import { sealAudit } from '../../modules/audit/seal-audit.ts';
 
 interface Entry {
   action: string;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { impossible } from '../../core/errors.ts';
 import { newId } from '../../core/ids.ts';
-import { maintain } from '../../services/maintain.ts';
-import { DEFAULT_TENANT_ID } from '../../services/bootstrap.ts';
-import { idempotently } from '../../services/idempotency.ts';
+import { maintain } from '../../modules/platform/maintain.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';

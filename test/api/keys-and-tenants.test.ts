@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createAuthenticator } from '../../services/authenticate-key.ts';
-import { ensureDefaultTenant } from '../../services/bootstrap.ts';
+import { createAuthenticator } from '../../modules/tenants/authenticate-key.ts';
+import { ensureDefaultTenant } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 

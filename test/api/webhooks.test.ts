@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { claimDeliveries } from '../../db/webhooks.ts';
-import { sendWebhooks } from '../../services/send-webhooks.ts';
+import { sendWebhooks } from '../../modules/webhooks/send-webhooks.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { MODES } from '../support/modes.ts';

@@ -1,6 +1,6 @@
 /** A tenant's governance for tests of the gate: policies from their essentials. */
 import type { PolicyDefinition } from '../../core/policy.ts';
-import { toGovernance, type Governance } from '../../policy/governance.ts';
+import { toGovernance, type Governance } from '../../modules/governance/governance.ts';
 
 type Essentials = Partial<PolicyDefinition> & Pick<PolicyDefinition, 'when' | 'decision'>;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { LIMITS } from '../../core/limits.ts';
 import { TURNS } from '../../jobs/turn.ts';
-import { reconcile } from '../../services/reconcile.ts';
+import { reconcile } from '../../modules/run-log/reconcile.ts';
 import { handle } from '../../workers/handlers.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';

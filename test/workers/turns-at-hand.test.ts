@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
-import type { Context } from '../../engine/context.ts';
-import { createRun } from '../../services/create-run.ts';
-import { rebuildProjections } from '../../services/rebuild-projections.ts';
-import { reconcile } from '../../services/reconcile.ts';
-import { applyBrake } from '../../services/suspend.ts';
-import { updateAgent } from '../../services/update-agent.ts';
+import type { Context } from '../../modules/context.ts';
+import { createRun } from '../../modules/runs/create-run.ts';
+import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
+import { reconcile } from '../../modules/run-log/reconcile.ts';
+import { applyBrake } from '../../modules/governance/suspend.ts';
+import { updateAgent } from '../../modules/agents/update-agent.ts';
 import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';

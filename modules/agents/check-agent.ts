@@ -1,0 +1,53 @@
+import type { AgentDefinition } from '../../core/definition.ts';
+import { DroverError, impossible } from '../../core/errors.ts';
+import type { FieldError } from '../../core/errors.ts';
+import type { Tx } from '../../db/database.ts';
+import { parseModelName } from '../../llm/model-name.ts';
+import { resolveTools } from '../tools-registry/resolve-tools.ts';
+import { unsupportedFields } from '../tools-registry/unsupported.ts';
+
+/** Throws `impossible` (422) with every field that asks for what is not there: a feature, a model, a tool. */
+export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> {
+  const unsupported = unsupportedFields(agent);
+  if (unsupported.length > 0)
+    throw impossible('The agent asks for features that this version does not have.', unsupported);
+  const errors = [...modelErrors(agent), ...(await toolErrors(tx, agent.tools ?? []))];
+  if (errors.length > 0) throw impossible('The agent names models or tools that do not exist.', errors);
+}
+
+function modelErrors({ llm_config: llm, model_preferences: preferences }: AgentDefinition): FieldError[] {
+  const named: [path: string, name: string | undefined][] = [
+    ['llm_config.default_model', llm?.default_model],
+    ['llm_config.fallback_model', llm?.fallback_model],
+    ['model_preferences.primary_model', preferences?.primary_model],
+    ...(preferences?.fallback_models ?? []).map((name, index): [string, string] => [
+      `model_preferences.fallback_models.${index}`,
+      name,
+    ]),
+  ];
+  return named.flatMap(([path, name]) => {
+    const message = name === undefined ? undefined : modelFault(name);
+    return message === undefined ? [] : [{ path: `body.${path}`, message }];
+  });
+}
+
+/** A provider that has no key here is no fault: the key may come before the run. */
+function modelFault(name: string): string | undefined {
+  try {
+    parseModelName(name);
+    return undefined;
+  } catch (error) {
+    if (error instanceof DroverError) return error.message;
+    throw error;
+  }
+}
+
+async function toolErrors(tx: Tx, named: readonly string[]): Promise<FieldError[]> {
+  const tools = await resolveTools(tx, named);
+  return tools.flatMap((tool, index) => {
+    const path = `body.tools.${index}`;
+    if (!tool) return [{ path, message: `there is no tool "${named[index] ?? ''}"` }];
+    const first = tools.findIndex((other) => other?.id === tool.id);
+    return first === index ? [] : [{ path, message: `is the same tool as tools.${first}` }];
+  });
+}

@@ -1,0 +1,40 @@
+import type { AgentDefinition } from '../../core/definition.ts';
+import { digestOf, newId } from '../../core/ids.ts';
+import { findAgent, insertAgent } from '../../db/agents.ts';
+import type { AgentRow } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { checkAgent } from './check-agent.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+/** Registers an agent with its first version, 1.0.0 where the definition does not say. */
+export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
+  await checkAgent(tx, definition);
+  const version = definition.version ?? '1.0.0';
+  const agentId = newId();
+  const { tenantId, workspaceId } = caller;
+  const contentHash = hashAgent(definition);
+  await insertAgent(tx, {
+    tenantId,
+    workspaceId,
+    agentId,
+    version,
+    definition: { ...definition, version },
+    contentHash,
+  });
+  await recordAudit(tx, caller, {
+    action: 'agent.created',
+    target: ['agent', agentId],
+    digest: contentHash,
+    details: { name: definition.name, version },
+  });
+  const agent = await findAgent(tx, agentId);
+  if (!agent) throw new Error('An inserted agent did not come back.');
+  return agent;
+}
+
+/** What an agent says, whatever its version is called. */
+export function hashAgent(agent: AgentDefinition): string {
+  const { version: _version, ...content } = agent;
+  return digestOf(content);
+}

@@ -1,0 +1,66 @@
+import type { AgentDefinition } from '../../core/definition.ts';
+import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { compareVersions, nextMinor } from '../../core/semver.ts';
+import { deprecateAgent, findAgent, lockAgent, publishAgentVersion } from '../../db/agents.ts';
+import type { AgentRow } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { raiseGovernance } from '../../db/governance.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { checkAgent } from './check-agent.ts';
+import { hashAgent } from './create-agent.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+/** Fields as they shall be; null takes a field away, what is absent stays. */
+export type AgentPatch = { [Field in keyof AgentDefinition]?: AgentDefinition[Field] | null | undefined };
+
+/**
+ * Publishes a new version with the changes of `patch`; one that changes nothing publishes nothing. Throws: 404, 409 for
+ * a deprecated agent, 422 for a version that is not above the current one.
+ */
+export async function updateAgent(
+  tx: Tx,
+  caller: Caller,
+  { id, patch }: { id: string; patch: AgentPatch },
+): Promise<AgentRow> {
+  await raiseGovernance(tx);
+  const current = await lockAgent(tx, id, caller.workspaceId);
+  if (!current) throw notFound('This agent');
+  if (current.status === 'deprecated') throw conflict('A deprecated agent takes no new versions.');
+  const definition = applyPatch(current.definition, patch);
+  const contentHash = hashAgent(definition);
+  if (patch.version === undefined && contentHash === current.content_hash) return current;
+  const version = patch.version ?? nextMinor(current.current_version);
+  if (compareVersions(version, current.current_version) <= 0) {
+    const message = `must be above the current version ${current.current_version}`;
+    throw impossible(`The version ${message}.`, [{ path: 'body.version', message }]);
+  }
+  await checkAgent(tx, definition);
+  const { tenantId } = caller;
+  await publishAgentVersion(tx, {
+    tenantId,
+    agentId: id,
+    version,
+    definition: { ...definition, version },
+    contentHash,
+  });
+  const details = { version, previous_version: current.current_version };
+  await recordAudit(tx, caller, { action: 'agent.updated', target: ['agent', id], digest: contentHash, details });
+  const updated = await findAgent(tx, id);
+  if (!updated) throw new Error('An updated agent did not come back.');
+  return updated;
+}
+
+/** Deprecates an agent: no new runs, no new versions. Again is no different. Throws 404. */
+export async function retireAgent(tx: Tx, caller: Caller, id: string): Promise<void> {
+  await raiseGovernance(tx);
+  const agent = await lockAgent(tx, id, caller.workspaceId);
+  if (!agent) throw notFound('This agent');
+  if (agent.status === 'deprecated') return;
+  await deprecateAgent(tx, id);
+  await recordAudit(tx, caller, { action: 'agent.deprecated', target: ['agent', id] });
+}
+
+function applyPatch(current: AgentDefinition, patch: AgentPatch): AgentDefinition {
+  const merged = Object.entries({ ...current, ...patch }).filter(([, value]) => value !== null && value !== undefined);
+  return Object.fromEntries(merged) as AgentDefinition;
+}

@@ -1,0 +1,220 @@
+/** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
+import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { canonicalJson } from '../../core/ids.ts';
+import type { PolicyRef } from '../../core/policy.ts';
+import { findApproval, findRequester, replaceArguments, type ApprovalRow, type PlannedCall } from '../../db/approvals.ts';
+import type { Tx } from '../../db/database.ts';
+import { approvalDigest } from '../runs/driver/ask-people.ts';
+import type { Context } from '../context.ts';
+import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
+import type { GateDecision } from '../governance/gate.ts';
+import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import { expired, granted, isOfBudget, lapsed, refused, settled, type OpenApproval } from './approval-outcome.ts';
+import { judgeNow } from '../governance/reauthorize-call.ts';
+import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+
+export type ApprovalDecision =
+  | { decision: 'approve' | 'deny'; reason?: string | undefined }
+  | { decision: 'edit'; arguments: Record<string, unknown>; reason?: string | undefined }
+  | { decision: 'happened'; result: unknown; reason?: string | undefined }
+  | { decision: 'rerun' | 'give_up'; reason?: string | undefined };
+
+interface ApprovalRef {
+  tenant: string;
+  id: string;
+  workspaceId?: string | undefined;
+  /** Whoever decides: may be refused by four eyes, and is in the audit log. */
+  by?: AuditedBy;
+}
+
+/** What a decision comes to. `refusal`: the approval has ended otherwise, and whoever decided is told. */
+interface Made {
+  change: AppendedChange;
+  digest: string;
+  refusal?: string;
+}
+
+/**
+ * Decides. The same decision again changes nothing; another one, one on a finished run, and one that comes too late
+ * (expired, or blocked by now) is 409; 403 where four eyes are asked for and the key is that of who asked. Edited
+ * arguments must fit the tool's schema and pass the gate (422), and are what is then approved.
+ */
+export async function decideApproval(
+  context: Context,
+  ref: ApprovalRef,
+  decided: ApprovalDecision,
+): Promise<ApprovalRow> {
+  const approval = await readApproval(context, ref);
+  checkKind(approval, decided);
+  let refusal: string | undefined;
+  await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
+    const now = await findApproval(tx, ref.id);
+    if (!now) throw notFound('The approval');
+    if (now.status !== 'pending') return alreadyDecided(now, decided);
+    if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status} already.`);
+    const open = { run, approval: now, calls: callsOf(now) };
+    const made = await make(context, tx, { open, decided, ref });
+    refusal = made.refusal;
+    if (!refusal) await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
+    return made.change;
+  });
+  if (refusal) throw conflict(refusal);
+  return readApproval(context, ref);
+}
+
+/** Nobody has decided in time: the model is told. False where somebody has, meanwhile. */
+export async function expireApproval(context: Context, ref: ApprovalRef): Promise<boolean> {
+  const approval = await readApproval(context, ref);
+  const appended = await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
+    const now = await findApproval(tx, ref.id);
+    if (now?.status !== 'pending') return null;
+    return expired({ run, approval: now, calls: callsOf(now) });
+  });
+  return appended !== null;
+}
+
+interface Deciding {
+  open: OpenApproval;
+  decided: ApprovalDecision;
+  ref: ApprovalRef;
+}
+
+async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made> {
+  const { open, decided, ref } = deciding;
+  const { approval } = open;
+  const { digest } = approval;
+  const by = { reason: decided.reason, key: ref.by?.keyId };
+  if (approval.is_due) return { change: expired(open), digest, refusal: 'The approval has expired.' };
+  switch (decided.decision) {
+    case 'deny':
+      return { change: refused(open, by), digest };
+    case 'approve':
+    case 'edit':
+      if (isOfBudget(approval)) {
+        return { change: granted(open, { digest, edited: false, policy: null, key: by.key }), digest };
+      }
+      return approve(context, tx, { ...deciding, args: decided.decision === 'edit' ? decided.arguments : undefined });
+    case 'happened':
+    case 'rerun':
+    case 'give_up':
+      return { change: settled(open, decided, by), digest };
+  }
+}
+
+/** The calls are judged as things stand now: what a person is shown may have been asked by policies of before. */
+async function approve(
+  context: Context,
+  tx: Tx,
+  { open, ref, args: given }: Deciding & { args: Record<string, unknown> | undefined },
+): Promise<Made> {
+  const { run, approval } = open;
+  const edited = given !== undefined;
+  const asking: { decision: Asking; callId: string }[] = [];
+  let fourEyes = approval.four_eyes;
+  let { digest } = approval;
+  for (const { callId, name, args } of stepsOf(approval, given)) {
+    const { decision, definition } = await judgeNow(context, tx, { run, name, arguments: args });
+    const obstacle = obstacleTo(decision);
+    if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
+    if (obstacle) return lapse(open, obstacle, decisionEvents(decision, placeOf(approval, callId)));
+    if (decision.kind === 'ask') asking.push({ decision, callId });
+    fourEyes ||= definition.execution_config?.four_eyes ?? false;
+    const policy = decision.kind === 'ask' ? decision.by.policy : undefined;
+    if (!approval.plan_id && decision.tool) digest = approvalDigest(decision.tool, args, policy);
+  }
+  if (fourEyes || asking.some(({ decision }) => decision.fourEyes)) {
+    await refuseRequester(tx, approval, ref.by?.keyId);
+  }
+  if (edited) await replaceArguments(tx, { callId: open.calls[0] ?? '', approvalId: approval.id }, given);
+  const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
+  const change = granted(open, { digest, edited, policy, key: ref.by?.keyId });
+  // Under which policies a person has approved; of one call the approval itself says it, where nothing is new.
+  const isNews = approval.plan_id !== null || !isSame(policy, approval.policy);
+  const news = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
+  return { change: { ...change, events: [...(isNews ? news : []), ...change.events] }, digest };
+}
+
+type Asking = Extract<GateDecision, { kind: 'ask' }>;
+
+function lapse(open: OpenApproval, obstacle: string, decided: readonly NewEvent[]): Made {
+  const refusal = `The approval has lapsed: ${obstacle}`;
+  return { change: lapsed(open, obstacle, decided), digest: open.approval.digest, refusal };
+}
+
+function placeOf(approval: ApprovalRow, callId: string) {
+  return { callId, turnId: approval.turn_id, step: undefined };
+}
+
+function callsOf(approval: ApprovalRow): string[] {
+  if (!approval.tool_call_id && !approval.plan_id) return [];
+  return stepsOf(approval, undefined).map(({ callId }) => callId);
+}
+
+/** What is approved: one call, with the arguments that a person puts in place, or every step of a plan. */
+function stepsOf(approval: ApprovalRow, given: Record<string, unknown> | undefined) {
+  if (!approval.plan_id) {
+    return [{ callId: approval.tool_call_id ?? '', name: approval.tool, args: given ?? approval.arguments }];
+  }
+  const { steps } = approval.arguments as { steps: PlannedCall[] };
+  return steps.map(({ tool_call_id: callId, tool: name, arguments: args }) => ({ callId, name, args }));
+}
+
+function isSame(left: PolicyRef | null, right: PolicyRef | null): boolean {
+  return left?.id === right?.id && left?.version === right?.version;
+}
+
+async function refuseRequester(tx: Tx, approval: ApprovalRow, keyId: string | undefined): Promise<void> {
+  const requester = await findRequester(tx, { runId: approval.run_id, turnId: approval.turn_id });
+  if (keyId === undefined || keyId !== requester) return;
+  throw forbidden('This call needs four eyes: the key that asked for the turn may not approve it.');
+}
+
+async function auditDecision(
+  tx: Tx,
+  ref: ApprovalRef,
+  made: { approval: ApprovalRow; decided: ApprovalDecision; digest: string },
+): Promise<void> {
+  const { run_id, tool, kind, digest: asked } = made.approval;
+  const { decision, reason } = made.decided;
+  const { digest } = made;
+  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...(reason && { reason }) };
+  const by = ref.by ?? { tenantId: ref.tenant };
+  await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
+}
+
+async function readApproval(context: Context, ref: ApprovalRef): Promise<ApprovalRow> {
+  const approval = await context.db.withTenant(ref.tenant, (tx) => findApproval(tx, ref.id, ref.workspaceId));
+  if (!approval) throw notFound('The approval');
+  return approval;
+}
+
+const DECISIONS: Record<ApprovalRow['kind'], readonly string[]> = {
+  approval: ['approve', 'deny', 'edit'],
+  unknown: ['happened', 'rerun', 'give_up'],
+  conflict: [],
+};
+
+function checkKind(approval: ApprovalRow, { decision }: ApprovalDecision): void {
+  const possible = approval.plan_id ? ['approve', 'deny'] : DECISIONS[approval.kind];
+  if (possible.includes(decision)) return;
+  const what = approval.plan_id ? 'a plan' : `an approval of kind "${approval.kind}"`;
+  const message = `must be one of ${possible.join(', ')} for ${what}`;
+  throw impossible(`body.decision ${message}.`, [{ path: 'body.decision', message }]);
+}
+
+function alreadyDecided(approval: ApprovalRow, decided: ApprovalDecision): null {
+  if (decisionOf(approval) === decided.decision) {
+    const isOther =
+      decided.decision === 'edit' && canonicalJson(decided.arguments) !== canonicalJson(approval.arguments);
+    if (!isOther) return null;
+  }
+  throw conflict(`The approval is ${approval.status} already.`, { status_of_approval: approval.status });
+}
+
+/** The decision that made an approval what it is; undefined where it was none. */
+function decisionOf({ status, decision, original_arguments }: ApprovalRow): string | undefined {
+  if (status === 'settled') return decision ?? undefined;
+  if (status === 'approved') return original_arguments ? 'edit' : 'approve';
+  return status === 'denied' ? 'deny' : undefined;
+}

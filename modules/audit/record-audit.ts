@@ -1,0 +1,42 @@
+/** One line in a service records who did what: `await recordAudit(tx, caller, { action: …, target: […] })`. */
+import type { AuditAction } from '../../core/audit.ts';
+import { newId } from '../../core/ids.ts';
+import { insertAuditRow } from '../../db/audit.ts';
+import type { Tx } from '../../db/database.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+
+/** Who did it: a key with the request that it came with, or Drover itself. */
+export type AuditedBy =
+  | Pick<Caller, 'tenantId' | 'workspaceId' | 'keyId' | 'isOperator' | 'origin'>
+  | { tenantId: string; keyId?: undefined };
+
+export interface AuditEntry {
+  action: AuditAction;
+  /** The kind of thing that it was done to, and its id or name. */
+  target: readonly [type: string, id?: string];
+  /** SHA-256 of what was decided on: exact arguments, a definition. */
+  digest?: string | undefined;
+  /** Ids, names and outcomes; never content or secrets. */
+  details?: Record<string, unknown> | undefined;
+}
+
+/** Adds a row to the audit log, in the transaction of what it tells. */
+export async function recordAudit(tx: Tx, by: AuditedBy, entry: AuditEntry): Promise<void> {
+  const { action, digest, details } = entry;
+  const [targetType, targetId] = entry.target;
+  await insertAuditRow(tx, {
+    id: newId(),
+    tenantId: by.tenantId,
+    action,
+    targetType,
+    targetId,
+    digest,
+    details,
+    ...(by.keyId === undefined ? { actorType: 'system' } : actorOf(by)),
+  });
+}
+
+function actorOf(caller: Extract<AuditedBy, { keyId: string }>) {
+  const { keyId: actorId, workspaceId, isOperator, origin } = caller;
+  return { actorType: isOperator ? ('operator' as const) : ('api_key' as const), actorId, workspaceId, ...origin };
+}

@@ -1,0 +1,52 @@
+import { walkChain, type BrokenLink, type ChainPlace } from '../../core/audit.ts';
+import { countUnsealedRows, findAuditHead, findSealedHash, listSealedRows } from '../../db/audit.ts';
+import type { Tx } from '../../db/database.ts';
+
+export interface AuditVerdict {
+  /** Links that were walked in this piece. */
+  checked: number;
+  broken: BrokenLink | null;
+  /** The link that this piece begins after; place 0 has no hash. */
+  from: ChainPlace;
+  /** The last link that holds. */
+  head: ChainPlace;
+  /** Where the next piece begins; null where the chain has been walked to its end. */
+  next: number | null;
+  unsealed: { count: number; oldest: Date | null };
+}
+
+/**
+ * Walks a piece of the tenant's chain, from after place `after`: `limit` rows at most. A row that was altered in any
+ * column, deleted or put elsewhere breaks it at its place; a chain that was cut at its end does not reach the head.
+ */
+export async function verifyAudit(tx: Tx, { after, limit }: { after: number; limit: number }): Promise<AuditVerdict> {
+  // The head before the rows: a sealer may add to both in between, and never takes away.
+  const end = await findAuditHead(tx);
+  const from = { seq: after, hash: after === 0 ? '' : ((await findSealedHash(tx, after)) ?? '') };
+  const rows = await listSealedRows(tx, { after, limit });
+  const { place, broken } = walkChain(from, rows);
+  const isEnd = rows.length < limit;
+  return {
+    checked: place.seq - after + (broken ? 1 : 0),
+    broken: broken ?? headFault({ end, place, isEnd, rows }),
+    from,
+    head: place,
+    next: isEnd || broken ? null : place.seq,
+    unsealed: await countUnsealedRows(tx),
+  };
+}
+
+interface Walked {
+  end: ChainPlace | undefined;
+  place: ChainPlace;
+  isEnd: boolean;
+  rows: readonly { seq: number; id: string; hash: string }[];
+}
+
+/** Rows that the head knows of and that are not there, or that are not what it has noted. */
+function headFault({ end, place, isEnd, rows }: Walked): BrokenLink | null {
+  if (!end) return place.seq === 0 ? null : { seq: place.seq, id: null, reason: 'not the head' };
+  if (isEnd && place.seq < end.seq) return { seq: place.seq + 1, id: null, reason: 'missing' };
+  const noted = rows.find(({ seq }) => seq === end.seq);
+  return noted && noted.hash !== end.hash ? { seq: noted.seq, id: noted.id, reason: 'not the head' } : null;
+}

@@ -1,0 +1,41 @@
+/** Which tenants have budgets: remembered for a few seconds, so that runs without one pay nothing for them. */
+import { listBudgetScopes } from '../../db/budgets.ts';
+import type { Database } from '../../db/database.ts';
+
+export interface KnownBudgets {
+  /** Whether a budget of the tenant, its workspace or its agent applies to a run. */
+  applyTo: (run: { tenant_id: string; workspace_id: string; agent_id: string }) => Promise<boolean>;
+  /** Looks again at the next question: a budget of the tenant has come or gone. */
+  forget: (tenant: string) => void;
+}
+
+type Scopes = Awaited<ReturnType<typeof listBudgetScopes>>;
+
+/** A new budget works in other processes after so long at most. */
+const REMEMBERED_MS = 5000;
+const MOST_TENANTS = 10_000;
+
+/** `now` gives ms since the epoch. */
+export function createKnownBudgets(db: Database, now: () => number = Date.now): KnownBudgets {
+  const known = new Map<string, { scopes: Promise<Scopes>; until: number }>();
+  const scopesOf = (tenant: string): Promise<Scopes> => {
+    const found = known.get(tenant);
+    if (found && found.until > now()) return found.scopes;
+    if (known.size >= MOST_TENANTS) known.clear();
+    const scopes = db.withTenant(tenant, listBudgetScopes);
+    known.set(tenant, { scopes, until: now() + REMEMBERED_MS });
+    scopes.catch(() => known.delete(tenant));
+    return scopes;
+  };
+  return {
+    applyTo: async (run) => {
+      const scopes = await scopesOf(run.tenant_id);
+      return scopes.some(
+        ({ workspace_id, agent_id }) =>
+          (workspace_id === null || workspace_id === run.workspace_id) &&
+          (agent_id === null || agent_id === run.agent_id),
+      );
+    },
+    forget: (tenant) => void known.delete(tenant),
+  };
+}

@@ -1,0 +1,18 @@
+import { findUsedUp, type BudgetStanding, type RunBudget } from '../../core/budget.ts';
+import { readStandings } from '../../db/budgets.ts';
+import type { Tx } from '../../db/database.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+
+/** A run, or what a run of this agent, or of any, would have. */
+export type BudgetedRun =
+  | Pick<RunRow, 'tenant_id' | 'workspace_id' | 'id' | 'root_run_id' | 'agent_id' | 'config'>
+  | (Pick<RunRow, 'tenant_id' | 'workspace_id'> & { agent_id: string | null });
+
+/** The budget that lets a run make no more calls, as things stand now. */
+export async function findUsedUpBudget(tx: Tx, of: BudgetedRun): Promise<BudgetStanding | undefined> {
+  const { tenant_id: tenant, workspace_id, agent_id } = of;
+  const run = 'config' in of ? of : { id: null, root_run_id: null, config: {} };
+  const { budget: run_budget } = run.config as { budget?: RunBudget };
+  const { id, root_run_id } = run;
+  return findUsedUp(await readStandings(tx, { tenant, workspace_id, run: id, root_run_id, agent_id, run_budget }));
+}

@@ -1,0 +1,35 @@
+/** Keeps what is set aside and spent of budgets true: settles what lost drivers have left, adds up what has settled. */
+import { LIMITS } from '../../core/limits.ts';
+import {
+  listBudgetDrift,
+  listReservingTenants,
+  rollUpBudgets,
+  settleLostReservations,
+  type BudgetDrift,
+} from '../../db/budgets.ts';
+import type { Database } from '../../db/database.ts';
+import { listTenantIds } from '../../db/tenants.ts';
+import type { Context } from '../context.ts';
+import { eachApart } from '../for-each-isolated.ts';
+
+/** Answers how many reservations were settled at their estimate, and how many were added up. */
+export async function settleBudgets({ db, config, log }: Context): Promise<{ settled: number; added: number }> {
+  const tenants = await db.asMaintenance(listReservingTenants);
+  const done = await eachApart(log, { rows: tenants.map((tenant) => ({ tenant })) }, ({ tenant }) =>
+    db.withTenant(tenant, async (tx) => ({
+      settled: await settleLostReservations(tx, tenant, config.leaseMs),
+      added: await rollUpBudgets(tx, tenant, LIMITS.budgetRollUpRows),
+    })),
+  );
+  const sum = (what: 'settled' | 'added') => done.reduce((total, each) => total + each[what], 0);
+  return { settled: sum('settled'), added: sum('added') };
+}
+
+/** Reservations of all tenants that disagree with the model calls, and usage that disagrees with them: none, if all is well. */
+export async function findBudgetDrift(db: Database): Promise<BudgetDrift[]> {
+  const drift: BudgetDrift[] = [];
+  for (const tenant of await db.asMaintenance(listTenantIds)) {
+    drift.push(...(await db.withTenant(tenant, (tx) => listBudgetDrift(tx, tenant, LIMITS.settledDays - 1))));
+  }
+  return drift;
+}

@@ -1,0 +1,38 @@
+/** What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never global. */
+import type { Logger } from 'pino';
+import type { Bus } from '../bus/bus.ts';
+import type { Config } from '../config.ts';
+import type { Keyring } from '../core/secret-box.ts';
+import type { Database } from '../db/database.ts';
+import type { QueueBackend } from '../jobs/backend.ts';
+import type { FairOrder } from '../jobs/fair-order.ts';
+import type { Outbox } from '../jobs/outbox.ts';
+import type { Models } from '../llm/models.ts';
+import type { Egress } from '../tools/egress.ts';
+import type { Tools } from '../tools/execute-tool.ts';
+import type { KnownGovernance } from './governance/policy-cache.ts';
+import type { GroupCommit } from './run-log/group-commit.ts';
+import type { KnownRuns } from './run-log/run-cache.ts';
+import type { KnownBudgets } from './budgets/budget-cache.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface Context extends GroupCommit {
+  config: Config;
+  db: Database;
+  known: KnownRuns;
+  governance: KnownGovernance;
+  bus: Bus;
+  queues: QueueBackend;
+  /** Of jobs between tenants. */
+  order: FairOrder;
+  outbox: Outbox;
+  models: Models;
+  tools: Tools;
+  /** The way out for what is no tool: webhooks. */
+  egress: Egress;
+  /** For secrets at rest. */
+  keyring: Keyring;
+  budgets: KnownBudgets;
+  metrics: Metrics;
+  log: Logger;
+}

@@ -1,0 +1,125 @@
+/** What the gate would say of a call, without one: nothing is recorded and nothing is called. */
+import { notFound } from '../../core/errors.ts';
+import type { PolicyRef, RuleDecision } from '../../core/policy.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import { findAgent } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { findRunRow } from '../../db/runs.ts';
+import type { Context } from '../context.ts';
+import { loadDefinitionsIn } from '../agents/definitions.ts';
+import { gateCall, gateInput, type GatedRun } from './gate-call.ts';
+import type { GateDecision } from './gate.ts';
+import { matchRules } from './rules.ts';
+import { ruleInput } from './stages/rules.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
+import { pinTools } from '../tools-registry/pin-tools.ts';
+import { resolveTools } from '../tools-registry/resolve-tools.ts';
+
+export interface TriedCall {
+  /** By id or by name. */
+  tool: string;
+  arguments: Record<string, unknown>;
+  /** Whose call it would be; without either it is that of an agent that is bound to the tool and granted all it needs. */
+  agent_id?: string | undefined;
+  run_id?: string | undefined;
+  autonomy_level?: number | undefined;
+  calls_in_turn?: number | undefined;
+}
+
+export interface Evaluation {
+  decision: RuleDecision;
+  stage: string;
+  policy: PolicyRef | null;
+  reason: string;
+  /** What the tool would be called with. */
+  arguments: Record<string, unknown>;
+  rewritten_by: PolicyRef | null;
+  four_eyes: boolean;
+  /** Every policy that speaks about the call as it was given, in their order. */
+  matching: { policy: PolicyRef; decision: RuleDecision; error?: string }[];
+}
+
+/** Evaluates. Throws 404 for a tool, an agent or a run that is not there. */
+export async function evaluatePolicies(
+  { db, governance: known }: Pick<Context, 'db' | 'governance'>,
+  caller: Caller,
+  tried: TriedCall,
+): Promise<Evaluation> {
+  return db.withTenant(caller.tenantId, async (tx) => {
+    const governance = await known.current(tx, caller.tenantId);
+    const [tool] = await resolveTools(tx, [tried.tool]);
+    if (!tool) throw notFound('This tool');
+    const subject = { ...(await subjectOf(tx, { caller, tried, tool })), governance };
+    const call = {
+      name: tool.name,
+      arguments: tried.arguments,
+      callsInTurn: tried.calls_in_turn ?? 0,
+      step: subject.run.steps + 1,
+    };
+    const seen = ruleInput({ ...gateInput(subject, call), tool, rewritten: undefined });
+    const matching = matchRules(governance.rules, seen).map(({ rule, error }) => ({
+      policy: { id: rule.id, name: rule.name, version: rule.version },
+      decision: rule.definition.decision,
+      ...(error !== undefined && { error }),
+    }));
+    return { ...present(gateCall(subject, call)), matching };
+  });
+}
+
+type Subject = Omit<GatedRun, 'governance'> & { run: { steps: number } };
+
+async function subjectOf(
+  tx: Tx,
+  { caller, tried, tool }: { caller: Caller; tried: TriedCall; tool: ToolDefinition },
+): Promise<Subject> {
+  const level = tried.autonomy_level === undefined ? {} : { autonomy_level: tried.autonomy_level };
+  if (tried.run_id !== undefined) {
+    const run = await findRunRow(tx, tried.run_id);
+    if (!run || run.workspace_id !== caller.workspaceId) throw notFound('The run');
+    const pins = { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+    const pinned = await loadDefinitionsIn(tx, { tenant: caller.tenantId, ...pins });
+    const usedUp = await findUsedUpBudget(tx, run);
+    return { ...pinned, usedUp, run: { ...run, config: { ...run.config, ...level } } };
+  }
+  const ofAny = { tenant_id: caller.tenantId, workspace_id: caller.workspaceId };
+  const run = { ...NO_RUN, workspace_id: caller.workspaceId, config: level };
+  if (tried.agent_id === undefined) {
+    const permissions = tool.permissions.map(({ name }) => name);
+    const usedUp = await findUsedUpBudget(tx, { ...ofAny, agent_id: null });
+    return { definition: { name: '', permissions }, tools: new Map([[tool.name, tool]]), run, usedUp };
+  }
+  const agent = await findAgent(tx, tried.agent_id, caller.workspaceId);
+  if (!agent) throw notFound('The agent');
+  const { definition } = agent;
+  const ids = (await pinTools(tx, definition)).map(({ id }) => id);
+  const tools = (await resolveTools(tx, ids)).filter((found) => found !== undefined);
+  return {
+    definition,
+    tools: new Map(tools.map((found) => [found.name, found])),
+    run: { ...run, agent_id: agent.id, agent_version: agent.current_version },
+    usedUp: await findUsedUpBudget(tx, { ...ofAny, agent_id: agent.id }),
+  };
+}
+
+const NO_RUN = { id: '', agent_id: '', agent_version: '', thread_id: '', turn_count: 1, steps: 0 };
+
+function present(decision: GateDecision): Omit<Evaluation, 'matching'> {
+  const { by, rewritten } = decision;
+  return {
+    decision: decision.kind === 'allow' && rewritten ? 'rewrite' : DECISIONS[decision.kind],
+    stage: by.stage,
+    policy: by.policy ?? (decision.kind === 'allow' ? rewritten?.policy : undefined) ?? null,
+    reason: decision.message || (rewritten?.message ?? ''),
+    arguments: decision.arguments,
+    rewritten_by: rewritten?.policy ?? null,
+    four_eyes: decision.kind === 'ask' && decision.fourEyes,
+  };
+}
+
+const DECISIONS: Record<GateDecision['kind'], RuleDecision> = {
+  allow: 'allow',
+  ask: 'require_approval',
+  deny: 'block',
+  invalid: 'block',
+};

@@ -1,0 +1,133 @@
+/**
+ * What stands between a model's wish and a tool: one function, one order. A call that does not pass is an observation
+ * for the model, with its reason.
+ */
+import type { BudgetStanding } from '../../core/budget.ts';
+import type { AgentDefinition } from '../../core/definition.ts';
+import { faultOf, type KnownTools } from '../../core/intents.ts';
+import type { PolicyRef } from '../../core/policy.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import type { Governance } from './governance.ts';
+import type { RuleInput } from './rules.ts';
+import { judgeAutonomy } from './stages/autonomy.ts';
+import { judgeBinding } from './stages/binding.ts';
+import { judgeBudget } from './stages/budget.ts';
+import { judgePermissions } from './stages/permissions.ts';
+import { judgeRails } from './stages/rails.ts';
+import { judgeRules } from './stages/rules.ts';
+
+export interface GateInput extends KnownTools {
+  /** What is current, whatever the run has pinned. */
+  governance: Governance;
+  /** The agent's definition as the run pinned it, and the autonomy level of the run. */
+  definition: AgentDefinition;
+  autonomyLevel: number;
+  /** What a rule's `when` sees of them. */
+  agent: RuleInput['agent'];
+  run: RuleInput['run'];
+  name: string;
+  arguments: Record<string, unknown>;
+  /** Calls of this turn before this one. */
+  callsInTurn: number;
+  /** A budget of which nothing is left. */
+  usedUp: BudgetStanding | undefined;
+}
+
+/** Which stage has decided, and by which rule where one has. */
+export interface DecidedBy {
+  stage: string;
+  policy?: PolicyRef | undefined;
+}
+
+interface Decided {
+  by: DecidedBy;
+  /** The arguments to call the tool with: a rule may have rewritten them. */
+  arguments: Record<string, unknown>;
+  rewritten?: Rewrite | undefined;
+}
+
+export interface Rewrite {
+  policy: PolicyRef;
+  message: string;
+}
+
+export type GateDecision =
+  | ({ kind: 'allow'; tool: ToolDefinition; message: string } & Decided)
+  /** A person must approve exactly these arguments first; with `fourEyes` another one than who asked. */
+  | ({ kind: 'ask'; tool: ToolDefinition; code: string; message: string; fourEyes: boolean } & Decided)
+  | ({ kind: 'invalid'; tool: ToolDefinition | undefined; code: string; message: string } & Decided)
+  | ({ kind: 'deny'; tool: ToolDefinition; code: string; message: string } & Decided);
+
+/** A call in the gate, its tool known and its arguments valid. */
+export interface GatedCall extends GateInput {
+  tool: ToolDefinition;
+  rewritten: Rewrite | undefined;
+}
+
+/** What a stage says; undefined lets the call go on to the next one. */
+export type StageVerdict =
+  | { kind: 'deny'; code: string; message: string; policy?: PolicyRef }
+  | { kind: 'ask'; code: string; message: string; policy?: PolicyRef; fourEyes?: boolean }
+  /** Only a rule says so: the call need not pass the autonomy matrix. */
+  | { kind: 'allow'; message: string; policy: PolicyRef }
+  | { kind: 'rewrite'; message: string; policy: PolicyRef; arguments: Record<string, unknown> };
+
+export interface Stage {
+  name: string;
+  judge: (call: GatedCall) => StageVerdict | undefined;
+}
+
+/** The order that holds (decisions.md): a new stage is a file in `modules/governance/stages/` and a line here (docs/extending.md). */
+const ORDER: readonly Stage[] = [
+  { name: 'binding', judge: judgeBinding },
+  { name: 'permissions', judge: judgePermissions },
+  { name: 'rails', judge: judgeRails },
+  { name: 'rules', judge: judgeRules },
+  { name: 'autonomy', judge: judgeAutonomy },
+  { name: 'budget', judge: judgeBudget },
+];
+
+/** Who may have decided on a call: `arguments` is the tool's schema. */
+export const STAGES: readonly string[] = [...ORDER.map(({ name }) => name), 'arguments'];
+
+/** Decides on one call. Pure. Rewritten arguments pass the schema and every stage again, once. */
+export function gate(input: GateInput): GateDecision {
+  const decision = pass(input, undefined);
+  if (decision.kind !== 'rewrite') return decision;
+  const again = pass({ ...input, arguments: decision.arguments }, decision.rewrite);
+  if (again.kind === 'rewrite') throw new Error('rewritten arguments were rewritten again');
+  if (again.kind !== 'invalid') return again;
+  return { ...again, message: `The policy "${decision.rewrite.policy.name}" rewrote the arguments: ${again.message}` };
+}
+
+function pass(
+  input: GateInput,
+  rewritten: Rewrite | undefined,
+): GateDecision | { kind: 'rewrite'; rewrite: Rewrite; arguments: Record<string, unknown> } {
+  const args = { arguments: input.arguments, rewritten };
+  const tool = input.tools.get(input.name);
+  const fault = faultOf(input, input);
+  if (!tool || fault) {
+    const by: DecidedBy = { stage: tool ? 'arguments' : 'binding' };
+    return { kind: 'invalid', tool, code: fault?.code ?? '', message: fault?.message ?? '', by, ...args };
+  }
+  const call: GatedCall = { ...input, tool, rewritten };
+  let verdict: { by: DecidedBy; said: Extract<StageVerdict, { kind: 'ask' | 'allow' }> } | undefined;
+  for (const { name, judge } of ORDER) {
+    // A rule that allows or asks stands in place of the matrix, never of the stages after it.
+    if (name === 'autonomy' && verdict) continue;
+    const said = judge(call);
+    if (!said) continue;
+    const by: DecidedBy = { stage: name, policy: said.policy };
+    if (said.kind === 'deny') return { kind: 'deny', tool, code: said.code, message: said.message, by, ...args };
+    if (said.kind === 'rewrite') {
+      return { kind: 'rewrite', rewrite: { policy: said.policy, message: said.message }, arguments: said.arguments };
+    }
+    if (verdict?.said.kind !== 'ask') verdict = { by, said };
+  }
+  if (!verdict) return { kind: 'allow', tool, message: '', by: { stage: 'autonomy' }, ...args };
+  const { by, said } = verdict;
+  if (said.kind === 'allow') return { kind: 'allow', tool, message: said.message, by, ...args };
+  const { code, message, fourEyes = false } = said;
+  return { kind: 'ask', tool, code, message, fourEyes, by, ...args };
+}

@@ -1,0 +1,70 @@
+/** What a tenant has decided about its tools, as it stands now and whatever versions a run has pinned. */
+import { digestOf } from '../../core/ids.ts';
+import type { PolicyDefinition } from '../../core/policy.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import { addressOf, isMcp, serverOf, type McpServer } from '../../tools/mcp/server.ts';
+import { compileRules, type Rule } from './rules.ts';
+
+export interface Governance {
+  /** Raised by every change of what is in here: a commit that was gated by another version is refused. */
+  version: number;
+  tenant: { id: string; name: string; plan_tier: string };
+  rules: readonly Rule[];
+  /** Ids of tools that were taken out of the registry: runs that pin them may not call them any more. */
+  deletedTools: ReadonlySet<string>;
+  /** The brake: whether the tenant is suspended, ids of agents and tools that are, and digests of addresses of servers. */
+  suspended: {
+    tenant: boolean;
+    agents: ReadonlySet<string>;
+    tools: ReadonlySet<string>;
+    servers: ReadonlySet<string>;
+  };
+}
+
+/** As the database has it. */
+export interface StoredGovernance {
+  version: number;
+  tenant: Governance['tenant'];
+  policies: { id: string; version: number; definition: PolicyDefinition }[];
+  deleted_tools: string[];
+  suspended: { tenant: boolean; agents: string[]; tools: string[]; servers: string[] };
+}
+
+/** Compiles what is stored. */
+export function toGovernance(stored: StoredGovernance): Governance {
+  return {
+    version: stored.version,
+    tenant: stored.tenant,
+    rules: compileRules(stored.policies),
+    deletedTools: new Set(stored.deleted_tools),
+    suspended: {
+      tenant: stored.suspended.tenant,
+      agents: new Set(stored.suspended.agents),
+      tools: new Set(stored.suspended.tools),
+      servers: new Set(stored.suspended.servers),
+    },
+  };
+}
+
+/** What keeps an agent's runs from going on; undefined where nothing does. */
+export function suspendedBy({ suspended }: Governance, agentId: string): 'tenant' | 'agent' | undefined {
+  if (suspended.tenant) return 'tenant';
+  return suspended.agents.has(agentId) ? 'agent' : undefined;
+}
+
+/** What a model is told of a call of a suspended tool, or of one at a suspended server; undefined where neither is. */
+export function toolSuspension(
+  { suspended }: Governance,
+  { id, name, transport }: Pick<ToolDefinition, 'id' | 'name' | 'transport'>,
+): { code: string; message: string } | undefined {
+  if (suspended.tools.has(id)) {
+    return { code: 'tool_suspended', message: `The tool "${name}" is suspended; the call was not made.` };
+  }
+  if (!isMcp(transport) || !isSuspended({ suspended }, serverOf(transport))) return undefined;
+  return { code: 'server_suspended', message: `The MCP server of "${name}" is suspended; the call was not made.` };
+}
+
+/** Whether an MCP server is suspended, whatever the credentials that it would be asked with. */
+export function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
+  return suspended.servers.size > 0 && suspended.servers.has(digestOf(addressOf(server)));
+}

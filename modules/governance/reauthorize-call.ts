@@ -1,0 +1,34 @@
+/** A call of a run before the gate once more, as things stand now, within a transaction. */
+import type { AgentDefinition } from '../../core/definition.ts';
+import type { Tx } from '../../db/database.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Context } from '../context.ts';
+import { loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
+import { gateCall } from './gate-call.ts';
+import type { GateDecision } from './gate.ts';
+import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
+
+export interface JudgedCall {
+  run: RunRow;
+  name: string;
+  arguments: Record<string, unknown>;
+  step?: number | undefined;
+}
+
+/** What the gate says now. How many calls the turn had before was asked when the call was requested, and is not again. */
+export async function judgeNow(
+  context: Pick<Context, 'governance'>,
+  tx: Tx,
+  { run, step = run.steps, ...call }: JudgedCall,
+): Promise<{ decision: GateDecision; definition: AgentDefinition; tools: PinnedDefinitions['tools'] }> {
+  const pinned = await loadDefinitionsIn(tx, {
+    tenant: run.tenant_id,
+    agentId: run.agent_id,
+    agentVersion: run.agent_version,
+    tools: run.pinned.tools,
+  });
+  const governance = await context.governance.current(tx, run.tenant_id);
+  const usedUp = await findUsedUpBudget(tx, run);
+  const decision = gateCall({ run, ...pinned, governance, usedUp }, { ...call, callsInTurn: 0, step });
+  return { decision, ...pinned };
+}

@@ -1,0 +1,90 @@
+/** Policy rules, compiled, and what they say together about a call. */
+import { celCompiler, type Condition } from '../../core/cel.ts';
+import { canonicalJson } from '../../core/ids.ts';
+import { mergePatch, type PolicyDefinition, type PolicyRef } from '../../core/policy.ts';
+
+/** What a rule's `when` may speak of. */
+export interface RuleInput {
+  tool: Record<string, unknown>;
+  arguments: Record<string, unknown>;
+  agent: Record<string, unknown>;
+  run: Record<string, unknown>;
+  tenant: Record<string, unknown>;
+  risk: string;
+}
+
+/** Compiles a `when`; the error says what is wrong with it. */
+export const compileWhen = celCompiler({
+  objects: ['tool', 'arguments', 'agent', 'run', 'tenant'],
+  texts: ['risk'],
+  bare: { tool: 'name' },
+});
+
+export interface Rule extends PolicyRef {
+  definition: PolicyDefinition;
+  condition: Condition;
+}
+
+/** In the order in which they are looked at: by priority, then by name. */
+export function compileRules(rows: readonly { id: string; version: number; definition: PolicyDefinition }[]): Rule[] {
+  const rules = rows.map(({ id, version, definition }) => {
+    const compiled = compileWhen(definition.when);
+    // A rule that an earlier build took and this one does not: an error at every call, so that it fails closed.
+    const condition: Condition = compiled.ok ? compiled.value : { test: () => compiled };
+    return { id, version, name: definition.name, definition, condition };
+  });
+  return rules.toSorted((a, b) => a.definition.priority - b.definition.priority || (a.name < b.name ? -1 : 1));
+}
+
+export interface Matched {
+  rule: Rule;
+  /** The rule could not be evaluated, and counts as matching so that it fails closed. */
+  error?: string;
+}
+
+/** The rules that match. One that cannot be evaluated matches too, unless it would allow: an error never lets through. */
+export function matchRules(rules: readonly Rule[], input: RuleInput): Matched[] {
+  return rules.flatMap((rule): Matched[] => {
+    const tested = rule.condition.test({ ...input });
+    if (tested.ok) return tested.value ? [{ rule }] : [];
+    return rule.definition.decision === 'allow' ? [] : [{ rule, error: tested.error }];
+  });
+}
+
+export type RuleVerdict =
+  | { kind: 'allow' | 'block' | 'ask'; rule: Rule; message: string }
+  | { kind: 'rewrite'; rule: Rule; message: string; arguments: Record<string, unknown> };
+
+/**
+ * What matching rules decide: any `block` wins, else the first. `rewritten`: a rule has changed the arguments already,
+ * and none may do so again; one that would change nothing is passed over.
+ */
+export function judgeByRules(
+  matched: readonly Matched[],
+  args: Record<string, unknown>,
+  rewritten: boolean,
+): RuleVerdict | undefined {
+  const blocking = matched.find(({ rule, error }) => blocks(rule, error));
+  if (blocking) return { kind: 'block', rule: blocking.rule, message: messageOf(blocking) };
+  for (const match of matched) {
+    const { rule } = match;
+    const { decision, rewrite } = rule.definition;
+    if (decision === 'require_approval') return { kind: 'ask', rule, message: messageOf(match) };
+    if (decision === 'allow') return { kind: 'allow', rule, message: messageOf(match) };
+    const changed = mergePatch(args, rewrite?.arguments ?? {}) as Record<string, unknown>;
+    if (canonicalJson(changed) === canonicalJson(args)) continue;
+    if (!rewritten) return { kind: 'rewrite', rule, message: messageOf(match), arguments: changed };
+    return { kind: 'block', rule, message: `The policy "${rule.name}" would rewrite arguments that were rewritten.` };
+  }
+  return undefined;
+}
+
+function blocks(rule: Rule, error: string | undefined): boolean {
+  const { decision } = rule.definition;
+  return decision === 'block' || (decision === 'rewrite' && error !== undefined);
+}
+
+function messageOf({ rule, error }: Matched): string {
+  if (error === undefined) return rule.definition.reason;
+  return `${rule.definition.reason} (The policy "${rule.name}" could not be evaluated: ${error}.)`;
+}

@@ -1,0 +1,87 @@
+/** Policies as tenants write them: each change is a new version, and holds from the commit on for every call. */
+import { conflict, impossible, notFound, type FieldError } from '../../core/errors.ts';
+import { canonicalJson, digestOf, newId } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { PolicyDefinition } from '../../core/policy.ts';
+import type { Tx } from '../../db/database.ts';
+import { raiseGovernance } from '../../db/governance.ts';
+import {
+  countPolicies,
+  deletePolicy,
+  findPolicy,
+  insertPolicy,
+  publishPolicyVersion,
+  type PolicyRow,
+} from '../../db/policies.ts';
+import { compileWhen } from './rules.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
+
+/** Fields as they shall be; null takes an optional one away, what is absent stays. */
+export type PolicyPatch = { [Field in keyof PolicyDefinition]?: PolicyDefinition[Field] | null | undefined };
+
+/** Makes a policy. Throws 409 for a name that is taken, 422 for an expression or a combination that cannot be. */
+export async function createPolicy(tx: Tx, caller: Caller, definition: PolicyDefinition): Promise<PolicyRow> {
+  checkPolicy(definition);
+  await raiseGovernance(tx);
+  if ((await countPolicies(tx)) >= LIMITS.policiesPerTenant) {
+    throw impossible(`A tenant has at most ${LIMITS.policiesPerTenant} policies.`);
+  }
+  const row = await insertPolicy(tx, { id: newId(), tenantId: caller.tenantId, keyId: caller.keyId, definition });
+  if (!row) throw nameTaken(definition.name);
+  await recordAudit(tx, caller, { action: 'policy.created', ...auditOf(row) });
+  return row;
+}
+
+/** Publishes a new version; a patch that changes nothing publishes none. Throws 404, 409, 422 as `createPolicy`. */
+export async function updatePolicy(
+  tx: Tx,
+  caller: Caller,
+  { id, patch }: { id: string; patch: PolicyPatch },
+): Promise<PolicyRow> {
+  // Locks the tenant's row, so that two changes come one after the other.
+  await raiseGovernance(tx);
+  const current = await findPolicy(tx, id);
+  if (!current) throw notFound('The policy');
+  const merged = Object.entries({ ...current.definition, ...patch }).filter(([, value]) => value != null);
+  const definition = Object.fromEntries(merged) as unknown as PolicyDefinition;
+  checkPolicy(definition);
+  if (canonicalJson(definition) === canonicalJson(current.definition)) return current;
+  const { tenantId, keyId } = caller;
+  const row = await publishPolicyVersion(tx, { id, tenantId, keyId, definition, version: current.version + 1 });
+  if (!row) throw nameTaken(definition.name);
+  await recordAudit(tx, caller, { action: 'policy.updated', ...auditOf(row) });
+  return row;
+}
+
+/** Takes a policy away; what it has decided stays on record. Throws 404. */
+export async function removePolicy(tx: Tx, caller: Caller, id: string): Promise<void> {
+  await raiseGovernance(tx);
+  if (!(await deletePolicy(tx, id))) throw notFound('The policy');
+  await recordAudit(tx, caller, { action: 'policy.deleted', target: ['policy', id] });
+}
+
+function auditOf({ id, version, definition }: PolicyRow): Omit<AuditEntry, 'action'> {
+  const details = { name: definition.name, version, decision: definition.decision };
+  return { target: ['policy', id], digest: digestOf(definition), details };
+}
+
+function nameTaken(name: string) {
+  return conflict(`There is already a policy named "${name}".`);
+}
+
+function checkPolicy({ when, decision, rewrite, four_eyes: fourEyes }: PolicyDefinition): void {
+  const errors: FieldError[] = [];
+  const compiled = compileWhen(when);
+  if (!compiled.ok) errors.push({ path: 'body.when', message: compiled.error });
+  if (decision === 'rewrite' && !rewrite) {
+    errors.push({ path: 'body.rewrite', message: 'is required with the decision "rewrite"' });
+  }
+  if (decision !== 'rewrite' && rewrite) {
+    errors.push({ path: 'body.rewrite', message: 'goes with the decision "rewrite" only' });
+  }
+  if (decision !== 'require_approval' && fourEyes) {
+    errors.push({ path: 'body.four_eyes', message: 'goes with the decision "require_approval" only' });
+  }
+  if (errors.length > 0) throw impossible(`${errors[0]?.path} ${errors[0]?.message}.`, errors);
+}

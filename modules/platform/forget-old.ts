@@ -1,0 +1,30 @@
+/** Retention of what lies beside the logs: rows that are over are kept for a while, for reading, and then forgotten. */
+import { LIMITS } from '../../core/limits.ts';
+import type { Database } from '../../db/database.ts';
+import { forgetOld, type Forgettable } from '../../db/retention.ts';
+import type { Context } from '../context.ts';
+import { eachApart } from '../for-each-isolated.ts';
+
+const HOURS: Record<Forgettable, number> = {
+  idempotency_keys: LIMITS.idempotencyHours,
+  webhook_deliveries: 24 * LIMITS.webhookLogDays,
+  waits: 24 * LIMITS.settledDays,
+  signals: 24 * LIMITS.settledDays,
+  reservations: 24 * LIMITS.settledDays,
+};
+
+/** Forgets what is old in each table, in small transactions; answers how many rows went. */
+export async function forgetOldRows({ db, log }: Context): Promise<Record<string, number>> {
+  const rows = Object.entries(HOURS).map(([table, hours]) => ({ table: table as Forgettable, hours }));
+  const done = await eachApart(log, { rows }, async (of) => [of.table, await forgetRows(db, of)] as const);
+  return Object.fromEntries(done);
+}
+
+async function forgetRows(db: Database, of: { table: Forgettable; hours: number }): Promise<number> {
+  const limit = LIMITS.sweepRows;
+  for (let forgotten = 0; ;) {
+    const rows = await forgetOld(db, { ...of, limit });
+    forgotten += rows;
+    if (rows < limit) return forgotten;
+  }
+}

@@ -1,0 +1,62 @@
+/** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
+import { LIMITS } from '../../core/limits.ts';
+import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/maintenance.ts';
+import type { Context } from '../context.ts';
+import type { MaintenanceAct } from '../../jobs/maintenance.ts';
+import { expireApproval } from '../approvals/decide-approval.ts';
+import { eachApart } from '../for-each-isolated.ts';
+import { expireRun } from '../runs/end-run.ts';
+import { endDueWaits } from '../waits/end-waits.ts';
+import { forgetOldRows } from './forget-old.ts';
+import { reconcile } from '../run-log/reconcile.ts';
+import { sendWebhooks } from '../webhooks/send-webhooks.ts';
+import { sealAudit } from '../audit/seal-audit.ts';
+import { settleBudgets } from '../budgets/settle-budgets.ts';
+
+const PARTITION_DAYS_AHEAD = 7;
+const SWEEP_AFTER_MS = 5000;
+
+/** Carries out one act; answers what it did, for the log. */
+export async function maintain(context: Context, act: MaintenanceAct): Promise<Record<string, number>> {
+  switch (act) {
+    case 'sweep-outbox':
+      return { sent: await context.outbox.sweep(SWEEP_AFTER_MS) };
+    case 'reconcile':
+      return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
+    case 'expire-approvals':
+      return { expired: await expireApprovals(context) };
+    case 'send-webhooks':
+      return { delivered: await sendWebhooks(context) };
+    case 'seal-audit':
+      return { sealed: await sealAudit(context) };
+    case 'end-waits':
+      return { ended: await endDueWaits(context) };
+    case 'expire-idle':
+      return { expired: await expireIdle(context) };
+    case 'forget-old':
+      return forgetOldRows(context);
+    case 'settle-budgets':
+      return settleBudgets(context);
+    case 'make-partitions': {
+      const { made, astray } = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
+      if (astray > 0) context.log.error({ astray }, 'rows lie in a default partition');
+      return { made, astray };
+    }
+  }
+}
+
+async function expireApprovals(context: Context): Promise<number> {
+  const rows = await listDueApprovals(context.db, LIMITS.sweepRows);
+  const done = await eachApart(context.log, { rows }, ({ tenant_id: tenant, id }) =>
+    expireApproval(context, { tenant, id }),
+  );
+  return done.filter(Boolean).length;
+}
+
+async function expireIdle(context: Context): Promise<number> {
+  const rows = await listIdleRuns(context.db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
+  const done = await eachApart(context.log, { rows }, ({ tenant_id: tenant, id: run }) =>
+    expireRun(context, { tenant, run }),
+  );
+  return done.filter(Boolean).length;
+}

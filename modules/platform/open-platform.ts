@@ -1,0 +1,114 @@
+/** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino, { type Logger } from 'pino';
+import { openBus } from '../../bus/bus.ts';
+import type { Config } from '../../config.ts';
+import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../../db/database.ts';
+import { voidLeases } from '../../db/maintenance.ts';
+import type { Context } from '../context.ts';
+import { createKnownGovernance } from '../governance/policy-cache.ts';
+import { createGroupCommit } from '../run-log/group-commit.ts';
+import { createKnownRuns } from '../run-log/run-cache.ts';
+import { createKnownBudgets } from '../budgets/budget-cache.ts';
+import { createMetrics } from '../metrics.ts';
+import { openQueueBackend } from '../../jobs/backend.ts';
+import { createFairOrder } from '../../jobs/fair-order.ts';
+import { createOutbox } from '../../jobs/outbox.ts';
+import { createModels } from '../../llm/models.ts';
+import { createEgress } from '../../tools/egress.ts';
+import { createTools } from '../../tools/execute-tool.ts';
+import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
+import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
+import { noteServerNews } from '../tools-registry/detect-tool-drift.ts';
+import { readSecrets } from '../tenants/secrets.ts';
+
+/** Commits in flight at a time; more would only make smaller groups. */
+const COMMIT_LANES = 2;
+
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 10_000;
+
+export interface Platform {
+  context: Context;
+  /** Embedded mode: the admin key, made at the first start and kept in the data directory. */
+  apiKey: string | undefined;
+  close: () => Promise<void>;
+}
+
+/**
+ * Opens everything. Embedded mode migrates by itself; elsewhere `migrate` is a step of the deployment. Where the database
+ * cannot be reached it waits, with backoff: a process that ended instead would only be started again and again.
+ */
+export async function openPlatform(config: Config, options: { log?: Logger } = {}): Promise<Platform> {
+  const log = options.log ?? createLog(config);
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    try {
+      return await openOnce(config, log);
+    } catch (error) {
+      if (!isDatabaseAway(error)) throw error;
+      log.warn({ err: error, wait_ms: waitMs }, 'the database cannot be reached; waiting for it');
+      await sleep(waitMs * (0.75 + Math.random() / 2));
+    }
+  }
+}
+
+async function openOnce(config: Config, log: Logger): Promise<Platform> {
+  const embedded = config.mode === 'embedded';
+  const db = await openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
+  try {
+    if (embedded) await migrate(config, db);
+    const pending = await pendingMigrations(db);
+    if (pending.length > 0)
+      throw new Error(`The database lacks ${pending.length} migrations. Run \`npm run migrate\` first.`);
+    if (embedded) await voidLeases(db);
+    const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
+    await ensureDefaultTenant(db, { apiKey });
+    const queues = await openQueueBackend(config, db, (error, source) =>
+      log.warn({ err: error, source }, 'queue error'),
+    );
+    const bus = await openBus(config, db);
+    const order = createFairOrder();
+    const outbox = createOutbox({ db, queues, order, log });
+    const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
+    const keyring = await openKeyring(config);
+    const tools = createTools({
+      egress,
+      stdioCommands: embedded ? 'any' : [...config.stdioCommands],
+      readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
+      onToolsChanged: (news) => noteServerNews(db, news),
+      onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
+    });
+    const models = createModels(config);
+    const engine = {
+      ...createGroupCommit(db, { lanes: COMMIT_LANES }),
+      known: createKnownRuns(),
+      governance: createKnownGovernance(db),
+      budgets: createKnownBudgets(db),
+      metrics: createMetrics(),
+    };
+    const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
+    return { context, apiKey, close: () => closeAll(context) };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+/** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
+export function createLog(config: Pick<Config, 'logLevel'>): Logger {
+  return pino({
+    level: config.logLevel,
+    redact: {
+      paths: ['*.authorization', '*.Authorization', '*.apiKey', '*.key', '*.secret', '*.password'],
+      remove: true,
+    },
+  });
+}
+
+async function closeAll({ outbox, queues, tools, bus, db }: Context): Promise<void> {
+  await outbox.close();
+  await queues.close();
+  await tools.close();
+  await bus.close();
+  await db.close();
+}

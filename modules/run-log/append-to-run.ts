@@ -1,0 +1,99 @@
+/** Appending to a run from outside its driver: under the row's lock, then the jobs and the bus. */
+import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
+import { notFound } from '../../core/errors.ts';
+import { createdRow, project } from '../../core/project.ts';
+import type { Tx } from '../../db/database.ts';
+import { lockRun } from '../../db/runs.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import type { Context } from '../context.ts';
+
+export interface Appended {
+  seq: number;
+  fence: number;
+  run: RunRow;
+  /** What the commit wants sent. */
+  outbox: OutboxRow[];
+}
+
+/** What an act appends; null where there is nothing to do. */
+export type Act = (run: RunRow, tx: Tx) => Promise<AppendedChange | null> | AppendedChange | null;
+
+export interface AppendedChange {
+  events: NewEvent[];
+  bump_fence?: boolean;
+  release?: boolean;
+  calls?: CallChange[];
+  close_waits?: string[] | true;
+  checkpoint?: Record<string, unknown>;
+  outbox?: OutboxRow[];
+  wake?: OutboxRow | undefined;
+}
+
+/** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
+export async function appendIn(tx: Tx, ref: { tenant: string; run: string }, act: Act): Promise<Appended | null> {
+  const run = await lockRun(tx, ref.run);
+  if (!run) throw notFound('The run');
+  const change = await act(run, tx);
+  if (!change) return null;
+  const { events, ...rest } = change;
+  const result = await commitRunIn(tx, { ...toRunChange(run, events), ...rest });
+  if (!result.ok) throw new Error(`an append to run ${ref.run} was refused: ${result.why}`);
+  const outbox = [...(change.outbox ?? []), ...(result.woke && change.wake ? [change.wake] : [])];
+  return { seq: result.seq, fence: result.fence, run, outbox };
+}
+
+/** Does the same in a transaction of its own, then sends the jobs and tells the bus. */
+export async function appendToRun(
+  context: Context,
+  ref: { tenant: string; run: string },
+  act: Act,
+): Promise<Appended | null> {
+  const appended = await context.db.withTenant(ref.tenant, (tx) => appendIn(tx, ref, act));
+  if (appended) announceAppended(context, { ...appended, runId: ref.run });
+  return appended;
+}
+
+/** A committed position of a run, and the jobs that go with it. */
+export interface Announcement {
+  runId: string;
+  seq: number;
+  fence: number;
+  outbox: readonly OutboxRow[];
+}
+
+/** After the transaction: sends what it wants sent, and says where the log stands. */
+export function announceAppended(context: Context, { runId, seq, fence, outbox }: Announcement): void {
+  if (outbox.length > 0) context.outbox.send(runId, { seq, fence }, outbox);
+  context.bus.publish({ run: runId, kind: 'advanced', seq });
+}
+
+/** Events of a run with their projections, as `commit_run` takes them. */
+export function toRunChange(
+  run: Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage' | 'last_seq'>,
+  events: readonly NewEvent[],
+): RunChange {
+  const rows = project(
+    {
+      tenantId: run.tenant_id,
+      workspaceId: run.workspace_id,
+      runId: run.id,
+      lineage: run.lineage,
+      firstSeq: run.last_seq + 1,
+      at: () => 'now',
+    },
+    events.map(checkEvent),
+  );
+  return {
+    tenant: run.tenant_id,
+    run: run.id,
+    expect: run.last_seq,
+    events: events.map(toLogged),
+    runs: rows.runs,
+    turns: rows.turns,
+    ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
+    ...(rows.plans.length > 0 && { plans: rows.plans }),
+    ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
+    ...(rows.create && { create: createdRow(rows, events.length) }),
+  };
+}

@@ -1,0 +1,70 @@
+/** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
+import { canonicalJson, digestOf, newId, sha256 } from '../../core/ids.ts';
+import { isSettled, type RunState } from '../../core/state.ts';
+import type { CheckpointRow, MessageRow } from '../../db/claim-run.ts';
+
+/** Chain hash of a message: over the one before and its own canonical content (RFC 8785, SHA-256, hex). */
+export function chainOf(previous: string, message: { role: string; content: unknown }): string {
+  return sha256(`${previous}\n${canonicalJson({ role: message.role, content: message.content })}`).toString('hex');
+}
+
+/** The integrity hash: over the state and the chain of all messages before it. */
+export function checkpointHash(state: RunState, chain: string): string {
+  return digestOf({ state, chain });
+}
+
+export interface NewCheckpoint {
+  tenant: string;
+  run: string;
+  parentId: string | null;
+  trigger: 'turn_complete' | 'tool_result' | 'manual';
+  state: RunState;
+  chain: string;
+  id?: string | undefined;
+}
+
+/** A row of `checkpoints`; its cost does not depend on the length of the run. */
+export function checkpointRow(input: NewCheckpoint) {
+  const { state } = input;
+  return {
+    tenant_id: input.tenant,
+    run_id: input.run,
+    seq: state.seq,
+    id: input.id ?? newId(),
+    parent_id: input.parentId,
+    node: 'agent',
+    trigger: input.trigger,
+    lineage: state.lineage,
+    length: state.length,
+    state,
+    channel_versions: { messages: state.length, current_node: state.steps, iteration: state.steps, custom: 0 },
+    pending_sends: state.calls
+      .filter((call) => !isSettled(call))
+      .map((call) => ({
+        channel: 'tool_calls',
+        value: { tool_call_id: call.id, tool: call.name, status: call.status },
+      })),
+    hash: checkpointHash(state, input.chain),
+    created_at: 'now',
+  };
+}
+
+/** Checks every message from `first` on against its chain hash; answers the first ordinal that does not fit, or null. */
+export function firstBrokenMessage(messages: readonly MessageRow[], first = 0): number | null {
+  let chain = messages[first - 1]?.chain ?? '';
+  for (const [index, message] of messages.slice(first).entries()) {
+    chain = chainOf(chain, message);
+    if (message.ordinal !== first + index || message.chain !== chain) return message.ordinal;
+  }
+  return null;
+}
+
+/** The state that a checkpoint holds, or null where its hash does not fit. */
+export function verifiedState(
+  checkpoint: Pick<CheckpointRow, 'length' | 'state' | 'hash'>,
+  messages: readonly MessageRow[],
+): RunState | null {
+  const chain = checkpoint.length === 0 ? '' : messages[checkpoint.length - 1]?.chain;
+  const state = checkpoint.state as RunState;
+  return chain !== undefined && checkpointHash(state, chain) === checkpoint.hash ? state : null;
+}

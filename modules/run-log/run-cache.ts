@@ -1,0 +1,91 @@
+/**
+ * What a process still knows of a run that it has driven. The log and the conversation are only ever appended to, so
+ * the next drive reads what came after and no more; that it is the same log, the event at the known position shows.
+ */
+import { readEvent, type RunEvent } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { fold, type RunState } from '../../core/state.ts';
+import { showOutcomes, type ClaimedRun, type KnownPosition, type MessageRow } from '../../db/claim-run.ts';
+import { firstBrokenMessage } from './checkpoint.ts';
+import { messagesFor } from '../runs/driver/conversation.ts';
+
+/** A verified position of a run, as committed. */
+export interface KnownRun {
+  state: RunState;
+  /** Time of the event at `state.seq`, as the database writes it: no other log has the same event there. */
+  at: string;
+  messages: readonly MessageRow[];
+  lastCheckpointId: string | null;
+  stepsAtCheckpoint: number;
+}
+
+/** Runs that this process has driven last. */
+export interface KnownRuns {
+  /** Takes a run out: a drive that fails leaves nothing behind that it may have got wrong. */
+  take: (run: string) => KnownRun | undefined;
+  /** Up to where a run is known; it stays. */
+  position: (run: string) => KnownPosition | undefined;
+  keep: (run: string, known: KnownRun) => void;
+  clear: () => void;
+}
+
+/** Keeps the newest `most`, long conversations left out. */
+export function createKnownRuns(most: number = LIMITS.knownRuns): KnownRuns {
+  const runs = new Map<string, KnownRun>();
+  return {
+    take(run) {
+      const known = runs.get(run);
+      runs.delete(run);
+      return known;
+    },
+    position(run) {
+      const known = runs.get(run);
+      return known && positionOf(known);
+    },
+    keep(run, known) {
+      if (messagesFor(known.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.knownRunTokens) return;
+      runs.delete(run);
+      runs.set(run, known);
+      const oldest = runs.keys().next().value;
+      if (runs.size > most && oldest !== undefined) runs.delete(oldest);
+    },
+    clear: () => runs.clear(),
+  };
+}
+
+/** What the database is asked to leave out, and the calls whose outcomes may be others by now. */
+export function positionOf({ state, messages }: KnownRun): KnownPosition {
+  const outcomes = messages.flatMap((row) => Object.entries(row.outcomes ?? {}));
+  const calls = outcomes.flatMap(([id, { status }]) => (FINAL.includes(status) ? [] : [id]));
+  return { seq: state.seq, length: messages.length, calls };
+}
+
+/** An unknown outcome is not among them: a person may settle it. */
+const FINAL: readonly string[] = ['succeeded', 'failed', 'denied'];
+
+/**
+ * What is known, carried on to where the log stands. Null where the two do not fit, as after a database was restored to
+ * an earlier point: then all of it has to be read, and judged by itself.
+ */
+export function carryOn(known: KnownRun, loaded: ClaimedRun): KnownRun | null {
+  const [same, ...rows] = loaded.events;
+  if (loaded.from !== known.state.seq || same?.seq !== known.state.seq || same.occurred_at !== known.at) return null;
+  const messages = [...known.messages.map((row) => refresh(row, loaded)), ...loaded.messages];
+  if (firstBrokenMessage(messages, known.messages.length) !== null) return null;
+  let next: KnownRun = { ...known, messages, at: loaded.events.at(-1)?.occurred_at ?? known.at };
+  for (const event of rows.map(readEvent)) next = { ...next, ...after(next, event) };
+  const fits = next.state.seq === loaded.run.last_seq && next.state.length === messages.length;
+  return fits ? next : null;
+}
+
+/** Another object for a message with other outcomes: what was made of the old one is not used again. */
+function refresh(row: MessageRow, { outcomes }: ClaimedRun): MessageRow {
+  const isStale = Object.keys(row.outcomes ?? {}).some((id) => id in outcomes);
+  return isStale ? showOutcomes(row, { ...row.outcomes, ...outcomes }) : row;
+}
+
+function after(known: KnownRun, event: RunEvent): Partial<KnownRun> {
+  const state = fold(known.state, event);
+  if (event.type !== 'checkpoint.saved') return { state };
+  return { state, lastCheckpointId: event.payload.checkpoint_id, stepsAtCheckpoint: state.steps };
+}

@@ -1,0 +1,61 @@
+/** The brake over many runs at once. */
+import { DroverError } from '../../core/errors.ts';
+import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { listRuns, type RunFilter } from '../../db/runs.ts';
+import type { Context } from '../context.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { cancelRun } from './end-run.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+const AT_A_TIME = 5;
+
+const UNFINISHED = RUN_STATUSES.filter((status) => !TERMINAL.includes(status));
+
+export interface CancelFilter extends Pick<RunFilter, 'agentId' | 'threadId' | 'createdAfter' | 'createdBefore'> {
+  status?: readonly RunStatus[] | undefined;
+}
+
+export interface CancelledRuns {
+  cancelled: number;
+  run_ids: string[];
+  /** There are, or may be, others that fit. */
+  more: boolean;
+}
+
+/**
+ * Cancels the unfinished runs of the caller's workspace that fit the filter, newest first, `LIMITS.cancelRuns` at most.
+ * Each is a transaction of its own, and one that ends by itself meanwhile is none of them.
+ */
+export async function cancelRuns(
+  context: Context,
+  caller: Caller,
+  { filter, reason }: { filter: CancelFilter; reason?: string | undefined },
+): Promise<CancelledRuns> {
+  const status = UNFINISHED.filter((each) => filter.status?.includes(each) ?? true);
+  const wanted = { ...filter, status, workspaceId: caller.workspaceId, limit: LIMITS.cancelRuns + 1 };
+  const found = await context.db.withTenant(caller.tenantId, async (tx) => {
+    // What was asked for is on record before the first run ends by it.
+    const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason }) };
+    await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
+    return listRuns(tx, wanted);
+  });
+  const runs = found.slice(0, LIMITS.cancelRuns);
+  const run_ids: string[] = [];
+  for (let at = 0; at < runs.length; at += AT_A_TIME) {
+    const some = runs.slice(at, at + AT_A_TIME).map(async ({ id }) => {
+      if (await cancelUnlessEnded(context, { tenant: caller.tenantId, run: id, by: caller }, reason)) run_ids.push(id);
+    });
+    await Promise.all(some);
+  }
+  return { cancelled: run_ids.length, run_ids: run_ids.toSorted(), more: found.length > runs.length };
+}
+
+async function cancelUnlessEnded(...request: Parameters<typeof cancelRun>): Promise<boolean> {
+  try {
+    return await cancelRun(...request);
+  } catch (error) {
+    if (error instanceof DroverError && error.status === 409) return false;
+    throw error;
+  }
+}

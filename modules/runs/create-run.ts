@@ -1,0 +1,226 @@
+/** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
+import type { RunBudget } from '../../core/budget.ts';
+import { conflict, notFound, unavailable } from '../../core/errors.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import type { Tx } from '../../db/database.ts';
+import { lastRunOfThread, lockThread } from '../../db/runs.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import type { Context } from '../context.ts';
+import { claimOf, type NewbornRun } from './driver/initial-commit.ts';
+import type { Birth, Seat } from '../../jobs/seat.ts';
+import type { TurnJob } from '../../jobs/turn.ts';
+import { checkAutonomy, knownStart, readStart, type Start } from './creation/agent-for-run.ts';
+import { announceAppended, toRunChange, type Announcement } from '../run-log/append-to-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+
+export interface TurnInput {
+  message: string;
+  attachments?: Record<string, unknown>[] | undefined;
+}
+
+export interface RunConfig {
+  model_override?: string | undefined;
+  stream?: boolean | undefined;
+  agent_version?: string | undefined;
+  max_turns?: number | undefined;
+  keep_open?: boolean | undefined;
+  autonomy_level?: number | undefined;
+  budget?: RunBudget | undefined;
+}
+
+export interface CreateRun {
+  tenantId: string;
+  workspaceId: string;
+  agentId: string;
+  threadId?: string | undefined;
+  input?: TurnInput | undefined;
+  config: RunConfig;
+  /** Whether the caller may raise the autonomy level above the agent's. */
+  mayRaiseAutonomy: boolean;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
+  traceparent?: string | undefined;
+  idempotency: IdempotentRequest;
+}
+
+export interface CreatedRun {
+  run_id: string;
+  thread_id: string;
+  turn_id?: string;
+  status: 'running' | 'created';
+}
+
+/**
+ * Creates the run and its first turn. Throws 404 for an unknown agent or thread, 409 for a deprecated agent or a thread
+ * with an unfinished run, 422 for a model or version that there is not.
+ */
+export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
+  context.models.resolve(request.config.model_override);
+  // Where no thread and no key has to be looked at, the run is one change, which goes along with those of the drivers.
+  if (request.threadId === undefined && request.idempotency.key === undefined) return createAtOnce(context, request);
+  let written: Announcement | undefined;
+  const answer = await idempotently<CreatedRun>(context, request.idempotency, async (tx) => {
+    const made = await writeRun(tx, request);
+    written = made.written;
+    return { status: statusOf(request), body: made.body };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}
+
+const statusOf = ({ input }: Pick<CreateRun, 'input'>) => (input ? 202 : 201);
+
+/** Others would have to change the tenant's governance as often as this while one run is being written. */
+const MOST_ATTEMPTS = 20;
+
+async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    // oxlint-disable-next-line no-await-in-loop -- again where an agent, a tool or a policy has changed meanwhile
+    const { start, governance } = await knownStart(context, request);
+    checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
+    const made = newRun(request, start, undefined);
+    // oxlint-disable-next-line no-await-in-loop
+    const result = await commitNew(context, made, governance);
+    if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
+    if (result.why !== 'governance') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
+    context.governance.forget(request.tenantId);
+  }
+  throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
+}
+
+/** Where this process has room to drive the run, its driver creates it; else it is created with a job that says so. */
+async function commitNew(context: Context, made: NewRun, governance: number): Promise<CommitResult> {
+  const seat = made.job && context.outbox.seat(made.job.tenant);
+  if (made.job && seat) return driveNew(context, { ...made, job: made.job, seat, governance });
+  const change = changeOf(made);
+  const result = await context.commit({ ...change, governance });
+  if (result.ok) announceAppended(context, announcement(change, result));
+  return result;
+}
+
+function driveNew(context: Context, made: NewRun & DrivenAtOnce): Promise<CommitResult> {
+  const { run, events, thread, job, seat, governance } = made;
+  return new Promise((resolve, reject) => {
+    const birth: Birth = { events, thread, governance, written: resolve };
+    const driven = context.outbox.drive(seat, { ...job, seq: events.length }, { claimed: claimOf(run, birth), birth });
+    // Only a process that is about to stop leaves a drive before its first commit, and then without an error.
+    driven.then(() => reject(unavailable('This process is stopping; the request may be sent again.')), reject);
+  });
+}
+
+/** The same in a transaction of the caller's, who announces afterwards what was written. */
+export async function writeRun(
+  tx: Tx,
+  request: Omit<CreateRun, 'idempotency'>,
+): Promise<{ body: CreatedRun; written: Announcement }> {
+  const start = await readStart(tx, request);
+  checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
+  const made = newRun(request, start, await previousRun(tx, request));
+  const change = changeOf(made);
+  const result = await commitRunIn(tx, change);
+  if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
+  return { body: made.body, written: announcement(change, result) };
+}
+
+interface NewRun {
+  run: NewbornRun;
+  /** Of a run that begins one. */
+  thread: Record<string, unknown> | undefined;
+  events: NewEvent[];
+  /** Undefined where no turn begins with the run. */
+  job: Omit<TurnJob, 'seq'> | undefined;
+  body: CreatedRun;
+}
+
+interface DrivenAtOnce {
+  job: Omit<TurnJob, 'seq'>;
+  seat: Seat;
+  governance: number;
+}
+
+type Creation = RunChange & { outbox: OutboxRow[] };
+
+function changeOf({ run, thread, events, job }: NewRun): Creation {
+  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
+  return { ...toRunChange({ ...run, last_seq: 0 }, events), ...(thread && { thread }), outbox };
+}
+
+function announcement({ run, outbox }: Creation, { seq, fence }: { seq: number; fence: number }): Announcement {
+  return { runId: run, seq, fence, outbox };
+}
+
+function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous: RunRow | undefined): NewRun {
+  const { tenantId: tenant, traceparent, input } = request;
+  const runId = newId();
+  const threadId = request.threadId ?? newId();
+  const turnId = newId();
+  const created = createdEvent(request, { threadId, start, previous });
+  const events: NewEvent[] = [created];
+  if (input) {
+    const { requestedBy } = request;
+    const turn = { number: 1, input, ...(requestedBy !== undefined && { requested_by: requestedBy }) };
+    events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
+  }
+  const job = input && { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
+  const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
+  const ids = { run_id: runId, thread_id: threadId };
+  const isNew = request.threadId === undefined;
+  return {
+    run: { ...owner, id: runId, lineage: created.payload.lineage },
+    thread: isNew ? { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } : undefined,
+    events,
+    job,
+    body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
+  };
+}
+
+async function previousRun(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise<RunRow | undefined> {
+  if (!request.threadId) return undefined;
+  const thread = await lockThread(tx, request.threadId);
+  if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
+  const last = await lastRunOfThread(tx, request.threadId);
+  if (last && !isTerminal(last.status as RunStatus)) {
+    throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
+  }
+  return last;
+}
+
+type Created = Extract<NewEvent, { type: 'run.created' }>;
+
+function createdEvent(
+  request: Omit<CreateRun, 'idempotency'>,
+  parts: {
+    threadId: string;
+    start: Start;
+    previous: RunRow | undefined;
+  },
+): Created {
+  const { agent_version: _version, keep_open, ...config } = request.config;
+  return {
+    type: 'run.created',
+    actor: 'user',
+    payload: {
+      agent_id: request.agentId,
+      agent_version: parts.start.version,
+      thread_id: parts.threadId,
+      // A thread's runs share one lineage of messages: each starts where the one before ended.
+      lineage: parts.previous?.lineage ?? newId(),
+      lineage_base: parts.previous?.lineage_base ?? [],
+      base_length: parts.previous?.length ?? 0,
+      keep_open: keep_open ?? request.input === undefined,
+      kind: 'agent',
+      config: JSON.parse(JSON.stringify(config)) as Record<string, unknown>,
+      pinned: { tools: parts.start.tools },
+      depth: 0,
+      parent_run_id: null,
+      root_run_id: null,
+      parent_task_id: null,
+      forked_from_run_id: null,
+      forked_at_seq: null,
+      retried_from: null,
+      traceparent: request.traceparent ?? null,
+    },
+  };
+}

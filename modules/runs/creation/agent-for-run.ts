@@ -1,0 +1,85 @@
+/** What a new run of an agent starts with: which version, and which tools it pins. */
+import type { AgentDefinition } from '../../../core/definition.ts';
+import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
+import type { PinnedTool } from '../../../core/events.ts';
+import { findAgent, loadAgentVersion } from '../../../db/agents.ts';
+import type { Tx } from '../../../db/database.ts';
+import type { Context } from '../../context.ts';
+import type { Governance } from '../../governance/governance.ts';
+import { pinTools } from '../../tools-registry/pin-tools.ts';
+
+/** A version of an agent, and the tools it names at their current versions. */
+export interface Start {
+  version: string;
+  definition: AgentDefinition;
+  tools: PinnedTool[];
+}
+
+export interface WantedStart {
+  agentId: string;
+  workspaceId: string;
+  config: { agent_version?: string | undefined };
+}
+
+/**
+ * The version that is wanted, or the current one. Throws 404 for an agent of another workspace, 409 for a deprecated
+ * one or one with a tool that is gone, 422 for a version that there is not.
+ */
+export async function readStart(tx: Tx, wanted: WantedStart): Promise<Start> {
+  const { version, definition } = await agentForRun(tx, wanted);
+  return { version, definition, tools: await pinTools(tx, definition) };
+}
+
+/** Throws as `readStart` does, but for the tools. */
+export async function agentForRun(
+  tx: Tx,
+  wanted: WantedStart,
+): Promise<{ version: string; definition: AgentDefinition }> {
+  const agent = await findAgent(tx, wanted.agentId, wanted.workspaceId);
+  if (!agent) throw notFound('The agent');
+  if (agent.status === 'deprecated') throw conflict('The agent is deprecated; it takes no new runs.');
+  const version = wanted.config.agent_version;
+  if (version === undefined || version === agent.current_version)
+    return { version: agent.current_version, definition: agent.definition };
+  const definition = await loadAgentVersion(tx, agent.id, version);
+  if (!definition) {
+    const message = `The agent has no version ${version}.`;
+    throw impossible(message, [{ path: 'body.config.agent_version', message }]);
+  }
+  return { version, definition };
+}
+
+/** Whoever changes an agent or a tool raises the governance: with it goes what was read under the one before. */
+const starts = new WeakMap<Governance, Map<string, Start>>();
+const MOST_STARTS = 1000;
+
+/**
+ * The same from memory, with the version of the tenant's governance under which it was read: a run that starts so is
+ * committed at that version or not at all. Throws as `readStart` does.
+ */
+export async function knownStart(
+  context: Context,
+  wanted: WantedStart & { tenantId: string },
+): Promise<{ start: Start; governance: number }> {
+  const { tenantId } = wanted;
+  const key = `${wanted.workspaceId} ${wanted.agentId} ${wanted.config.agent_version ?? ''}`;
+  const last = context.governance.last(tenantId);
+  const known = last && starts.get(last)?.get(key);
+  if (known) return { start: known, governance: last.version };
+  return context.db.withTenant(tenantId, async (tx) => {
+    // First: what changes after it is seen at the commit.
+    const governance = await context.governance.current(tx, tenantId);
+    const start = await readStart(tx, wanted);
+    const kept = starts.get(governance) ?? new Map<string, Start>();
+    if (kept.size >= MOST_STARTS) kept.clear();
+    starts.set(governance, kept.set(key, start));
+    return { start, governance: governance.version };
+  });
+}
+
+/** Throws 403 where a run would do more by itself than its agent may, and the caller must not allow that. */
+export function checkAutonomy(level: number | undefined, definition: AgentDefinition, mayRaise: boolean): void {
+  if ((level ?? 0) > (definition.autonomy_level ?? 2) && !mayRaise) {
+    throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");
+  }
+}

@@ -1,0 +1,227 @@
+/** Starts a run from a point of another one: its own lineage of messages upon the other's, its own log, one job. */
+import { canonicalJson, newId } from '../../../core/ids.ts';
+import type { Message } from '../../../core/content.ts';
+import type { NewEvent, RunStatus } from '../../../core/events.ts';
+import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
+import type { Tx } from '../../../db/database.ts';
+import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import { commitRunIn, type OutboxRow, type RunChange } from '../../../db/commit-run.ts';
+import { chainOf } from '../../run-log/checkpoint.ts';
+import { messagesFor } from '../driver/conversation.ts';
+import { hadEffect } from '../driver/replay-source.ts';
+import { toRunChange, type Announcement } from '../../run-log/append-to-run.ts';
+import { agentForRun, checkAutonomy } from './agent-for-run.ts';
+import type { RunConfig } from '../create-run.ts';
+import { pinTools } from '../../tools-registry/pin-tools.ts';
+import type { StartPoint } from './start-point.ts';
+
+/** Channels of a state that are replaced as wholes. */
+export interface ModifiedState {
+  messages?: Message[] | undefined;
+  custom?: Record<string, unknown> | undefined;
+  iteration?: number | undefined;
+}
+
+export interface Fork {
+  original: RunRow;
+  from: StartPoint;
+  mode: 'live' | 'recorded';
+  rerunEffects: boolean;
+  modified: ModifiedState;
+  /** Replaces settings of the original. */
+  config: RunConfig;
+  mayRaiseAutonomy: boolean;
+  /** A retry stays on its thread; a replay gets one of its own. */
+  isRetry: boolean;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
+  traceparent: string | undefined;
+}
+
+/** A call of the original after the point that had or may have had an effect. `seq` is that of its last event. */
+export interface RecordedEffect {
+  tool_call_id: string;
+  tool: string;
+  seq: number;
+}
+
+export interface ForkedRun {
+  runId: string;
+  threadId: string;
+  turnId: string | undefined;
+  status: 'running' | 'awaiting_human';
+  effects: RecordedEffect[];
+  written: Announcement;
+}
+
+/**
+ * Writes the fork. It goes on with the turn that was open at the point, or takes the turn that followed in the original;
+ * where there is neither, it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
+ */
+export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
+  const { original, from } = fork;
+  const point = await pointOf(tx, fork);
+  const runId = newId();
+  const threadId = fork.isRetry ? original.thread_id : newId();
+  const turnId = point.turn ? newId() : undefined;
+  const conversation = conversationOf(fork, point);
+  const created = await createdEvent(tx, fork, { threadId, point, conversation });
+  const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId, fork.requestedBy)];
+  const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
+  const { traceparent } = fork;
+  const payload = { tenant: original.tenant_id, run: runId, ...(traceparent && { traceparent }) };
+  const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: 'turns', payload }] : [];
+  const thread = { ...owner, id: threadId, agent_id: original.agent_id, created_at: 'now' };
+  const change: RunChange = {
+    ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),
+    ...(!fork.isRetry && { thread }),
+    ...(conversation.added.length > 0 && { messages: conversation.added }),
+    outbox,
+  };
+  const effects = await effectsAfter(tx, original.id, { seq: from.seq, redo: point.redo });
+  const result = await commitRunIn(tx, change);
+  if (!result.ok) throw new Error(`run ${runId} could not be created: ${result.why}`);
+  const written = { runId, seq: result.seq, fence: result.fence, outbox };
+  return { runId, threadId, turnId, status: turnId ? 'running' : 'awaiting_human', effects, written };
+}
+
+/** The point, with the turn that the fork takes. */
+async function pointOf(tx: Tx, fork: Fork): Promise<ForkPoint> {
+  const { original, from, modified } = fork;
+  const point = modified.messages ? withMessages(from.state, modified.messages) : forkPoint(original.id, from.state);
+  if (point.turn) return point;
+  const turn = await findTurnAfter(tx, { run: original.id, seq: from.seq }, 'next');
+  return { ...point, turn: turn ? { ...turn, begun: false, steps: 0, toolCalls: 0 } : null };
+}
+
+interface Conversation {
+  /** Messages of the original that the fork stands on. */
+  shared: number;
+  /** Its own first messages. */
+  added: NonNullable<RunChange['messages']>;
+}
+
+/** Given messages are stored from the first on that differs; those before are shared with the original. */
+function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversation {
+  const given = modified.messages;
+  if (!given) return { shared: point.length, added: [] };
+  const { messages: known } = messagesFor(from.messages, Number.POSITIVE_INFINITY);
+  const differs = given.findIndex((message, index) => canonicalJson(message) !== canonicalJson(known[index] ?? null));
+  const shared = differs < 0 ? given.length : differs;
+  let chain = from.messages[shared - 1]?.chain ?? '';
+  const added = given.slice(shared).map(({ role, content }, index) => {
+    chain = chainOf(chain, { role, content });
+    return { ordinal: shared + index, role, content, chain };
+  });
+  return { shared, added };
+}
+
+type Created = Extract<NewEvent, { type: 'run.created' }>;
+
+async function createdEvent(
+  tx: Tx,
+  fork: Fork,
+  parts: { threadId: string; point: ForkPoint; conversation: Conversation },
+): Promise<Created> {
+  const { original, from } = fork;
+  const { shared, added } = parts.conversation;
+  const { agent_version: wanted, keep_open, ...changed } = fork.config;
+  const agent = await agentForRun(tx, {
+    agentId: original.agent_id,
+    workspaceId: original.workspace_id,
+    config: { agent_version: wanted ?? original.agent_version },
+  });
+  const config = JSON.parse(JSON.stringify({ ...original.config, ...changed })) as Record<string, unknown>;
+  const level = config['autonomy_level'] as number | undefined;
+  if (!fork.isRetry) checkAutonomy(level, agent.definition, fork.mayRaiseAutonomy);
+  return {
+    type: 'run.created',
+    actor: 'user',
+    payload: {
+      agent_id: original.agent_id,
+      agent_version: agent.version,
+      thread_id: parts.threadId,
+      lineage: newId(),
+      lineage_base: segmentsOf(original, shared),
+      base_length: shared + added.length,
+      keep_open: parts.point.turn === null || (keep_open ?? original.keep_open),
+      kind: 'agent',
+      config,
+      // Another version brings its own tools, as they are now; the same one keeps those that the original has pinned.
+      pinned: wanted === undefined ? original.pinned : { tools: await pinTools(tx, agent.definition) },
+      depth: 0,
+      parent_run_id: null,
+      // What is asked again is paid from the same budget, unless the fork brings one of its own.
+      root_run_id: fork.config.budget ? null : original.root_run_id,
+      parent_task_id: null,
+      forked_from_run_id: original.id,
+      forked_at_seq: from.seq,
+      retried_from: fork.isRetry ? original.id : null,
+      traceparent: fork.traceparent ?? null,
+    },
+  };
+}
+
+function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEvent {
+  const given = Object.entries(fork.modified).filter(([, value]) => value !== undefined);
+  return {
+    type: 'run.forked',
+    actor: 'user',
+    payload: {
+      from_run_id: original.id,
+      at_seq: from.seq,
+      checkpoint_id: from.checkpointId,
+      mode: fork.mode,
+      rerun_effects: fork.rerunEffects,
+      steps: point.steps,
+      iteration: fork.modified.iteration ?? point.steps,
+      turn_count: point.turnCount,
+      redo: point.redo,
+      modified: given.map(([channel]) => channel),
+      custom: fork.modified.custom ?? from.state.custom,
+      // One that is for a call of the original alone has no such call here.
+      signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
+    },
+  };
+}
+
+/** The turn that the fork takes, or the way to where it waits for one. */
+function firstEvents(
+  { turn, turnCount }: ForkPoint,
+  turnId: string | undefined,
+  requestedBy: string | undefined,
+): NewEvent[] {
+  if (!turn)
+    return [
+      { type: 'run.started', actor: 'system', payload: {} },
+      ...become(['initializing', 'planning', 'awaiting_human']),
+    ];
+  const { input, begun, steps, toolCalls } = turn;
+  const continues = begun ? { continues: { steps, tool_calls: toolCalls } } : {};
+  const payload = { number: turnCount + 1, input, requested_by: requestedBy, ...continues };
+  return [{ type: 'turn.started', actor: 'user', turn_id: turnId, payload }];
+}
+
+function become(way: RunStatus[]): NewEvent[] {
+  return way.map((to, index) => {
+    const from = way[index - 1] ?? 'created';
+    return { type: 'run.status_changed', actor: 'system', payload: { from, to } };
+  });
+}
+
+async function effectsAfter(
+  tx: Tx,
+  run: string,
+  point: { seq: number; redo: ForkPoint['redo'] },
+): Promise<RecordedEffect[]> {
+  const { redo } = point;
+  const calls = await listRecordedCalls(
+    tx,
+    { run, seq: point.seq },
+    { redo: redo && { runId: redo.run_id, step: redo.step } },
+  );
+  return calls
+    .filter((call) => hadEffect(call) && !redo?.settled.includes(call.id))
+    .map(({ id, name, seq }) => ({ tool_call_id: id, tool: name, seq }));
+}

@@ -1,0 +1,104 @@
+/** The point of a run that another one starts from: a checkpoint that fits its hash, or the run's own start. */
+import { impossible, notFound } from '../../../core/errors.ts';
+import { readEvent } from '../../../core/events.ts';
+import { fold, foldAll, type RunState } from '../../../core/state.ts';
+import { findCheckpoint, listCheckpoints, readMessages, type CheckpointView } from '../../../db/checkpoints.ts';
+import type { Tx } from '../../../db/database.ts';
+import { listEvents } from '../../../db/events.ts';
+import { findTurnAfter } from '../../../db/replay.ts';
+import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
+import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
+
+export interface StartPoint {
+  /** Null where the point is none of its checkpoints. */
+  checkpointId: string | null;
+  seq: number;
+  state: RunState;
+  /** The conversation up to there. */
+  messages: MessageRow[];
+}
+
+/** Throws 404 for an unknown checkpoint, 422 for one that does not fit its hash. */
+export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): Promise<StartPoint> {
+  const checkpoint = await findCheckpoint(tx, run.id, checkpointId);
+  if (!checkpoint) throw notFound('The checkpoint');
+  const point = verified(checkpoint, await readMessages(tx, run.id, checkpoint.length));
+  if (!point) throw impossible('The checkpoint does not fit its hash; choose an earlier one.');
+  return point;
+}
+
+/**
+ * Where a run stood last before what went wrong: its newest checkpoint in its last turn, else just before that turn, or
+ * after it where it was completed. What no checkpoint holds is folded from the log.
+ */
+export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
+  const turn = await findTurnAfter(tx, { run: run.id, seq: 0 }, 'last');
+  if (!turn) return firstStartPoint(tx, run);
+  const messages = await readMessages(tx, run.id, run.length);
+  const newest = await newestCheckpoint(tx, run, messages);
+  if (newest?.state.turn?.id === turn.id) return newest;
+  const end = turn.completed_seq ?? turn.seq - 1;
+  if (newest?.seq === end) return newest;
+  const point = (await foldUpTo(tx, run, { seq: end, messages })) ?? newest;
+  if (!point) throw impossible('The log of the run cannot be read, and no checkpoint of it fits its hash.');
+  return point;
+}
+
+async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Promise<StartPoint | undefined> {
+  let before: string | undefined;
+  do {
+    const page: CheckpointView[] = await listCheckpoints(tx, run.id, { before, limit: 50 });
+    for (const checkpoint of page) {
+      const point = verified(checkpoint, messages.slice(0, checkpoint.length));
+      if (point) return point;
+    }
+    before = page.at(-1)?.id;
+  } while (before !== undefined);
+  return undefined;
+}
+
+/** Undefined where the log or its messages are not what they were. */
+async function foldUpTo(
+  tx: Tx,
+  run: RunRow,
+  end: { seq: number; messages: MessageRow[] },
+): Promise<StartPoint | undefined> {
+  const rows = await listEvents(tx, { run: run.id, after: 0, limit: end.seq });
+  const state = folded(rows);
+  const messages = end.messages.slice(0, state?.length ?? 0);
+  if (state?.seq !== end.seq || firstBrokenMessage(messages) !== null) return undefined;
+  return { checkpointId: null, seq: state.seq, state, messages };
+}
+
+function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
+  try {
+    return foldAll(null, rows.map(readEvent));
+  } catch {
+    return null;
+  }
+}
+
+/** The run before its first turn; one that was forked in the middle of a turn has started in it. */
+export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
+  let state: RunState | null = null;
+  for (const row of await listEvents(tx, { run: run.id, after: 0, limit: 3 })) {
+    const event = readEvent(row);
+    const isStart =
+      event.type === 'run.created' ||
+      event.type === 'run.forked' ||
+      (event.type === 'turn.started' && event.payload.continues !== undefined);
+    if (!isStart) break;
+    state = fold(state, event);
+  }
+  if (!state) throw new Error(`the log of run ${run.id} does not start with its creation`);
+  const messages = await readMessages(tx, run.id, run.base_length);
+  if (firstBrokenMessage(messages) !== null) throw impossible("The run's messages do not fit their hashes.");
+  return { checkpointId: null, seq: state.seq, state, messages };
+}
+
+function verified(checkpoint: CheckpointView, messages: MessageRow[]): StartPoint | null {
+  if (firstBrokenMessage(messages) !== null) return null;
+  const { id, seq, length, state, hash } = checkpoint;
+  const found = verifiedState({ length, state, hash }, messages);
+  return found && { checkpointId: id, seq, state: found, messages };
+}

@@ -1,0 +1,302 @@
+/**
+ * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
+ * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
+ */
+import { textOf, type AssistantBlock, type ImageBlock, type TextBlock } from '../../core/content.ts';
+import { decide, type Decision } from '../../core/decide.ts';
+import { isTerminal } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { linkSignals } from '../../core/link-signals.ts';
+import type { ClaimResult, MessageRow } from '../../db/claim-run.ts';
+import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
+import { renewRunLease } from '../../db/leases.ts';
+import type { DrivenFrom } from '../../jobs/seat.ts';
+import type { TurnJob } from '../../jobs/turn.ts';
+import { runCalls } from './driver/act.ts';
+import { TurnFailure } from './driver/ask-model.ts';
+import { askAbout, closeQuestions } from './driver/ask-people.ts';
+import { awaitCalls, awaitPeople, become } from './driver/await.ts';
+import { makeModelCall } from './driver/call-model.ts';
+import { commit } from './driver/commit.ts';
+import type { Context } from '../context.ts';
+import { LostRunError } from './driver/errors.ts';
+import { settle } from './driver/hold-to-budget.ts';
+import { positionOf } from '../run-log/run-cache.ts';
+import { keepPartialAnswer } from './driver/partial-answer.ts';
+import { openSession } from './driver/load.ts';
+import { completePlan } from './driver/propose-plan.ts';
+import { saveCheckpoint } from './driver/save-checkpoint.ts';
+import { record, append, knownOf, type DriveSession } from './driver/session.ts';
+import { mustPause } from './driver/suspension.ts';
+import { openWaits, useSignal } from './driver/open-waits.ts';
+
+/** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
+export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
+
+/** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
+export interface DriveOptions {
+  stop: AbortSignal;
+  draining: () => boolean;
+  /** Absent where the run is still to be claimed. */
+  from?: DrivenFrom | undefined;
+}
+
+/** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
+export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
+  const { leaseMs } = context.config;
+  const known = context.known.take(job.run);
+  const { tenant, run, seq } = job;
+  const { from } = options;
+  const claimed =
+    from?.claimed ?? (await context.claim({ tenant, run, seq, leaseMs, known: known && positionOf(known) }));
+  if (!claimed.ok) return claimed.why;
+  const held = { tenant, run, fence: claimed.run.fence };
+  let session: DriveSession | undefined;
+  const isBorn = () => !from?.birth || session?.birth === null;
+  const hold = holdRun(context, held, isBorn);
+  const { signal, release } = linkSignals(hold.lost, options.stop);
+  try {
+    session = await openSession(context, claimed, {
+      signal,
+      traceparent: job.traceparent,
+      known,
+      news: hold.news,
+      birth: from?.birth,
+    });
+    const end = await loop(session, options);
+    if (end === 'rest' || end === 'handed_over') keepInMind(session);
+    return end;
+  } catch (error) {
+    if (error instanceof LostRunError || hold.lost.aborted) {
+      if (session) await keepPartialAnswer(session);
+      return 'lost';
+    }
+    const again = options.stop.aborted;
+    await giveBack(context, held, again);
+    if (again) return 'handed_over';
+    throw error;
+  } finally {
+    release();
+    hold.close();
+  }
+}
+
+/** A run that has ended is not driven again, and one that answers from a record is read with its record. */
+function keepInMind(session: DriveSession): void {
+  const known = session.record || isTerminal(session.state.status) ? undefined : knownOf(session);
+  if (known) session.context.known.keep(session.run.id, known);
+}
+
+/** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
+async function giveBack(context: Context, held: Held, again: boolean): Promise<void> {
+  const { tenant, run, fence } = held;
+  const outbox = again ? [{ id: newId(), queue: 'turns' as const, payload: { tenant, run } }] : [];
+  try {
+    const result = await commitRun(context.db, { ...held, ...NO_ROWS, events: [], release: true, outbox });
+    if (result.ok && again) context.outbox.send(run, result, outbox);
+  } catch (error) {
+    context.log.warn({ run, fence, err: error }, 'lease not given back');
+  }
+}
+
+async function loop(session: DriveSession, options: DriveOptions): Promise<DriveEnd> {
+  for (;;) {
+    // What was paid for is committed first, even by a process that is about to stop.
+    if (session.pending.events.length === 0) session.signal.throwIfAborted();
+    const decision = decide(session.state, session.limits);
+    if (mayYield(session, decision) && mustYield(session, options)) {
+      if (await commit(session, 'again')) return 'handed_over';
+      continue;
+    }
+    if (await mustPause(session, decision)) {
+      if (await commit(session, 'pause')) return 'rest';
+      continue;
+    }
+    const end = await carryOut(session, withinLog(session, decision));
+    if (end) return end;
+  }
+}
+
+/** A log must end: a run that has filled its own fails at its next step. */
+function withinLog(session: DriveSession, decision: Decision): Decision {
+  if (decision.kind !== 'call_model' || session.state.seq < LIMITS.eventsPerRun) return decision;
+  const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
+  return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
+}
+
+async function carryOut(session: DriveSession, decision: Decision): Promise<DriveEnd | undefined> {
+  switch (decision.kind) {
+    case 'rest':
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
+    case 'begin_turn':
+      beginTurn(session);
+      return undefined;
+    case 'call_model':
+      completePlan(session);
+      return callModel(session, decision);
+    case 'run_calls':
+      await runCalls(session, decision.calls);
+      return undefined;
+    case 'await_calls':
+      return awaitCalls(session);
+    case 'ask_about':
+      askAbout(session, decision.calls);
+      return undefined;
+    case 'open_waits':
+      await openWaits(session, decision.calls);
+      return undefined;
+    case 'use_signal':
+      useSignal(session, decision);
+      return undefined;
+    case 'await_people':
+      return awaitPeople(session, decision.calls);
+    case 'resume':
+      become(session, 'executing');
+      return undefined;
+    case 'complete_turn':
+      completeTurn(session, decision);
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
+    case 'fail_turn':
+      failTurn(session, decision.error, lastSaid(session));
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
+  }
+}
+
+function beginTurn(session: DriveSession): void {
+  const turn = session.state.turn;
+  const isFirst = session.state.status === 'created';
+  if (isFirst) {
+    record(session, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
+    become(session, 'initializing');
+  }
+  become(session, 'planning', 'executing');
+  if (turn && !turn.begun) append(session, { role: 'user', content: userContent(turn.input), outcomes: null });
+}
+
+async function callModel(
+  session: DriveSession,
+  call: Extract<Decision, { kind: 'call_model' }>,
+): Promise<DriveEnd | undefined> {
+  try {
+    const later = await makeModelCall(session, call);
+    if (!later) return undefined;
+    return (await commit(session, later)) ? 'handed_over' : undefined;
+  } catch (error) {
+    if (!(error instanceof TurnFailure)) throw error;
+    settle(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
+    failTurn(session, { code: error.code, message: error.message });
+    return (await commit(session, 'rest')) ? 'rest' : undefined;
+  }
+}
+
+/** The event of the turn comes last: a stream ends with its `done`. */
+function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
+  completePlan(session);
+  const turn_id = session.state.turn?.id;
+  const checkpoint_id = saveCheckpoint(session, 'turn_complete');
+  const by = { actor: 'worker' as const, turn_id };
+  become(session, 'reflecting', session.state.keepOpen ? 'awaiting_human' : 'completed');
+  if (!session.state.keepOpen) {
+    record(session, {
+      ...by,
+      type: 'run.completed',
+      payload: { stop_reason: end.stopReason, output_ordinal: end.ordinal },
+    });
+  }
+  record(session, {
+    ...by,
+    type: 'turn.completed',
+    payload: { stop_reason: end.stopReason, ordinal: end.ordinal, checkpoint_id },
+  });
+}
+
+/** `ordinal`: the message that there is to show for it. */
+function failTurn(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
+  const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
+  closeQuestions(session);
+  completePlan(session);
+  dropUncounted(session);
+  if (session.state.keepOpen) {
+    become(session, 'awaiting_human');
+  } else {
+    become(session, 'failed');
+    record(session, { ...by, type: 'run.failed', payload: { error } });
+  }
+  record(session, { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } });
+}
+
+/** The last message of the turn in which the model said something. */
+function lastSaid({ messages }: DriveSession): number | undefined {
+  const start = messages.findLastIndex(({ role, outcomes }) => role === 'user' && !outcomes);
+  const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content as AssistantBlock[]) !== '';
+  return messages.slice(start + 1).findLast(isWords)?.ordinal;
+}
+
+/** A message that no event has counted, as where no model could be asked, would be in the way of the next turn's. */
+function dropUncounted(session: DriveSession): void {
+  const { length } = session.state;
+  const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
+  session.messages = session.messages.filter(isCounted);
+  session.pending.messages = session.pending.messages.filter(isCounted);
+}
+
+function userContent(input: {
+  message: string;
+  attachments?: Record<string, unknown>[] | undefined;
+}): (TextBlock | ImageBlock)[] {
+  const attachments = (input.attachments ?? []) as unknown as (TextBlock | ImageBlock)[];
+  return [...attachments, { type: 'text', text: input.message }];
+}
+
+/** Before a turn or a model call, and never between the user's message and the event that counts it. */
+function mayYield(session: DriveSession, { kind }: Decision): boolean {
+  return kind === 'begin_turn' || (kind === 'call_model' && session.pending.messages.length === 0);
+}
+
+function mustYield(session: DriveSession, options: DriveOptions): boolean {
+  return options.draining() || Date.now() - session.startedAtMs > LIMITS.sliceMs;
+}
+
+interface Held {
+  tenant: string;
+  run: string;
+  fence: number;
+}
+
+interface Hold {
+  lost: AbortSignal;
+  news: DriveSession['news'];
+  close: () => void;
+}
+
+/** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
+function holdRun(context: Context, held: Held, isBorn: () => boolean): Hold {
+  const lost = new AbortController();
+  const news = { governance: false };
+  const { leaseMs } = context.config;
+  let expiresAtMs = Date.now() + leaseMs;
+  const timer = setInterval(() => {
+    if (!isBorn()) return;
+    renewRunLease(context.db, { ...held, leaseMs }).then(
+      (isHeld) => {
+        if (isHeld) expiresAtMs = Date.now() + leaseMs;
+        else lost.abort(new LostRunError('lease'));
+      },
+      // The database is away: we may go on until the lease has run out, and no longer.
+      () => Date.now() > expiresAtMs && lost.abort(new LostRunError('lease')),
+    );
+  }, leaseMs / 3);
+  const unsubscribe = context.bus.subscribe(held.run, (message) => {
+    if (message.kind === 'abort') lost.abort(new LostRunError(message.reason));
+    if (message.kind === 'governed') news.governance = true;
+  });
+  return {
+    lost: lost.signal,
+    news,
+    close: () => {
+      clearInterval(timer);
+      unsubscribe();
+    },
+  };
+}

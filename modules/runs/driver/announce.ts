@@ -1,0 +1,53 @@
+/** Before a model call: the log says that it is made, and what it may use of its budgets is set aside, in one commit. */
+import { decide, type Decision } from '../../../core/decide.ts';
+import { modelsFor } from './ask-model.ts';
+import { contextTokens, messagesFor } from './conversation.ts';
+import { reserve } from './hold-to-budget.ts';
+import { completePlan } from './propose-plan.ts';
+import { record, type DriveSession } from './session.ts';
+
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
+/** Says in the log that the model is called next: in the commit before the call. */
+export function announce(session: DriveSession, call: CallModel, length: number): void {
+  const turn_id = session.state.turn?.id;
+  if (call.last && !session.state.turn?.maxStepsReached) {
+    record(session, {
+      type: 'run.max_steps_reached',
+      actor: 'system',
+      turn_id,
+      payload: { limit: session.limits.maxSteps },
+    });
+  }
+  const { provider, model, gate, rates } = modelsFor(session)[0];
+  // A gate with rates is passed in a step of its own.
+  session.pending.gate = gate !== null && !rates ? { name: gate, step: call.step } : null;
+  record(session, {
+    type: 'model.called',
+    actor: 'agent',
+    turn_id,
+    step: call.step,
+    payload: {
+      provider,
+      model,
+      length,
+      estimated_tokens: messagesFor(session.messages, contextTokens(session.definition)).tokens,
+      tool_choice: call.toolChoice,
+    },
+  });
+}
+
+/** Sets aside, in the commit before the call, what it may use of its budgets. */
+export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
+  const { provider, model } = modelsFor(session)[0];
+  reserve(session, { ...call, provider, model });
+}
+
+/** Where every call has its result, the model call after them is announced together with the last of them. */
+export function announceNext(session: DriveSession): void {
+  const next = decide(session.state, session.limits);
+  if (next.kind !== 'call_model' || next.announced) return;
+  completePlan(session);
+  announce(session, next, session.messages.length);
+  reserveCall(session, next);
+}

@@ -1,0 +1,162 @@
+/** One question to the models of a run: the first that answers, each tried several times. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Decision } from '../../../core/decide.ts';
+import { DroverError } from '../../../core/errors.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { ModelError, type ModelResponse } from '../../../core/model.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { startDeadline, type Deadline } from '../../../core/deadline.ts';
+import { buildRequest } from './conversation.ts';
+import { partialText } from './partial-answer.ts';
+import { record, type DriveSession } from './session.ts';
+import { chargeGate, giveWay, passGate, recordRetry } from './rate-limiter.ts';
+
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
+/** The turn's driving time ran out while the model was thinking, or no model could be asked or could answer. */
+export class TurnFailure extends Error {
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.name = 'TurnFailure';
+    this.code = code;
+  }
+}
+
+/** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError. */
+export async function askModels(session: DriveSession, call: CallModel): Promise<ModelResponse> {
+  const budgetMs = session.limits.turnTimeoutMs - (session.state.turn?.drivenMs ?? 0);
+  const deadline = startDeadline(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)), session.signal);
+  try {
+    return await askWithin(session, call, deadline);
+  } finally {
+    deadline.clear();
+  }
+}
+
+async function askWithin(session: DriveSession, call: CallModel, deadline: Deadline): Promise<ModelResponse> {
+  const { signal } = deadline;
+  const { failures } = callOf(session);
+  const models = modelsFor(session);
+  const left = models.slice(Math.min(failures, models.length - 1));
+  let failure: ModelError | undefined;
+  for (const [index, resolved] of left.entries()) {
+    if (failure) fallBack(session, { from: left[index - 1] ?? resolved, to: resolved, failure });
+    // oxlint-disable-next-line no-await-in-loop -- one after the other
+    await passGate(session, resolved, call);
+    const answer = await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 });
+    if (!(answer instanceof ModelError)) {
+      await chargeGate(session, resolved, answer);
+      return answer;
+    }
+    session.signal.throwIfAborted();
+    const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
+    const partial = partialText(session.partial);
+    const { code, message } = late ?? { code: answer.kind, message: answer.message };
+    record(session, {
+      type: 'model.failed',
+      actor: 'system',
+      turn_id: session.state.turn?.id,
+      step: call.step,
+      payload: { model: resolved.model, error: { code, message }, ...(partial !== undefined && { partial }) },
+    });
+    if (late) throw late;
+    failure = answer;
+  }
+  throw new TurnFailure(`model_${failure?.kind ?? 'unavailable'}`, failure?.message ?? 'No model could be asked.');
+}
+
+function timedOut({ limits }: DriveSession): TurnFailure {
+  return new TurnFailure('turn_timeout', `The turn used up its ${limits.turnTimeoutMs / 1000} s of driving time.`);
+}
+
+function callOf({ state }: DriveSession): { failures: number; retries: number } {
+  return { failures: state.modelCall?.failures ?? 0, retries: state.modelCall?.retries ?? 0 };
+}
+
+interface Asked {
+  resolved: ResolvedModel;
+  call: CallModel;
+  signal: AbortSignal;
+  /** No other model is left to fall back to. */
+  isLast: boolean;
+}
+
+/** The attempts of one model. They are counted in the log: those before a run was put off count too. */
+async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
+  const { resolved, call, signal, isLast } = asked;
+  for (;;) {
+    const attempt = callOf(session).retries + 1;
+    try {
+      return await attemptOnce(session, asked);
+    } catch (error) {
+      if (!(error instanceof ModelError)) throw error;
+      if (!error.transient || signal.aborted) return error;
+      const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
+      if (attempt >= (isThrottled && isLast ? LIMITS.throttledAttempts : LIMITS.modelAttempts)) return error;
+      const { step } = call;
+      if (isThrottled) return await giveWay(session, { resolved, error, attempt, step });
+      const waitMs = Math.round(Math.max(error.retryAfterMs ?? 0, 500 * 2 ** attempt * (0.5 + Math.random())));
+      recordRetry(session, { model: resolved.model, error, attempt, step, waitMs });
+      await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): Promise<ModelResponse> {
+  const request = buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
+  const maxTokens = Math.min(request.maxTokens, session.reserved?.granted?.output ?? request.maxTokens);
+  const turn = session.state.turn?.id ?? '';
+  const { step } = call;
+  const partial = { model: resolved.model, step, text: '' };
+  session.partial = partial;
+  return resolved.stream(
+    { ...request, maxTokens },
+    {
+      signal,
+      onDelta: (delta) => {
+        if (delta.type === 'text') partial.text += delta.text;
+        session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step, delta });
+      },
+    },
+  );
+}
+
+/** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
+export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
+  const { llm_config: llm, model_preferences: preferences } = session.definition;
+  const override = (session.run.config as { model_override?: string }).model_override;
+  const first = resolve(session, override ?? llm?.default_model ?? preferences?.primary_model);
+  if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
+  const fallbacks = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].flatMap((name) => {
+    const found = name === undefined ? undefined : resolve(session, name);
+    return found === undefined || found instanceof DroverError ? [] : [found];
+  });
+  return [first, ...fallbacks];
+}
+
+function resolve(session: DriveSession, name: string | undefined): ResolvedModel | DroverError {
+  try {
+    return session.context.models.resolve(name);
+  } catch (error) {
+    if (error instanceof DroverError) return error;
+    throw error;
+  }
+}
+
+function fallBack(
+  session: DriveSession,
+  change: { from: ResolvedModel; to: ResolvedModel; failure: ModelError },
+): void {
+  const { from, to, failure } = change;
+  session.context.log.warn(
+    { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
+    'model fell back',
+  );
+  record(session, {
+    type: 'model.fell_back',
+    actor: 'system',
+    turn_id: session.state.turn?.id,
+    payload: { from: from.model, to: to.model, error: { code: failure.kind, message: failure.message } },
+  });
+}

@@ -1,0 +1,35 @@
+/** Makes the model call of a step: announced, within its budgets, past the gate; or says after how long to try again. */
+import type { Decision } from '../../../core/decide.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { commit } from './commit.ts';
+import { findBudgets, lookAtBudgets, settle } from './hold-to-budget.ts';
+import type { DriveSession } from './session.ts';
+import { mustPause } from './suspension.ts';
+import { announce, reserveCall } from './announce.ts';
+import { think } from './think.ts';
+import { ThrottledError } from './rate-limiter.ts';
+
+/** Undefined where the run's state says what is next; else the run is to be put off. Throws TurnFailure. */
+export async function makeModelCall(
+  session: DriveSession,
+  call: Extract<Decision, { kind: 'call_model' }>,
+): Promise<{ afterMs: number } | undefined> {
+  if (!call.announced) announce(session, call, session.messages.length);
+  await findBudgets(session);
+  reserveCall(session, call);
+  if (!call.announced || session.pending.reservations.length > 0) await commit(session);
+  // The commit may have found that the governance has moved.
+  if (await mustPause(session, call)) return undefined;
+  const answer = await lookAtBudgets(session);
+  if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
+  if (answer === 'decide') return undefined;
+  try {
+    await think(session, call);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ThrottledError)) throw error;
+    settle(session, 'released');
+    // Not all at once when the gate opens.
+    return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };
+  }
+}

@@ -1,0 +1,56 @@
+/** One commit of a driver, whose answer may be lost with the connection: then the log says whether it was made. */
+import { canonicalJson } from '../../../core/ids.ts';
+import { isDatabaseAway } from '../../../db/database.ts';
+import { readEvents } from '../../../db/events.ts';
+import type { EventRow } from '../../../db/claim-run.ts';
+import type { CommitResult, RunChange } from '../../../db/commit-run.ts';
+import { lockRun } from '../../../db/runs.ts';
+import { patiently } from '../../run-log/retry-while-unavailable.ts';
+import type { DriveSession } from './session.ts';
+
+/**
+ * Commits a change once, and waits for a database that is away as long as the lease of before may hold: what a model has
+ * answered is known here and nowhere else. A change without events leaves no trace in the log, and is not tried again.
+ */
+export async function commitOnce(session: DriveSession, change: RunChange): Promise<CommitResult> {
+  if (change.events.length === 0) return session.context.commit(change);
+  let isInDoubt = false;
+  const attempt = async () => {
+    const made = isInDoubt ? await findMade(session, change) : undefined;
+    if (made) return made;
+    try {
+      const outcome = await session.context.commit(change);
+      // The one in doubt may have come through just before this one.
+      return outcome.ok || !isInDoubt ? outcome : ((await findMade(session, change)) ?? outcome);
+    } catch (error) {
+      isInDoubt ||= isDatabaseAway(error);
+      throw error;
+    }
+  };
+  return patiently(attempt, patienceOf(session));
+}
+
+/** How long a driver waits for the database with what it has not committed. */
+export function patienceOf({ context, signal }: DriveSession): { forMs: number; signal: AbortSignal } {
+  return { forMs: context.config.leaseMs, signal };
+}
+
+/**
+ * What the commit would have answered, where the log has its events. A server that is still about to make it holds the
+ * run's row, and is waited for; one that has yet to begin is too late once anything else was committed there.
+ */
+async function findMade(session: DriveSession, change: RunChange): Promise<CommitResult | undefined> {
+  const { events, run: id, expect = 0 } = change;
+  return session.context.db.withTenant(session.tenant, async (tx) => {
+    const run = await lockRun(tx, id);
+    const logged = await readEvents(tx, { run: id, after: expect, limit: events.length });
+    const last = logged.at(-1);
+    if (!run || !last || canonicalJson(logged.map(essence)) !== canonicalJson(events.map(essence))) return undefined;
+    const { status } = run;
+    return { ok: true, seq: last.seq, fence: session.fence, status, at: last.occurred_at, woke: false, given: null };
+  });
+}
+
+function essence({ type, actor, turn_id = null, step = null, payload }: Partial<EventRow>) {
+  return { type, actor, turn_id, step, payload: JSON.parse(JSON.stringify(payload)) as unknown };
+}

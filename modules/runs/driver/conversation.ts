@@ -1,0 +1,132 @@
+/** From stored messages to what a model is sent: tool results filled in from the ledger, old turns left out. */
+import { canonicalJson } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import type { Message, StoredToolResult, ToolResultBlock, UserBlock } from '../../../core/content.ts';
+import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
+import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
+import type { ToolDefinition } from '../../../core/tool.ts';
+import type { CallOutcome, MessageRow } from '../../../db/claim-run.ts';
+import { estimateMessages } from '../../../llm/estimate-tokens.ts';
+
+/**
+ * The messages of a request. Whole turns are left out from the oldest on until the rest fits `maxTokens` (estimated);
+ * the current turn always stays. Content is canonical, so that a warm driver and a fresh one send the same bytes.
+ */
+export function messagesFor(rows: readonly MessageRow[], maxTokens: number): { messages: Message[]; tokens: number } {
+  const parts = rows.map(render);
+  const sizes = parts.map((part) => part.tokens);
+  const starts = rows.flatMap((row, index) => (startsTurn(row) ? [index] : []));
+  let tokens = sizes.reduce((sum, size) => sum + size, 0);
+  let from = 0;
+  for (const start of starts.slice(1)) {
+    if (tokens <= maxTokens) break;
+    for (; from < start; from++) tokens -= sizes[from] ?? 0;
+  }
+  return { messages: parts.slice(from).map((part) => part.message), tokens };
+}
+
+/** A request to a model, from a definition, its pinned tools and the stored conversation. */
+export function buildRequest(
+  source: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; messages: readonly MessageRow[] },
+  call: { model: string; toolChoice: 'auto' | 'none' },
+): ModelRequest {
+  const { definition } = source;
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  return {
+    ...call,
+    system: systemPromptOf(definition),
+    messages: messagesFor(source.messages, contextTokens(definition)).messages,
+    tools: toolSpecs(source.tools),
+    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
+    temperature: settings.temperature,
+    examples: workflowExamplesOf(definition),
+  };
+}
+
+/** Most tokens of the conversation that a request holds. */
+export function contextTokens(definition: AgentDefinition): number {
+  return definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
+}
+
+/** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */
+export function resultText(outcome: CallOutcome | undefined): { content: string; isError: boolean } {
+  if (!outcome || outcome.status === 'pending' || outcome.status === 'running') {
+    return { content: 'The call was interrupted before it had a result.', isError: true };
+  }
+  if (outcome.status === 'unknown') return { content: UNKNOWN_OUTCOME, isError: true };
+  const text = typeof outcome.output === 'string' ? outcome.output : canonicalJson(outcome.output);
+  return { content: cut(text), isError: outcome.is_error ?? false };
+}
+
+/** The system prompt: role, instructions, worked examples. */
+export function systemPromptOf(definition: AgentDefinition): string {
+  const prompt = definition.system_prompt;
+  if (typeof prompt === 'string') return prompt;
+  const parts = [prompt?.role, prompt?.instructions ?? defaultInstructions(definition)];
+  const examples = (prompt?.examples ?? []).map((example) =>
+    typeof example === 'string' ? example : exampleText(example),
+  );
+  if (examples.length > 0) parts.push(`Examples of how such work is done:\n\n${examples.join('\n\n')}`);
+  return parts.filter(Boolean).join('\n\n');
+}
+
+/** The tools as a model sees them, in the order of the agent's definition: the same bytes at every call. */
+export function toolSpecs(tools: ReadonlyMap<string, ToolDefinition>): ToolSpec[] {
+  return [...tools.values()].map(({ name, description, input_schema }) => ({ name, description, input_schema }));
+}
+
+interface Rendered {
+  message: Message;
+  tokens: number;
+}
+
+/** A message is rendered and estimated once: the work of a step does not grow with the conversation. */
+const rendered = new WeakMap<MessageRow, Rendered>();
+
+function render(row: MessageRow): Rendered {
+  const known = rendered.get(row);
+  if (known) return known;
+  const content = (row.content as { type: string }[]).map((block) =>
+    'tool_call_id' in block ? toolResult(block as StoredToolResult, row) : block,
+  );
+  const message = JSON.parse(canonicalJson({ role: row.role, content })) as Message;
+  const part = { message, tokens: estimateMessages([message]) };
+  if (everySettled(row)) rendered.set(row, part);
+  return part;
+}
+
+/** A message whose calls may still change is rendered anew. */
+function everySettled(row: MessageRow): boolean {
+  const outcomes = Object.values(row.outcomes ?? {});
+  return outcomes.every(({ status }) => status !== 'pending' && status !== 'running');
+}
+
+function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
+  const { content, isError } = resultText(row.outcomes?.[block.tool_call_id]);
+  return { type: 'tool_result', tool_use_id: block.tool_use_id, content, ...(isError && { is_error: true }) };
+}
+
+function startsTurn(row: MessageRow): boolean {
+  return row.role === 'user' && !(row.content as UserBlock[]).some((block) => block.type === 'tool_result');
+}
+
+function cut(text: string): string {
+  if (text.length <= LIMITS.toolOutputForModelBytes / 4) return text;
+  const bytes = Buffer.from(text);
+  if (bytes.length <= LIMITS.toolOutputForModelBytes) return text;
+  const kept = new TextDecoder().decode(bytes.subarray(0, LIMITS.toolOutputForModelBytes)).replace(/\uFFFD$/, '');
+  return `${kept}\n[cut: ${bytes.length} bytes in all, the first ${LIMITS.toolOutputForModelBytes} shown]`;
+}
+
+function defaultInstructions(definition: AgentDefinition): string {
+  const about = definition.description ? ` ${definition.description}` : '';
+  return `You are ${definition.name}.${about} Work step by step: use the tools where they help, then answer.`;
+}
+
+function exampleText(example: WorkflowExample): string {
+  const steps = example.steps.map((step, index) => `${index + 1}. ${step.tool}(${canonicalJson(step.input)})`);
+  return [`Question: ${example.question}`, ...steps, example.answer && `Answer: ${example.answer}`]
+    .filter(Boolean)
+    .join('\n');
+}

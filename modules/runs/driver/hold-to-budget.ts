@@ -1,0 +1,176 @@
+/**
+ * Holds model calls to their budgets: what a call may use at most is set aside in the commit before it and settled in the
+ * commit of its answer. Runs that no budget applies to pay nothing for this.
+ */
+import {
+  findUsedUp,
+  passedSoftLimits,
+  shareSpent,
+  withCall,
+  type BudgetStanding,
+  type RunBudget,
+} from '../../../core/budget.ts';
+import { OUT_OF_BUDGET } from '../../../core/events.ts';
+import { digestOf, newId } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { NO_TOKENS, type ModelResponse } from '../../../core/model.ts';
+import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../../db/budgets.ts';
+import { estimateRequest } from '../../../llm/estimate-tokens.ts';
+import { costOf } from '../../../llm/prices.ts';
+import { approvalSeconds } from './ask-people.ts';
+import { buildRequest } from './conversation.ts';
+import { record, type DriveSession } from './session.ts';
+
+/** What a driver knows of the reservation for its next model call. */
+export interface Reservation {
+  step: number;
+  /** Null where no budget applies. */
+  call: ReservedCall | null;
+  /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
+  granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
+}
+
+/** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
+export type BudgetAnswer = 'go' | 'later' | 'decide';
+
+/** Looks up whether a budget applies to the run: from memory, but for once in some seconds. */
+export async function findBudgets(session: DriveSession): Promise<void> {
+  session.budgeted = runBudgetOf(session) !== undefined || (await session.context.budgets.applyTo(session.run));
+}
+
+function runBudgetOf({ run }: DriveSession): RunBudget | undefined {
+  return (run.config as { budget?: RunBudget }).budget;
+}
+
+/** Sets aside, with what is committed next, what the model call of a step may use. */
+export function reserve(
+  session: DriveSession,
+  asked: { step: number; provider: string; model: string; toolChoice: 'auto' | 'none' },
+): void {
+  const { run, pending } = session;
+  const { step, provider, model, toolChoice } = asked;
+  // Announced by a driver that did not know yet whether a budget applies, it has nothing set aside.
+  if (session.reserved?.step === step && (session.reserved.call || !session.budgeted)) return;
+  session.reserved = { step, call: null };
+  if (!session.budgeted) return;
+  const budget = runBudgetOf(session);
+  const request = buildRequest(session, { model, toolChoice });
+  const input = estimateRequest(request);
+  const output = request.maxTokens;
+  const { workspace_id, agent_id, root_run_id } = run;
+  const call: ReservedCall = {
+    tenant: session.tenant,
+    run: run.id,
+    root_run_id,
+    workspace_id,
+    agent_id,
+    step,
+    fence: session.fence,
+    run_budget: budget,
+    input,
+    input_cost: costOf(provider, model, { ...NO_TOKENS, input }),
+    output,
+    output_cost: costOf(provider, model, { ...NO_TOKENS, output }),
+    least: Math.min(output, LIMITS.budgetLeastOutputTokens),
+  };
+  session.reserved = { step, call };
+  const cost_usd = costOf(provider, model, { ...NO_TOKENS, input, output });
+  pending.reservations.push({ step, tokens: input + output, cost_usd, workspace_id, agent_id, root_run_id });
+}
+
+/**
+ * Looks at the budgets once the reservation is committed. What they say is in the run's state afterwards: a soft limit
+ * was passed, a person is asked, or the turn has to stop.
+ */
+export async function lookAtBudgets(session: DriveSession): Promise<BudgetAnswer> {
+  const reserved = session.reserved;
+  if (!reserved?.call || reserved.granted) return 'go';
+  const verdict = await checkBudgets(session.context.db, reserved.call);
+  if (!verdict.fits) return refused(session, verdict);
+  const passed = passedSoftLimits(verdict.standings, session.state.budget.warned);
+  for (const standing of passed) warn(session, standing);
+  if (session.state.budget.asked) {
+    settle(session, 'released');
+    return 'decide';
+  }
+  const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
+  reserved.granted = { output: verdict.output, by, standings: verdict.standings };
+  return 'go';
+}
+
+function refused(session: DriveSession, verdict: Extract<BudgetVerdict, { fits: false }>): BudgetAnswer {
+  session.reserved = null;
+  if (verdict.waits) return 'later';
+  const short = verdict.standings.find(({ key }) => key === verdict.short);
+  if (short) exceed(session, short);
+  return 'decide';
+}
+
+/**
+ * Settles the reservation at what the answer has used, with the commit of the answer. Where nothing is left then, the
+ * calls that it asks for are not made.
+ */
+export function settleAnswer(
+  session: DriveSession,
+  answer: { response: ModelResponse; cost: string | null; recorded: boolean },
+): void {
+  const { response, cost, recorded } = answer;
+  const reserved = session.reserved;
+  session.reserved = null;
+  session.usedUp = undefined;
+  if (!reserved?.call) return;
+  const { usage } = response;
+  const used = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
+  const tokens = recorded ? 0 : used;
+  session.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
+  const { granted } = reserved;
+  if (!granted) return;
+  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
+  // The model was given less room than the agent allows, and has used it up.
+  const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
+  if (wasCut) session.usedUp = granted.by && after(granted.by);
+  // An answer that ends its turn is whole, whatever it has cost.
+  else if (!session.state.turn?.answer) session.usedUp = findUsedUp(granted.standings.map(after));
+  if (session.usedUp) exceed(session, session.usedUp);
+}
+
+/** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */
+export function settle(session: DriveSession, as: 'released' | 'estimated'): void {
+  const reserved = session.reserved;
+  session.reserved = null;
+  if (reserved?.call) session.pending.reservations.push({ step: reserved.step, settle: as });
+}
+
+function exceed(session: DriveSession, standing: BudgetStanding): void {
+  record(session, {
+    type: 'budget.exceeded',
+    actor: 'system',
+    turn_id: session.state.turn?.id,
+    payload: toPayload(standing),
+  });
+}
+
+function warn(session: DriveSession, standing: BudgetStanding): void {
+  const about = { actor: 'system' as const, turn_id: session.state.turn?.id };
+  const payload = toPayload(standing);
+  const asks = standing.on_soft_limit === 'ask' && !session.state.budget.asked;
+  const approval_id = asks ? newId() : undefined;
+  record(session, { ...about, type: 'budget.warned', payload: { ...payload, ...(approval_id && { approval_id }) } });
+  if (!approval_id) return;
+  record(session, {
+    ...about,
+    type: 'approval.requested',
+    payload: {
+      approval_id,
+      kind: 'approval',
+      tool: OUT_OF_BUDGET,
+      arguments: payload,
+      digest: digestOf(payload),
+      expires_in_seconds: approvalSeconds(session.definition),
+    },
+  });
+}
+
+function toPayload({ soft_limit: _soft, on_soft_limit: _on, ...payload }: BudgetStanding) {
+  return payload;
+}

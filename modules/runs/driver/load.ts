@@ -1,0 +1,207 @@
+/** From the rows of a run to a driver's session, and back to the truth when others have written. */
+import { readEvent, UnknownEventError } from '../../../core/events.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { fold, type RunState } from '../../../core/state.ts';
+import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow, type ReadRequest } from '../../../db/claim-run.ts';
+import type { Birth } from '../../../jobs/seat.ts';
+import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
+import type { Context } from '../../context.ts';
+import { loadDefinitions } from '../../agents/definitions.ts';
+import { CorruptCheckpointError, LostRunError } from './errors.ts';
+import { carryOn, positionOf, type KnownRun } from '../../run-log/run-cache.ts';
+import { loadRecord } from './replay-source.ts';
+import { knownOf, noPending, record, showOutcome, type DriveSession } from './session.ts';
+
+export interface CorruptCheckpoint {
+  id: string;
+  seq: number;
+}
+
+type ReadRun = (run: ReadRequest) => Promise<ClaimResult>;
+
+/**
+ * State of a loaded run: newest checkpoint that fits its hash, and the events after it. `loaded` is what it was read
+ * from. Throws CorruptCheckpointError where nothing fits, UnknownEventError for the log of a newer build.
+ */
+export async function restore(
+  read: ReadRun,
+  loaded: ClaimedRun,
+): Promise<{ state: RunState; loaded: ClaimedRun; corrupt: CorruptCheckpoint[] }> {
+  const corrupt: CorruptCheckpoint[] = [];
+  let at = loaded;
+  for (;;) {
+    const broken = firstBrokenMessage(at.messages);
+    if (broken !== null) throw new CorruptCheckpointError(`message ${broken} does not fit its hash`);
+    const start = at.checkpoint && verifiedState(at.checkpoint, at.messages);
+    if (!at.checkpoint || start) return { state: foldLog(start, at), loaded: at, corrupt };
+    corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
+    const { tenant_id: tenant, id: run } = loaded.run;
+    const earlier = await read({ tenant, run, beforeCheckpoint: at.checkpoint.seq });
+    if (!earlier.ok) throw new LostRunError(earlier.why);
+    at = earlier;
+  }
+}
+
+function foldLog(start: RunState | null, { events, messages, run }: ClaimedRun): RunState {
+  let state = start;
+  for (const row of events) {
+    try {
+      state = fold(state, readEvent(row));
+    } catch (error) {
+      if (error instanceof UnknownEventError) throw error;
+      throw new CorruptCheckpointError(`event ${row.seq} cannot be read`, error);
+    }
+  }
+  if (state?.seq !== run.last_seq) {
+    throw new CorruptCheckpointError(`its log ends at ${state?.seq ?? 0} instead of ${run.last_seq}`);
+  }
+  if (state.length !== messages.length) {
+    throw new CorruptCheckpointError(`it has ${messages.length} messages instead of ${state.length}`);
+  }
+  return state;
+}
+
+interface OpenOptions {
+  signal: AbortSignal;
+  traceparent: string | undefined;
+  /** What this process knew of the run when it claimed it. */
+  known: KnownRun | undefined;
+  news: DriveSession['news'];
+  birth: Birth | undefined;
+}
+
+/** A session over a claimed run. */
+export async function openSession(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<DriveSession> {
+  const { run } = claimed;
+  const [position, pinned, governance] = await Promise.all([
+    findPosition(context, claimed, options.known),
+    loadDefinitions(context.db, {
+      tenant: run.tenant_id,
+      agentId: run.agent_id,
+      agentVersion: run.agent_version,
+      tools: run.pinned.tools,
+    }),
+    context.governance.at(run.tenant_id, claimed.governance),
+  ]);
+  const { definition } = pinned;
+  const execution = definition.execution_config ?? {};
+  const config = run.config as { max_turns?: number };
+  const session: DriveSession = {
+    birth: options.birth ?? null,
+    context,
+    tenant: run.tenant_id,
+    run,
+    fence: run.fence,
+    definition,
+    tools: pinned.tools,
+    limits: {
+      maxSteps: config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns,
+      onUnknown: execution.on_unknown ?? 'ask',
+      turnTimeoutMs:
+        1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
+    },
+    traceparent: options.traceparent ?? run.traceparent ?? undefined,
+    base: position.state,
+    state: position.state,
+    at: position.at,
+    messages: [...position.messages],
+    pending: noPending(),
+    governance,
+    gatedAt: new Map(),
+    news: options.news,
+    regate: null,
+    lastCheckpointId: position.lastCheckpointId,
+    stepsAtCheckpoint: position.stepsAtCheckpoint,
+    toolUseIds: toolUseIds(position.messages),
+    partial: null,
+    mine: new Set(),
+    gate: null,
+    passedTokens: 0,
+    budgeted: false,
+    reserved: null,
+    usedUp: undefined,
+    record: await loadRecord(context, run, position.state),
+    signal: options.signal,
+    startedAtMs: Date.now(),
+  };
+  reportCorrupt(session, position.corrupt);
+  return session;
+}
+
+/** Where a run stands, from what is known of it or else from its rows. */
+interface Position extends Omit<KnownRun, 'at'> {
+  at: string | undefined;
+  /** Checkpoints that do not fit and have not been reported. */
+  corrupt: CorruptCheckpoint[];
+}
+
+async function findPosition(context: Context, loaded: ClaimedRun, known: KnownRun | undefined): Promise<Position> {
+  if (known && loaded.from !== null) {
+    const position = carryOn(known, loaded);
+    if (position) return { ...position, corrupt: [] };
+  }
+  const { tenant_id: tenant, id: run } = loaded.run;
+  const whole = loaded.from === null ? loaded : await loadRun(context.db, { tenant, run });
+  if (!whole.ok) throw new LostRunError(whole.why);
+  const { state, loaded: used, corrupt } = await restore((ref) => loadRun(context.db, ref), whole);
+  const { checkpoint, events, messages } = used;
+  return {
+    state,
+    at: events.at(-1)?.occurred_at,
+    messages,
+    lastCheckpointId: checkpoint?.id ?? null,
+    stepsAtCheckpoint: (checkpoint?.state as RunState | undefined)?.steps ?? 0,
+    corrupt: unreported(corrupt, used),
+  };
+}
+
+/** The tenant's governance has moved since the pending calls were gated by it: they are gated again. */
+export async function gateAgain(session: DriveSession): Promise<void> {
+  const { db, governance } = session.context;
+  session.governance = await db.withTenant(session.tenant, (tx) => governance.current(tx, session.tenant));
+  await session.regate?.();
+}
+
+/** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
+export async function reload(session: DriveSession): Promise<void> {
+  const known = knownOf(session);
+  const ref = { tenant: session.tenant, run: session.run.id };
+  const fresh = await loadRun(session.context.db, { ...ref, known: known && positionOf(known) });
+  if (!fresh.ok) throw new LostRunError(fresh.why);
+  if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
+  const { state, at, messages } = await findPosition(session.context, fresh, known);
+  const pending = session.pending;
+  session.run = fresh.run;
+  session.base = state;
+  session.state = state;
+  session.at = at;
+  session.messages = [...messages, ...pending.messages];
+  session.pending = { ...pending, events: [] };
+  record(session, ...pending.events);
+  for (const change of pending.calls) showOutcome(session, change);
+}
+
+function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {
+  const reported = new Set(
+    loaded.events
+      .filter((event) => event.type === 'checkpoint.corrupt')
+      .map((event) => (event.payload as { checkpoint_id: string }).checkpoint_id),
+  );
+  return corrupt.filter(({ id }) => !reported.has(id));
+}
+
+function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[]): void {
+  for (const checkpoint of corrupt) {
+    session.context.log.error({ run: session.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
+    record(session, {
+      type: 'checkpoint.corrupt',
+      actor: 'system',
+      payload: { checkpoint_id: checkpoint.id, at_seq: checkpoint.seq, problem: 'its hash does not fit its content' },
+    });
+  }
+}
+
+function toolUseIds(messages: readonly MessageRow[]): Set<string> {
+  const blocks = messages.flatMap((message) => message.content as { type: string; id?: string }[]);
+  return new Set(blocks.flatMap((block) => (block.type === 'tool_use' && block.id ? [block.id] : [])));
+}

@@ -1,0 +1,156 @@
+/** Calls that something from outside answers: told in the log, kept as rows, and settled by the signal that comes. */
+import { randomBytes } from 'node:crypto';
+import type { Decision } from '../../../core/decide.ts';
+import { newSecret, sha256 } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import type { SecretOwner } from '../../../core/secret-box.ts';
+import type { CallState } from '../../../core/state.ts';
+import type { NewWait } from '../../../db/commit-run.ts';
+import { findToolCall } from '../../../db/turns.ts';
+import { approvalSeconds } from './ask-people.ts';
+import { become } from './await.ts';
+import { findUsedUpBudget } from '../../budgets/find-used-up-budget.ts';
+import { gateCall, obstacleTo } from '../../governance/gate-call.ts';
+import { changeCall, record, type DriveSession } from './session.ts';
+import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
+
+/** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
+export async function openWaits(session: DriveSession, calls: readonly CallState[]): Promise<void> {
+  const clients: CallState[] = [];
+  for (const call of calls) {
+    const { args, obstacle } = await checked(session, call);
+    if (obstacle) refuse(session, call, { code: 'stopped', message: obstacle });
+    else if (session.tools.get(call.name)?.transport.type === 'client') clients.push(call);
+    else ask(session, call, args);
+  }
+  if (clients.length > 0) askClient(session, clients);
+}
+
+/**
+ * The arguments as the ledger has them: a rule or a person may have put others in place of the model's. A call that
+ * waited for a person passes the gate again, since policies may have changed meanwhile.
+ */
+async function checked(
+  session: DriveSession,
+  { id, name }: CallState,
+): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
+  const born = session.pending.newCalls.find((row) => row['id'] === id);
+  if (born) return { args: born['arguments'] as Record<string, unknown> };
+  const { db, governance } = session.context;
+  return db.withTenant(session.tenant, async (tx) => {
+    const row = await findToolCall(tx, id);
+    if (!row) throw new Error(`the ledger has no call ${id}`);
+    const usedUp = await findUsedUpBudget(tx, session.run);
+    const now = { ...session, usedUp, governance: await governance.current(tx, session.tenant) };
+    const wanted = { name, arguments: row.arguments, callsInTurn: 0, step: session.state.steps };
+    return { args: row.arguments, obstacle: obstacleTo(gateCall(now, wanted)) };
+  });
+}
+
+function ask(session: DriveSession, call: CallState, args: Record<string, unknown>): void {
+  const wanted = wantedBy(session, call.name, args);
+  if ('fault' in wanted) return refuse(session, call, { code: 'invalid_arguments', message: wanted.fault });
+  const { type, name, question, seconds, until } = wanted;
+  const named = name === undefined ? {} : { name };
+  const end = until === undefined ? { timeout_seconds: seconds } : { until };
+  record(session, {
+    ...about(session),
+    actor: 'agent',
+    type: 'input.requested',
+    payload: { tool_call_id: call.id, type, ...named, ...(question !== undefined && { question }), ...end },
+  });
+  const wait = { id: call.id, type, name: name ?? null, ...(until === undefined ? { seconds } : { until }) };
+  open(session, type === 'webhook' ? { ...wait, ...newToken(session, call.id) } : wait);
+}
+
+type Wanted =
+  | { type: 'user' | 'webhook' | 'timer'; name?: string; question?: string; seconds: number; until?: string }
+  | { fault: string };
+
+/** What a call of a built-in tool waits for, and for how long. */
+function wantedBy({ definition }: DriveSession, tool: string, args: Record<string, unknown>): Wanted {
+  const given = args as {
+    question?: string;
+    name?: string;
+    seconds?: number;
+    timeout_seconds?: number;
+    until?: string;
+  };
+  const named = given.name === undefined ? {} : { name: given.name };
+  switch (tool) {
+    case 'wait_for_webhook':
+      return { type: 'webhook', ...named, seconds: given.timeout_seconds ?? LIMITS.webhookSeconds };
+    case 'sleep':
+      return given.until === undefined
+        ? { type: 'timer', ...named, seconds: given.seconds ?? 0 }
+        : { ...named, ...timerUntil(given.until) };
+    default:
+      return { type: 'user', question: String(given.question), seconds: approvalSeconds(definition) };
+  }
+}
+
+function timerUntil(text: string): Wanted {
+  const isInstant = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text);
+  const ms = isInstant ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) return { fault: `Invalid arguments: /until: "${text}" is no RFC 3339 time.` };
+  if (ms > Date.now() + LIMITS.waitSeconds * 1000) {
+    return { fault: `Invalid arguments: /until: is more than ${LIMITS.waitSeconds} s away.` };
+  }
+  return { type: 'timer', seconds: 0, until: new Date(ms).toISOString() };
+}
+
+function refuse(session: DriveSession, call: CallState, reason: { code: string; message: string }): void {
+  const settlement = { status: 'failed' as const, ...reason };
+  const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
+  record(session, { ...about(session), actor: 'system', ...settlementEvent(settled) });
+  changeCall(session, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
+}
+
+/** Found by its hash, and kept encrypted for those who may pass it on. */
+function newToken({ context, tenant }: DriveSession, waitId: string): Pick<NewWait, 'token'> {
+  const token = newSecret();
+  const { keyId, sealed } = context.keyring.seal(tokenOwner(tenant, waitId), token, randomBytes(12));
+  return { token: { hash: sha256(token).toString('hex'), key_id: keyId, sealed: sealed.toString('hex') } };
+}
+
+/** No secret of a tenant can have this name. */
+export function tokenOwner(tenantId: string, waitId: string): SecretOwner {
+  return { tenantId, name: `webhook of wait ${waitId}` };
+}
+
+function askClient(session: DriveSession, calls: readonly CallState[]): void {
+  const seconds = session.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
+  for (const { id } of calls) open(session, { id, type: 'tool_results', name: null, seconds });
+  if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
+  record(session, {
+    ...about(session),
+    actor: 'agent',
+    type: 'client_tools.requested',
+    payload: { tool_call_ids: calls.map(({ id }) => id), timeout_seconds: seconds },
+  });
+}
+
+function open(session: DriveSession, wait: Omit<NewWait, 'turn_id'>): void {
+  session.pending.waits.push({ ...wait, turn_id: session.state.turn?.id ?? '' });
+  changeCall(session, { id: wait.id, from: ['pending'], set: { status: 'running', attempt: 1, started_at: 'now' } });
+}
+
+/** Answers a call with the signal that has come for it: the signal is used up in the same commit. */
+export function useSignal(session: DriveSession, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
+  const settlement = { status: 'succeeded' as const, output: signal.payload };
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  const event = settlementEvent(settled);
+  if (event.type !== 'tool.succeeded') return;
+  record(session, {
+    ...about(session),
+    ...event,
+    actor: 'user',
+    payload: { ...event.payload, signal_id: signal.id },
+  });
+  changeCall(session, settlementChange(settled));
+  session.pending.closedWaits.push(call.id);
+}
+
+function about({ state }: DriveSession) {
+  return { turn_id: state.turn?.id, step: state.steps };
+}

@@ -1,0 +1,54 @@
+/** What a model had said of an answer that its turn did not wait for: kept in the log, and shown with the turn. */
+import { cleanText } from '../../../core/content.ts';
+import { checkEvent, toLogged, type NewEvent } from '../../../core/events.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { lockRun } from '../../../db/runs.ts';
+import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
+import { findTurn } from '../../../db/turns.ts';
+import type { DriveSession } from './session.ts';
+
+/** The answer that is being written; `text` is what has come of it so far. */
+export interface PartialAnswer {
+  model: string;
+  step: number;
+  text: string;
+}
+
+/** The text as it may be kept; undefined where nothing was said. */
+export function partialText(partial: PartialAnswer | null): string | undefined {
+  return partial?.text ? cleanText(partial.text.slice(0, LIMITS.partialAnswerChars)) : undefined;
+}
+
+/**
+ * Appends what was said to the log of a run whose turn was cancelled or failed behind its driver's back, after the end
+ * of that turn. A run that only somebody else drives gets nothing. Never throws: the turn has ended either way.
+ */
+export async function keepPartialAnswer(session: DriveSession): Promise<void> {
+  const { context, tenant, run, partial } = session;
+  const turnId = session.state.turn?.id;
+  const text = partialText(partial);
+  if (!partial || !turnId || text === undefined) return;
+  const failed: NewEvent = {
+    type: 'model.failed',
+    actor: 'system',
+    turn_id: turnId,
+    step: partial.step,
+    payload: { model: partial.model, error: INTERRUPTED, partial: text },
+  };
+  try {
+    const seq = await context.db.withTenant(tenant, async (tx) => {
+      const now = await lockRun(tx, run.id);
+      const turn = await findTurn(tx, run.id, turnId);
+      if (!now || !turn || !ENDED.includes(turn.status)) return undefined;
+      const events = [toLogged(checkEvent(failed))];
+      const result = await commitRunIn(tx, { tenant, run: run.id, expect: now.last_seq, events, ...NO_ROWS });
+      return result.ok ? result.seq : undefined;
+    });
+    if (seq !== undefined) context.bus.publish({ run: run.id, kind: 'advanced', seq });
+  } catch (error) {
+    context.log.warn({ run: run.id, err: error }, 'partial answer not kept');
+  }
+}
+
+const INTERRUPTED = { code: 'interrupted', message: 'The turn ended before the model had finished.' };
+const ENDED: readonly string[] = ['cancelled', 'failed'];

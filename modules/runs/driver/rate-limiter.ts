@@ -1,0 +1,79 @@
+/**
+ * One gate for each credential and model, shared by all workers: after a provider has said that it is asked too much,
+ * nobody asks it again before the time that it named. A run that finds the gate shut is put off without a worker.
+ */
+import { LIMITS } from '../../../core/limits.ts';
+import type { ModelError, ModelResponse } from '../../../core/model.ts';
+import { chargeModelGate, passModelGate, readModelGate, shutModelGate } from '../../../db/model-gates.ts';
+import { estimateRequest } from '../../../llm/estimate-tokens.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { buildRequest } from './conversation.ts';
+import { record, type DriveSession } from './session.ts';
+
+/** The provider is asked too much: the run goes on after `waitMs`, in another job. */
+export class ThrottledError extends Error {
+  readonly waitMs: number;
+  constructor(waitMs: number) {
+    super(`the model may be asked again in ${waitMs} ms`);
+    this.name = 'ThrottledError';
+    this.waitMs = waitMs;
+  }
+}
+
+interface ModelCall {
+  step: number;
+  toolChoice: 'auto' | 'none';
+}
+
+/** Passes the gate of a model, or throws ThrottledError. The commit before the call has looked at it already, as a rule. */
+export async function passGate(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<void> {
+  const { gate, rates, model } = resolved;
+  if (gate === null) return;
+  const { db } = session.context;
+  const seen = session.gate;
+  session.gate = null;
+  let waitMs: number;
+  if (rates) {
+    const tokens = estimateRequest(buildRequest(session, { model, toolChoice: call.toolChoice }));
+    session.passedTokens = tokens;
+    waitMs = await passModelGate(db, { gate, tokens, rates });
+  } else {
+    waitMs = seen?.name === gate && seen.step === call.step ? seen.waitMs : await readModelGate(db, gate);
+  }
+  if (waitMs > 0) throw new ThrottledError(waitMs);
+}
+
+/** Shuts the gate for everybody after a refusal, says so in the log, and throws ThrottledError. */
+export async function giveWay(
+  session: DriveSession,
+  refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
+): Promise<never> {
+  const { resolved, error, attempt, step } = refused;
+  const backoffMs = Math.min(1000 * 2 ** (attempt - 1), LIMITS.throttleMs) * (0.75 + Math.random() / 2);
+  const waitMs = Math.ceil(Math.min(Math.max(error.retryAfterMs ?? 0, backoffMs), LIMITS.throttleMs));
+  if (resolved.gate !== null) await shutModelGate(session.context.db, resolved.gate, waitMs);
+  recordRetry(session, { ...refused, waitMs, model: resolved.model, error, attempt, step });
+  throw new ThrottledError(waitMs);
+}
+
+/** Says in the log that a model is asked again. */
+export function recordRetry(
+  session: DriveSession,
+  retry: { model: string; error: ModelError; attempt: number; step: number; waitMs: number },
+): void {
+  const { model, error, attempt, step, waitMs: wait_ms } = retry;
+  const payload = { model, attempt, error: { code: error.kind, message: error.message }, wait_ms };
+  record(session, { type: 'model.retried', actor: 'system', turn_id: session.state.turn?.id, step, payload });
+}
+
+/** Takes what an answer has used beyond its estimate out of what the credential permits. */
+export async function chargeGate(
+  session: DriveSession,
+  resolved: ResolvedModel,
+  { usage }: ModelResponse,
+): Promise<void> {
+  const { gate, rates } = resolved;
+  if (gate === null || !rates?.tokensPerMinute) return;
+  const tokens = usage.input + usage.cache_write_5m + usage.cache_write_1h + usage.output - session.passedTokens;
+  await chargeModelGate(session.context.db, { gate, tokens, tokensPerMinute: rates.tokensPerMinute });
+}

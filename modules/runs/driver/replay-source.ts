@@ -1,0 +1,214 @@
+/**
+ * Answers from the record. A run that was forked from another does not repeat that run's effects silently, and a
+ * recorded replay asks no model whose answer the record has (execution.md, "Replay").
+ */
+import type { AssistantBlock } from '../../../core/content.ts';
+import type { AgentDefinition } from '../../../core/definition.ts';
+import { REQUEST_PARTS, type RequestPart } from '../../../core/events.ts';
+import { canonicalJson } from '../../../core/ids.ts';
+import type { ModelRequest, ModelResponse, StopReason, TokenUsage } from '../../../core/model.ts';
+import type { ReplayState } from '../../../core/replay-state.ts';
+import type { RunState } from '../../../core/state.ts';
+import type { ToolDefinition } from '../../../core/tool.ts';
+import { readMessages } from '../../../db/checkpoints.ts';
+import type { Tx } from '../../../db/database.ts';
+import { listRecordedAnswers, listRecordedCalls, type RecordedAnswerRow, type RecordedCallRow } from '../../../db/replay.ts';
+import { findRunRow } from '../../../db/runs.ts';
+import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
+import type { Context } from '../../context.ts';
+import { buildRequest } from './conversation.ts';
+import { loadDefinitions } from '../../agents/definitions.ts';
+
+/** What a fork may still use of its record. */
+export interface RunRecord {
+  calls: RecordedCall[];
+  /** The model's answer of the step that is done again. */
+  redo: RecordedAnswerRow | undefined;
+  /** For a recorded replay that has not diverged. */
+  original: OriginalRun | undefined;
+}
+
+export interface RecordedCall extends RecordedCallRow {
+  /** Canonical arguments. */
+  key: string;
+  /** It had its result before the point: it is part of where the run starts from. */
+  isPast: boolean;
+}
+
+interface OriginalRun {
+  answers: RecordedAnswerRow[];
+  messages: MessageRow[];
+  definition: AgentDefinition;
+  tools: ReadonlyMap<string, ToolDefinition>;
+}
+
+/** Reads the record of a fork; null for any other run. */
+export async function loadRecord(context: Context, run: RunRow, state: RunState): Promise<RunRecord | null> {
+  const { replay } = state;
+  if (!replay || run.forked_at_seq === null) return null;
+  const point = { run: replay.fromRunId, seq: run.forked_at_seq };
+  const past = replay.redo?.settled ?? [];
+  const { calls, redo, original } = await context.db.withTenant(run.tenant_id, async (tx) => {
+    const { redo: again } = replay;
+    return {
+      calls: await listRecordedCalls(tx, point, { usedBy: run.id, redo: again }),
+      redo: again ? (await listRecordedAnswers(tx, again.runId, { from: again.step, to: again.step }))[0] : undefined,
+      original: replay.mode === 'recorded' && !replay.diverged ? await readOriginal(tx, replay) : undefined,
+    };
+  });
+  return {
+    calls: calls.map((call) => ({ ...call, key: canonicalJson(call.arguments), isPast: past.includes(call.id) })),
+    redo,
+    original: original && { ...original, ...(await loadDefinitions(context.db, pinsOf(original.run))) },
+  };
+}
+
+async function readOriginal(tx: Tx, replay: ReplayState) {
+  const run = await findRunRow(tx, replay.fromRunId);
+  if (!run) return undefined;
+  const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
+  const messages = await readMessages(tx, run.id, answers.at(-1)?.responded.ordinal ?? 0);
+  return { run, answers, messages };
+}
+
+function pinsOf(run: RunRow) {
+  return { tenant: run.tenant_id, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+}
+
+/** How the record answers a model call: with a response, or not, because the request is another one. */
+export type RecordedAnswer = { kind: 'same'; response: ModelResponse } | { kind: 'differs'; differs: RequestPart[] };
+
+/** A request, and who would get it. */
+export interface AskedModel {
+  provider: string;
+  request: ModelRequest;
+}
+
+/** What the record says to the model call of a step; undefined where nothing is to be taken from it. */
+export function recordedAnswer(
+  source: { state: RunState; record: RunRecord | null },
+  step: number,
+  asked: () => AskedModel,
+): RecordedAnswer | undefined {
+  const { record } = source;
+  const { replay } = source.state;
+  if (!record || !replay) return undefined;
+  if (replay.redo) return record.redo && answer(record.redo);
+  if (replay.mode !== 'recorded' || replay.diverged) return undefined;
+  const { original } = record;
+  const row = original?.answers.find((each) => each.step - replay.steps === step - replay.iteration);
+  if (!original || !row?.asked) return { kind: 'differs', differs: ['end_of_record'] };
+  const differs = differences(originalRequest(original, row, row.asked), asked());
+  return differs.length > 0 ? { kind: 'differs', differs } : answer(row);
+}
+
+function answer({ responded, content }: RecordedAnswerRow): RecordedAnswer {
+  const response: ModelResponse = {
+    provider: responded.provider,
+    model: responded.model,
+    content: (content ?? []) as AssistantBlock[],
+    stopReason: responded.stop_reason as StopReason,
+    usage: responded.usage as unknown as TokenUsage,
+  };
+  return { kind: 'same', response };
+}
+
+function originalRequest(
+  original: OriginalRun,
+  row: RecordedAnswerRow,
+  asked: NonNullable<RecordedAnswerRow['asked']>,
+): AskedModel {
+  const { definition, tools } = original;
+  const messages = original.messages.slice(0, row.responded.ordinal);
+  const request = buildRequest({ definition, tools, messages }, { model: asked.model, toolChoice: asked.tool_choice });
+  return { provider: asked.provider, request };
+}
+
+function differences(left: AskedModel, right: AskedModel): RequestPart[] {
+  const [was, is] = [partsOf(left), partsOf(right)];
+  return REQUEST_PARTS.filter((part) => canonicalJson(was[part]) !== canonicalJson(is[part]));
+}
+
+function partsOf({ provider, request }: AskedModel): Record<RequestPart, unknown> {
+  const { model, system, tools, messages, toolChoice, maxTokens, temperature } = request;
+  return {
+    model: [provider, model],
+    system,
+    tools,
+    messages,
+    settings: { toolChoice, maxTokens, ...(temperature !== undefined && { temperature }) },
+    end_of_record: null,
+  };
+}
+
+/**
+ * The call of the record that answers a call: the first of the same tool and the same arguments. It is used up. In a
+ * live replay what only reads is called again, and so is what surely had no effect.
+ */
+export function takeRecordedCall(
+  source: { state: RunState; record: RunRecord | null },
+  wanted: { tool: ToolDefinition; arguments: Record<string, unknown>; step: number },
+): RecordedCall | undefined {
+  const { record } = source;
+  const { replay } = source.state;
+  if (!record || !replay || record.calls.length === 0) return undefined;
+  const key = canonicalJson(wanted.arguments);
+  const index = record.calls.findIndex(
+    (call) =>
+      call.tool_id === wanted.tool.id &&
+      call.key === key &&
+      (call.isPast ? wanted.step === replay.iteration + 1 : mayAnswer(replay, call)),
+  );
+  return index < 0 ? undefined : record.calls.splice(index, 1)[0];
+}
+
+function mayAnswer(replay: ReplayState, call: RecordedCallRow): boolean {
+  if (hadEffect(call)) return !replay.rerunEffects;
+  const wasMade = call.status === 'succeeded' || call.status === 'failed' || call.status === 'unknown';
+  return (
+    replay.mode === 'recorded' && !replay.diverged && wasMade && !(replay.rerunEffects && call.effect !== 'read_only')
+  );
+}
+
+/** Whether a call had an effect outside, may have had one, or may still get one from the run that asked for it. */
+export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status'>): boolean {
+  return call.effect !== 'read_only' && !['failed', 'denied', 'awaiting_approval'].includes(call.status);
+}
+
+const UNSETTLED = {
+  code: 'unsettled_in_record',
+  message: 'The run that this one was started from had asked for the same call, whose outcome is not known.',
+};
+
+/** What the model reads as the result of such a call. */
+export function outcomeInRecord(call: RecordedCall): CallOutcome {
+  const { status, output, is_error } = settledByRecord(call, '').row;
+  return { status, output, is_error };
+}
+
+/** A call that the record answers, as its row in the ledger and the event that settles it. */
+export function settledByRecord(call: RecordedCall, callId: string) {
+  const { output, is_error, error, output_bytes } = call;
+  const row = { attempt: 0, recorded_from: call.id, output_bytes: output_bytes ?? 0, finished_at: 'now' };
+  const about = { tool_call_id: callId };
+  switch (call.status) {
+    case 'succeeded':
+      return {
+        row: { ...row, status: 'succeeded' as const, output, is_error },
+        event: {
+          type: 'tool.succeeded' as const,
+          payload: { ...about, latency_ms: 0, output_bytes: output_bytes ?? 0 },
+        },
+      };
+    case 'failed':
+      return {
+        row: { ...row, status: 'failed' as const, output, is_error: true, error },
+        event: { type: 'tool.failed' as const, payload: { ...about, error: error ?? UNSETTLED, attempts: 0 } },
+      };
+    default:
+      return {
+        row: { ...row, status: 'unknown' as const, output: null, is_error: true, error: error ?? UNSETTLED },
+        event: { type: 'tool.unknown' as const, payload: { ...about, error: error ?? UNSETTLED, attempts: 0 } },
+      };
+  }
+}

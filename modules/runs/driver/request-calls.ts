@@ -1,0 +1,182 @@
+/** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
+import type { ToolUseBlock } from '../../../core/content.ts';
+import type { NewEvent } from '../../../core/events.ts';
+import { newId } from '../../../core/ids.ts';
+import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../../core/intents.ts';
+import type { CallState } from '../../../core/state.ts';
+import { effectOf, isCheap, isWait, type ToolDefinition } from '../../../core/tool.ts';
+import type { CallOutcome } from '../../../db/claim-run.ts';
+import type { GateDecision } from '../../governance/gate.ts';
+import { suspendedBy } from '../../governance/governance.ts';
+import { approvalRequest } from './ask-people.ts';
+import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
+import { proposePlan, type PlanStep } from './propose-plan.ts';
+import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
+import { append, record, type DriveSession } from './session.ts';
+
+/**
+ * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
+ * they are read, so that every tool use has its result from the start.
+ */
+export function requestCalls(session: DriveSession, intents: readonly Intent[], step: number): void {
+  const calls = callsOf(intents);
+  const before = (session.state.turn?.toolCalls ?? 0) - calls.length;
+  // Without a prototype V8 keeps it as a table: no hidden class for each id.
+  const outcomes = Object.create(null) as Record<string, CallOutcome>;
+  const verdicts = calls.map(({ use }, place) => ({ use, decision: decideOn(session, { use, place, step, before }) }));
+  const attempt = verdicts.every(({ decision }) => isRejected(decision)) ? invalidAnswersBefore(session.state) + 1 : 0;
+  const formsPlan = intents.some(({ kind }) => kind === 'plan');
+  const asksAsPlan = formsPlan && verdicts.some(({ decision }) => decision.kind === 'ask');
+  const steps: PlanStep[] = [];
+  const content = verdicts.map(({ use, decision }, place) => {
+    const waits = asksAsPlan && (decision.kind === 'ask' || decision.kind === 'allow');
+    const id = requestCall(session, { use, place, step, decision, waits, attempt });
+    outcomes[id] = outcomeOf(decision);
+    steps.push({ id, use, tool: decision.tool, decision: decision.kind === 'recorded' ? undefined : decision, waits });
+    return { type: 'tool_result', tool_use_id: use.id, tool_call_id: id };
+  });
+  if (formsPlan) proposePlan(session, steps, step);
+  append(session, { role: 'user', content, outcomes });
+}
+
+/** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
+type Verdict = GateDecision | Recorded;
+
+/** `passed`: what the gate had said of it. */
+interface Recorded {
+  kind: 'recorded';
+  tool: ToolDefinition;
+  answer: RecordedCall;
+  passed: GateDecision;
+}
+
+interface Requested {
+  use: ToolUseBlock;
+  place: number;
+  step: number;
+  decision: Verdict;
+  /** It is held until its plan is approved. */
+  waits: boolean;
+  /** Of `intent.rejected`. */
+  attempt: number;
+}
+
+function requestCall(session: DriveSession, requested: Requested): string {
+  const { use, place, step, decision, waits, attempt } = requested;
+  const id = newId();
+  const turnId = session.state.turn?.id ?? '';
+  const tool = decision.tool;
+  const mode = modeOf(session, decision, waits);
+  const effect = tool ? effectOf(tool) : 'unknown';
+  const about = { actor: 'agent' as const, turn_id: turnId, step };
+  const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
+  const gated = decision.kind === 'recorded' ? decision.passed : decision;
+  const args = gated.arguments;
+  const decided = decisionEvents(gated, { callId: id, turnId, step });
+  const events: NewEvent[] = [{ ...about, type: 'tool.requested', payload }, ...decided];
+  if (isRejected(decision)) {
+    const { code, message } = decision;
+    const rejected = { tool_call_id: id, tool_use_id: use.id, name: use.name, code, message, attempt };
+    events.push({ ...about, actor: 'system', type: 'intent.rejected', payload: rejected });
+  }
+  if (decision.kind === 'recorded') {
+    events.push({ ...about, actor: 'system', ...settledByRecord(decision.answer, id).event });
+  }
+  if (decision.kind === 'allow' && mode === 'inline') {
+    events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
+  }
+  if (decision.kind === 'ask' && !waits) {
+    events.push(approvalRequest({ definition: session.definition, turnId, step }, { id, decision }));
+  }
+  if (decision.kind === 'deny')
+    events.push({ ...about, actor: 'system', type: 'tool.denied', payload: refusal(id, decision) });
+  if (decision.kind === 'invalid') {
+    events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
+  }
+  record(session, ...events);
+  if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.version);
+  if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
+  session.pending.newCalls.push({
+    id,
+    tenant_id: session.tenant,
+    run_id: session.run.id,
+    turn_id: turnId,
+    step,
+    place,
+    tool_use_id: use.id,
+    tool_id: tool?.id,
+    tool_version: tool?.version,
+    name: use.name,
+    mode,
+    arguments: args,
+    effect,
+    idempotency_key: `${session.run.id}-${step}-${place}`,
+    traceparent: session.traceparent,
+    created_at: 'now',
+    ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : birth(decision, mode, waits)),
+  });
+  return id;
+}
+
+function origin(decision: Verdict): { recorded_from?: string; allowed_by?: string } {
+  if (decision.kind === 'recorded') return { recorded_from: decision.answer.id };
+  return decision.kind === 'allow' && !decision.by.policy ? { allowed_by: decision.by.stage } : {};
+}
+
+/**
+ * A call that waits for approval is made by a worker, whatever its tool asks for, or from outside: the driver does not
+ * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation,
+ * and one of a run that is suspended meanwhile.
+ */
+function modeOf(session: DriveSession, decision: Verdict, waits: boolean): CallState['mode'] {
+  if ((decision.kind === 'allow' || decision.kind === 'ask') && isWait(decision.tool)) return 'wait';
+  if (decision.kind !== 'allow') return 'queued';
+  const { tool } = decision;
+  if (decision.rewritten || waits) return 'queued';
+  if (isCheap(tool)) return 'cheap';
+  const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
+  return tool.execution.inline && !suspended ? 'inline' : 'queued';
+}
+
+function birth(decision: GateDecision, mode: CallState['mode'], waits: boolean): Record<string, unknown> {
+  if (decision.kind === 'ask' || waits) return { status: 'awaiting_approval', attempt: 0 };
+  if (decision.kind === 'allow') {
+    return mode === 'queued' || mode === 'wait'
+      ? { status: 'pending', attempt: 0 }
+      : { status: 'running', attempt: 1, started_at: 'now' };
+  }
+  const { code, message } = decision;
+  const status = decision.kind === 'deny' ? 'denied' : 'failed';
+  return { status, attempt: 0, output: message, is_error: true, error: { code, message }, finished_at: 'now' };
+}
+
+function outcomeOf(decision: Verdict): CallOutcome {
+  if (decision.kind === 'recorded') return outcomeInRecord(decision.answer);
+  if (decision.kind === 'allow' || decision.kind === 'ask') return { status: 'pending', output: null, is_error: null };
+  return { status: decision.kind === 'deny' ? 'denied' : 'failed', output: decision.message, is_error: true };
+}
+
+function refusal(id: string, decision: Extract<GateDecision, { kind: 'deny' | 'invalid' }>) {
+  return { tool_call_id: id, error: { code: decision.code, message: decision.message } };
+}
+
+/** What the model proposed is not valid. Arguments that a policy has spoilt are not the model's fault. */
+function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind: 'invalid' }> {
+  return decision.kind === 'invalid' && !decision.rewritten;
+}
+
+/** `before`: calls of the turn before this answer. */
+function decideOn(
+  session: DriveSession,
+  { use, place, step, before }: { use: ToolUseBlock; place: number; step: number; before: number },
+): Verdict {
+  const fault = faultOfPlace(use.name, place);
+  const by = { stage: 'binding' as const };
+  if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
+  const wanted = { name: use.name, arguments: use.input, callsInTurn: before + place, step };
+  const decision = gateCall(session, wanted);
+  if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
+  const { tool } = decision;
+  const answer = takeRecordedCall(session, { tool, arguments: decision.arguments, step });
+  return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
+}

@@ -1,0 +1,117 @@
+/** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
+import type { AssistantBlock } from '../../../core/content.ts';
+import { cleanJson } from '../../../core/content.ts';
+import { decide, type Decision } from '../../../core/decide.ts';
+import { canonicalJson, newId } from '../../../core/ids.ts';
+import { callsOf, intentsOf, type Intent } from '../../../core/intents.ts';
+import type { ModelResponse } from '../../../core/model.ts';
+import { costOf } from '../../../llm/prices.ts';
+import { runCheapCalls } from './act.ts';
+import { announceNext } from './announce.ts';
+import { askModels, modelsFor } from './ask-model.ts';
+import { commit } from './commit.ts';
+import { buildRequest } from './conversation.ts';
+import { settleAnswer } from './hold-to-budget.ts';
+import { recordedAnswer, type AskedModel } from './replay-source.ts';
+import { requestCalls } from './request-calls.ts';
+import { saveCheckpointIfDue } from './save-checkpoint.ts';
+import { append, pointOf, record, rewindTo, type DriveSession } from './session.ts';
+
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
+/** Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. */
+export async function think(session: DriveSession, call: CallModel): Promise<void> {
+  const startedMs = performance.now();
+  const known = recordedAnswer(session, call.step, () => firstRequest(session, call));
+  const recorded = known?.kind === 'same';
+  const response = recorded ? known.response : await askModels(session, call);
+  const latencyMs = Math.round(performance.now() - startedMs);
+  const content = usable(response, call, session);
+  const paused = response.stopReason === 'pause_turn' && !session.state.turn?.maxStepsReached;
+  const intents = intentsOf({ content, paused }, session.tools);
+  const calls = callsOf(intents).length;
+  const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
+  const turn_id = session.state.turn?.id;
+  if (!recorded) observe(session, { response, latencyMs, cost });
+  const ordinal = append(session, { role: 'assistant', content, outcomes: null });
+  record(session, {
+    type: 'model.responded',
+    actor: 'agent',
+    turn_id,
+    step: call.step,
+    payload: {
+      provider: response.provider,
+      model: response.model,
+      stop_reason: response.stopReason,
+      ordinal,
+      tool_calls: calls,
+      intents: intents.map(({ kind }) => kind),
+      usage: response.usage,
+      cost_usd: cost,
+      latency_ms: latencyMs,
+      ...(recorded && { recorded }),
+      ...(known?.kind === 'differs' && { differs: known.differs }),
+    },
+  });
+  settleAnswer(session, { response, cost, recorded });
+  if (calls > 0) await requestGated(session, intents, call.step);
+  if (session.state.turn?.answer) return;
+  if (calls === 0) goOn(session);
+  // Where only others have something to do, the hand-over to them is the commit.
+  const { kind } = decide(session.state, session.limits);
+  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+}
+
+/** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
+async function requestGated(session: DriveSession, intents: readonly Intent[], step: number): Promise<void> {
+  const point = pointOf(session);
+  const recorded = session.record && [...session.record.calls];
+  const request = async () => {
+    requestCalls(session, intents, step);
+    await runCheapCalls(session);
+    goOn(session);
+  };
+  session.regate = async () => {
+    rewindTo(session, point);
+    if (session.record && recorded) session.record.calls.splice(0, Infinity, ...recorded);
+    await request();
+  };
+  await request();
+}
+
+function goOn(session: DriveSession): void {
+  saveCheckpointIfDue(session);
+  announceNext(session);
+}
+
+function firstRequest(session: DriveSession, call: CallModel): AskedModel {
+  const { provider, model } = modelsFor(session)[0];
+  return { provider, request: buildRequest(session, { model, toolChoice: call.toolChoice }) };
+}
+
+/** The answer in canonical form; every tool use has an id that occurs once in the conversation. */
+function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
+  const taken = session.toolUseIds;
+  const content = JSON.parse(canonicalJson(cleanJson(response.content))) as AssistantBlock[];
+  return content.flatMap((block): AssistantBlock[] => {
+    if (block.type !== 'tool_use') return [block];
+    if (call.toolChoice === 'none') return [];
+    const id = block.id && !taken.has(block.id) ? block.id : `toolu_${newId().replaceAll('-', '')}`;
+    taken.add(id);
+    return [{ ...block, id }];
+  });
+}
+
+function observe(
+  session: DriveSession,
+  call: { response: ModelResponse; latencyMs: number; cost: string | null },
+): void {
+  const { metrics } = session.context;
+  const { model, usage } = call.response;
+  metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
+  metrics.tokens.inc({ model, kind: 'input' }, usage.input);
+  metrics.tokens.inc({ model, kind: 'output' }, usage.output);
+  metrics.tokens.inc({ model, kind: 'cache_read' }, usage.cache_read);
+  metrics.tokens.inc({ model, kind: 'cache_write' }, usage.cache_write_5m + usage.cache_write_1h);
+  if (call.cost !== null) metrics.costUsd.inc({ model }, Number(call.cost));
+}

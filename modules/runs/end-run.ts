@@ -1,0 +1,168 @@
+/** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
+import { conflict } from '../../core/errors.ts';
+import { isTerminal, type Actor, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { settleForGood } from '../../core/ledger.ts';
+import { mayBecome } from '../../core/transitions.ts';
+import type { Tx } from '../../db/database.ts';
+import { listOpenApprovals } from '../../db/approvals.ts';
+import { findExecutingPlan } from '../../db/plans.ts';
+import { listOpenCalls, type OpenCall } from '../../db/turns.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { CallChange } from '../../db/commit-run.ts';
+import type { Context } from '../context.ts';
+import { settlementChange } from '../run-log/settlement.ts';
+import { appendToRun } from '../run-log/append-to-run.ts';
+import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+
+interface RunRef {
+  tenant: string;
+  run: string;
+  /** Whoever ends it, for the audit log. */
+  by?: AuditedBy;
+}
+
+/**
+ * Cancels a run at once, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
+ * not begun never are; a call in flight settles in its own row. Answers false where it was cancelled already.
+ */
+export async function cancelRun(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
+  const appended = await appendToRun(context, ref, async (run, tx) => {
+    if (run.status === 'cancelled') return null;
+    mustBeUnfinished(run);
+    const details = { status: run.status, ...(reason !== undefined && { reason }) };
+    const by = ref.by ?? { tenantId: ref.tenant };
+    await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
+    return {
+      events: [...(await closeApprovals(tx, run)), ...(await closePlan(tx, run)), ...cancelEvents(run, reason)],
+      calls: await closeCalls(tx, run.id, 'cancelled'),
+      close_waits: true,
+      bump_fence: true,
+      release: true,
+    };
+  });
+  if (appended) context.bus.publish({ run: ref.run, kind: 'abort', reason: 'cancel' });
+  return appended !== null;
+}
+
+/** Completes a run that waits between turns. Answers false where it is completed already. */
+export async function completeRun(context: Context, ref: RunRef): Promise<boolean> {
+  return (await complete(context, ref, { actor: 'user', stopReason: 'completed' })) !== null;
+}
+
+/** Completes a run that has been idle; one that is not idle any more stays as it is. */
+export async function expireRun(context: Context, ref: RunRef): Promise<boolean> {
+  try {
+    return (await complete(context, ref, { actor: 'system', stopReason: 'idle' })) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason: string }) {
+  return appendToRun(context, ref, (run) => {
+    if (run.status === 'completed') return null;
+    mustBeUnfinished(run);
+    if (run.open_turn_id)
+      throw conflict(`The run is still working on turn ${run.open_turn_id}; wait for it or cancel.`);
+    return {
+      events: [
+        ...statusEvents(run, 'completed', how.actor),
+        { type: 'run.completed', actor: how.actor, payload: { stop_reason: how.stopReason } },
+      ],
+    };
+  });
+}
+
+/** Fails a run that could not be driven: what kept it from going on will not go away by itself. */
+export async function failRun(context: Context, ref: RunRef, error: { code: string; message: string }): Promise<void> {
+  await appendToRun(context, ref, async (run, tx) => {
+    if (isTerminal(run.status as RunStatus)) return null;
+    const failed: NewEvent[] = [
+      ...(await closeApprovals(tx, run)),
+      ...(await closePlan(tx, run)),
+      ...statusEvents(run, 'failed', 'system'),
+      { type: 'run.failed', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload: { error } },
+    ];
+    if (run.open_turn_id) {
+      failed.push({ type: 'turn.failed', actor: 'system', turn_id: run.open_turn_id, payload: { error } });
+    }
+    const calls = await closeCalls(tx, run.id, 'failed');
+    return { events: failed, calls, close_waits: true, bump_fence: true, release: true };
+  });
+}
+
+function mustBeUnfinished(run: RunRow): void {
+  if (isTerminal(run.status as RunStatus))
+    throw conflict(`The run is ${run.status} already.`, { status_of_run: run.status });
+}
+
+/** The turn's event comes last: a stream ends with its `done`. */
+function cancelEvents(run: RunRow, reason: string | undefined): NewEvent[] {
+  const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
+  const events: NewEvent[] = [
+    { ...by, type: 'run.cancel_requested', payload: reason === undefined ? {} : { reason } },
+    ...statusEvents(run, 'cancelled', 'user'),
+    { ...by, type: 'run.cancelled', payload: {} },
+  ];
+  if (run.open_turn_id) {
+    events.push({ type: 'turn.interrupted', actor: 'user', turn_id: run.open_turn_id, payload: { reason: 'cancel' } });
+  }
+  return events;
+}
+
+function statusEvents(run: RunRow, to: RunStatus, actor: Actor): NewEvent[] {
+  const from = run.status as RunStatus;
+  if (!mayBecome(from, to)) throw conflict(`A run that is ${from} cannot become ${to}.`);
+  return [{ type: 'run.status_changed', actor, turn_id: run.open_turn_id ?? undefined, payload: { from, to } }];
+}
+
+const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
+
+/**
+ * The ledger of a run that ends: what was not begun never is; what its driver was at, nobody else can settle. A call
+ * that another worker makes settles in its own row.
+ */
+async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
+  const calls = await listOpenCalls(tx, runId);
+  return calls.flatMap((call) => {
+    if (call.status !== 'running') return [neverBegun(call.id, end)];
+    return call.mode === 'queued' ? [] : [cutShort(call, end)];
+  });
+}
+
+/** Nobody needs to decide any more. */
+async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
+  const open = await listOpenApprovals(tx, run.id);
+  const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
+  return open.flatMap(({ id: approval_id, tool_call_id, plan_id }): NewEvent[] => {
+    const about = { approval_id, ...(tool_call_id && { tool_call_id }), ...(plan_id && { plan_id }) };
+    const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
+    return plan_id ? [expired, { ...by, type: 'plan.rejected', payload: { plan_id } }] : [expired];
+  });
+}
+
+/** A plan that is under way ends with what it has. */
+async function closePlan(tx: Tx, run: RunRow): Promise<NewEvent[]> {
+  const plan = run.open_turn_id && (await findExecutingPlan(tx, run.id));
+  if (!plan) return [];
+  const status = plan.failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
+  const payload = { plan_id: plan.id, status, failed: plan.failed };
+  return [
+    { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: plan.step, payload },
+  ];
+}
+
+function neverBegun(id: string, end: keyof typeof ENDED): CallChange {
+  const error = { code: end, message: `The run ${ENDED[end]} before the call was made.` };
+  return {
+    id,
+    from: ['awaiting_approval', 'pending'],
+    set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
+  };
+}
+
+function cutShort({ id, attempt, effect }: OpenCall, end: keyof typeof ENDED): CallChange {
+  const message = `The run ${ENDED[end]} during the call.`;
+  const settlement = settleForGood({ kind: 'aborted', code: end, message }, effect);
+  return settlementChange({ callId: id, attempt, settlement, latencyMs: 0 });
+}

@@ -1,0 +1,67 @@
+/** Posts the next turn to a run that waits for one. */
+import { conflict, notFound } from '../../core/errors.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
+import type { Context } from '../context.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import type { TurnInput } from './create-run.ts';
+import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
+
+export interface PostTurn {
+  tenantId: string;
+  agentId: string;
+  runId: string;
+  input: TurnInput;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
+  traceparent?: string | undefined;
+  idempotency: IdempotentRequest;
+}
+
+/**
+ * Appends the turn and nudges a driver; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
+ * Throws 404 for an unknown run, 409 for a finished or a busy one.
+ */
+export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string; replayed: boolean }> {
+  let written: Announcement | undefined;
+  const { tenantId: tenant, runId } = request;
+  const answer = await idempotently<{ turn_id: string }>(context, request.idempotency, async (tx) => {
+    const turnId = newId();
+    const payload = {
+      tenant,
+      run: runId,
+      turn: turnId,
+      ...(request.traceparent && { traceparent: request.traceparent }),
+    };
+    const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', payload }];
+    const appended = await appendIn(tx, { tenant, run: runId }, (run) => {
+      if (run.agent_id !== request.agentId) throw notFound('The run');
+      mustWait(run);
+      const started: NewEvent = {
+        type: 'turn.started',
+        actor: 'user',
+        turn_id: turnId,
+        payload: { number: run.turn_count + 1, input: request.input, requested_by: request.requestedBy },
+      };
+      return { events: [started], outbox };
+    });
+    if (appended) written = { ...appended, runId, outbox };
+    return { status: 202, body: { turn_id: turnId } };
+  });
+  if (written) announceAppended(context, written);
+  return { turnId: answer.body.turn_id, replayed: answer.replayed };
+}
+
+function mustWait(run: RunRow): void {
+  if (isTerminal(run.status as RunStatus)) {
+    throw conflict(`The run is ${run.status}. Start another run with thread_id ${run.thread_id} to go on.`, {
+      status_of_run: run.status,
+      thread_id: run.thread_id,
+    });
+  }
+  if (run.open_turn_id) {
+    throw conflict(`The run is still working on turn ${run.open_turn_id}.`, { turn_id: run.open_turn_id });
+  }
+}

@@ -1,0 +1,96 @@
+/** Replays a run from one of its checkpoints, on a thread of its own. */
+import { badRequest, notFound, type FieldError } from '../../core/errors.ts';
+import { messageFaults } from '../../core/fork.ts';
+import { canonicalJson } from '../../core/ids.ts';
+import { findRunRow } from '../../db/runs.ts';
+import type { Context } from '../context.ts';
+import { checkpointRow } from '../run-log/checkpoint.ts';
+import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import type { RunConfig } from './create-run.ts';
+import { forkRun, type ModifiedState, type RecordedEffect } from './creation/fork-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import { firstStartPoint, startPointAt, type StartPoint } from './creation/start-point.ts';
+
+export interface ReplayRun {
+  tenantId: string;
+  runId: string;
+  /** A checkpoint's id, or `start`: before the run's first turn. */
+  checkpointId: string;
+  mode: 'live' | 'recorded';
+  rerunEffects: boolean;
+  /** `current_node` and `pending_sends` are given back as they were read, or left out. */
+  modified: ModifiedState & { current_node?: string | undefined; pending_sends?: unknown[] | undefined };
+  config: RunConfig;
+  mayRaiseAutonomy: boolean;
+  traceparent: string | undefined;
+  idempotency: IdempotentRequest;
+  /** Whoever asks for it, for the audit log. */
+  by?: AuditedBy;
+}
+
+export interface ReplayedRun {
+  id: string;
+  run_id: string;
+  new_run_id: string;
+  thread_id: string;
+  turn_id?: string;
+  status: 'running' | 'awaiting_human';
+  forked_from_run_id: string;
+  effects: RecordedEffect[];
+}
+
+/**
+ * Starts the replay. Throws 404 for an unknown run or checkpoint, 400 for a state that cannot be, 422 for a checkpoint
+ * that does not fit its hash, and for a model or version that there is not.
+ */
+export async function replayRun(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
+  context.models.resolve(request.config.model_override);
+  let written: Announcement | undefined;
+  const answer = await idempotently<ReplayedRun>(context, request.idempotency, async (tx) => {
+    const original = await findRunRow(tx, request.runId);
+    if (!original) throw notFound('The run');
+    const { checkpointId: id } = request;
+    const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);
+    const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;
+    const modified = checkedState(request.modified, from);
+    const requestedBy = request.by?.keyId;
+    const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, requestedBy, traceparent };
+    const forked = await forkRun(tx, { original, from, isRetry: false, ...options });
+    written = forked.written;
+    if (rerunEffects) {
+      const details = { new_run_id: forked.runId, checkpoint_id: id, effects: forked.effects.length };
+      const by = request.by ?? { tenantId: request.tenantId };
+      await recordAudit(tx, by, { action: 'run.effects_rerun', target: ['run', original.id], details });
+    }
+    const { runId, threadId, turnId, status, effects } = forked;
+    const ids = {
+      id: runId,
+      run_id: runId,
+      new_run_id: runId,
+      thread_id: threadId,
+      ...(turnId && { turn_id: turnId }),
+    };
+    return { status: 202, body: { ...ids, status, forked_from_run_id: original.id, effects } };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}
+
+/** The channels to replace. Throws 400 with every fault. */
+function checkedState(given: ReplayRun['modified'], from: StartPoint): ModifiedState {
+  const { current_node, pending_sends, messages, custom, iteration } = given;
+  const path = 'body.modified_state';
+  const faults: FieldError[] = messages ? messageFaults(messages, `${path}.messages`) : [];
+  const row = checkpointRow({ tenant: '', run: '', parentId: null, trigger: 'manual', state: from.state, chain: '' });
+  if (current_node !== undefined && current_node !== row.node) {
+    faults.push({ path: `${path}.current_node`, message: `must be "${row.node}", the only node of this run` });
+  }
+  const isSame = canonicalJson(pending_sends) === canonicalJson(row.pending_sends);
+  if (pending_sends && pending_sends.length > 0 && !isSame) {
+    faults.push({ path: `${path}.pending_sends`, message: 'cannot be replaced: leave it as it was, or empty' });
+  }
+  const [first] = faults;
+  if (first) throw badRequest(`${first.path} ${first.message}`, faults);
+  return { messages, custom, iteration };
+}

@@ -1,0 +1,80 @@
+/** Tries a failed or cancelled run again, from its last checkpoint. */
+import { conflict, notFound } from '../../core/errors.ts';
+import { isTerminal, type RunStatus } from '../../core/events.ts';
+import type { Tx } from '../../db/database.ts';
+import { lastRunOfThread, lockRun, lockThread } from '../../db/runs.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Context } from '../context.ts';
+import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { forkRun } from './creation/fork-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { lastStartPoint } from './creation/start-point.ts';
+
+export interface RetryRun {
+  tenantId: string;
+  runId: string;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
+  traceparent: string | undefined;
+  idempotency: IdempotentRequest;
+}
+
+export interface RetriedRun {
+  id: string;
+  run_id: string;
+  new_run_id: string;
+  thread_id: string;
+  turn_id?: string;
+  status: 'running' | 'awaiting_human';
+  retried_from: string;
+}
+
+/**
+ * Starts a run on the same thread that asks the last turn's input again, or goes on with it from its last checkpoint;
+ * what the failed run has done outside since then is answered from its record. Throws 409 for a run that has not failed, and for a thread that has gone on.
+ */
+export async function retryRun(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
+  let written: Announcement | undefined;
+  const answer = await idempotently<RetriedRun>(context, request.idempotency, async (tx) => {
+    const original = await retryable(tx, request.runId);
+    const forked = await forkRun(tx, {
+      original,
+      from: await lastStartPoint(tx, original),
+      mode: 'live',
+      rerunEffects: false,
+      modified: {},
+      config: {},
+      mayRaiseAutonomy: false,
+      isRetry: true,
+      requestedBy: request.requestedBy,
+      traceparent: request.traceparent,
+    });
+    written = forked.written;
+    const { runId, threadId, turnId, status } = forked;
+    const ids = {
+      id: runId,
+      run_id: runId,
+      new_run_id: runId,
+      thread_id: threadId,
+      ...(turnId && { turn_id: turnId }),
+    };
+    return { status: 202, body: { ...ids, status, retried_from: original.id } };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}
+
+async function retryable(tx: Tx, runId: string): Promise<RunRow> {
+  const run = await lockRun(tx, runId);
+  if (!run) throw notFound('The run');
+  if (run.status !== 'failed' && run.status !== 'cancelled') {
+    throw conflict(`The run is ${run.status}; only a failed or cancelled one can be retried.`, {
+      status_of_run: run.status,
+    });
+  }
+  await lockThread(tx, run.thread_id);
+  const last = await lastRunOfThread(tx, run.thread_id);
+  if (!last || last.id === run.id) return run;
+  const then = isTerminal(last.status as RunStatus) ? 'replay this one from a checkpoint instead' : 'wait for its end';
+  throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });
+}

@@ -1,0 +1,64 @@
+/** Saves a checkpoint of a run when a client asks for one. */
+import { conflict } from '../../core/errors.ts';
+import { atSeq, isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import { fold } from '../../core/state.ts';
+import { isDriven } from '../../db/checkpoints.ts';
+import type { Tx } from '../../db/database.ts';
+import { loadRunIn, type RunRow } from '../../db/claim-run.ts';
+import { checkpointRow } from '../run-log/checkpoint.ts';
+import type { Context } from '../context.ts';
+import { restore } from './driver/load.ts';
+import { announceAppended, appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+
+export interface SaveCheckpoint {
+  tenantId: string;
+  runId: string;
+  idempotency: IdempotentRequest;
+}
+
+/**
+ * Saves where an unfinished run stands; answers the checkpoint's id. Throws 409 for a finished run, and for one that a
+ * worker is driving at this moment: what it has in hand is not committed yet.
+ */
+export async function saveCheckpoint(
+  context: Context,
+  { tenantId: tenant, runId: run, idempotency }: SaveCheckpoint,
+): Promise<IdempotentAnswer<{ id: string }>> {
+  let written: Announcement | undefined;
+  const answer = await idempotently<{ id: string }>(context, idempotency, async (tx) => {
+    const id = newId();
+    const appended = await appendIn(tx, { tenant, run }, (row) => checkpointOf(tx, row, id));
+    if (appended) written = { ...appended, runId: run, outbox: [] };
+    return { status: 201, body: { id } };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}
+
+async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedChange> {
+  if (isTerminal(row.status as RunStatus)) {
+    throw conflict(`The run is ${row.status}; its last state is kept already.`, { status_of_run: row.status });
+  }
+  if (await isDriven(tx, row.id)) {
+    throw conflict('The run is being driven at this moment; try again once it waits.', { status_of_run: row.status });
+  }
+  const ref = { tenant: row.tenant_id, run: row.id };
+  const read = await loadRunIn(tx, ref);
+  if (!read.ok) throw new Error(`run ${row.id} could not be read: ${read.why}`);
+  const { state, loaded } = await restore((request) => loadRunIn(tx, request), read);
+  const saved: NewEvent = {
+    type: 'checkpoint.saved',
+    actor: 'user',
+    turn_id: row.open_turn_id ?? undefined,
+    payload: { checkpoint_id: id, trigger: 'manual' },
+  };
+  const parentId = loaded.checkpoint?.id ?? null;
+  const chain = loaded.messages.at(-1)?.chain ?? '';
+  const after = fold(state, atSeq(saved, state.seq + 1));
+  return {
+    events: [saved],
+    checkpoint: checkpointRow({ ...ref, parentId, trigger: 'manual', state: after, chain, id }),
+  };
+}

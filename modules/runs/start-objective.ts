@@ -1,0 +1,79 @@
+/** An objective (D1) becomes a run: once, however often it is sent. */
+import { impossible } from '../../core/errors.ts';
+import { canonicalJson, digestOf } from '../../core/ids.ts';
+import { claimObjective, linkObjective } from '../../db/objectives.ts';
+import type { Context } from '../context.ts';
+import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { writeRun, type RunConfig } from './create-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+
+export interface Objective {
+  requestId: string;
+  agentId: string;
+  threadId?: string | undefined;
+  prompt: string;
+  context?: unknown;
+  constraints?: unknown;
+}
+
+export interface ObjectiveRequest {
+  tenantId: string;
+  workspaceId: string;
+  objective: Objective;
+  config: RunConfig;
+  mayRaiseAutonomy: boolean;
+  traceparent?: string | undefined;
+  idempotency: IdempotentRequest;
+}
+
+export interface StartedObjective {
+  request_id: string;
+  run_id: string;
+}
+
+/**
+ * Starts the run, or answers with the one that this request has started before. Throws 422 for another request with the
+ * same id, and as `createRun` does.
+ */
+export async function startObjective(
+  context: Context,
+  request: ObjectiveRequest,
+): Promise<IdempotentAnswer<StartedObjective>> {
+  const { tenantId, workspaceId, objective, config } = request;
+  const { requestId } = objective;
+  let written: Announcement | undefined;
+  let isRepeated = false;
+  const answer = await idempotently<StartedObjective>(context, request.idempotency, async (tx) => {
+    const digest = digestOf(JSON.parse(JSON.stringify({ workspaceId, objective, config })));
+    const earlier = await claimObjective(tx, { tenantId, requestId, digest });
+    if (earlier) {
+      if (earlier.body_digest !== digest) throw otherRequest();
+      isRepeated = true;
+      return { status: 202, body: { request_id: requestId, run_id: earlier.run_id } };
+    }
+    const input = { message: toMessage(objective) };
+    const { agentId, threadId } = objective;
+    const made = await writeRun(tx, { ...request, agentId, threadId, input });
+    const { run_id } = made.body;
+    await linkObjective(tx, requestId, run_id);
+    written = made.written;
+    return { status: 202, body: { request_id: requestId, run_id } };
+  });
+  if (written) announceAppended(context, written);
+  return { ...answer, replayed: answer.replayed || isRepeated };
+}
+
+function otherRequest() {
+  const message = 'was used for another objective';
+  return impossible(`This request_id ${message}; a new one needs an id of its own.`, [
+    { path: 'body.request_id', message },
+  ]);
+}
+
+/** What the agent reads: the prompt as it is, and what came with it as data. */
+function toMessage({ prompt, context, constraints }: Objective): string {
+  const parts = Object.entries({ Context: context, Constraints: constraints }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}:\n${typeof value === 'string' ? value : canonicalJson(value)}`],
+  );
+  return [prompt, ...parts].join('\n\n');
+}

@@ -1,0 +1,125 @@
+/** A run as it happens: the log after a position, then live. The bus only says when to look. */
+import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { ENDS_STREAM, SHOWN, toSse, type SseEvent } from '../../core/views/sse.ts';
+import { listEvents, type LoggedEvent } from '../../db/events.ts';
+import type { Database } from '../../db/database.ts';
+import { findRun } from '../../db/runs.ts';
+import type { Context } from '../context.ts';
+import { createSharedReads, type SharedReads } from './streams/coalesce-reads.ts';
+import { listenToRun, type Delta, type RunNews } from './streams/run-news.ts';
+
+export interface StreamRequest {
+  tenant: string;
+  run: string;
+  /** Sequence number after which to begin. */
+  after: number;
+  /** Only this turn's events, up to its end. */
+  turn?: string | undefined;
+  signal: AbortSignal;
+}
+
+export type StreamItem = SseEvent | 'ping';
+
+const PAGE = 500;
+
+/**
+ * Yields durable events in order, each once, and deltas of the answer that is being written. Ends with the turn, or with
+ * the run where no turn is given. Nothing is lost when the bus is: the log is looked at every few seconds anyway.
+ */
+export async function* streamRun(context: Context, request: StreamRequest): AsyncGenerator<StreamItem> {
+  const news = listenToRun(context.bus, request);
+  try {
+    yield* follow(context, request, news);
+  } finally {
+    news.close();
+  }
+}
+
+/** Whether a stream from there on would show anything, now or later. */
+export async function hasMore(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<boolean> {
+  const page = await readPage(context, request);
+  return !page.isOver || page.events.some((event) => toSse(event) !== null);
+}
+
+async function* follow(context: Context, request: StreamRequest, news: RunNews): AsyncGenerator<StreamItem> {
+  const at = { seq: request.after, finishedStep: 0, quietSinceMs: Date.now() };
+  for (;;) {
+    const page = await readPage(context, { ...request, after: at.seq });
+    for (const event of page.events) {
+      const view = toSse(event);
+      if (view) yield view;
+      if (event.type === 'model.responded') at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
+    }
+    if (page.isOver || page.endsTurn || request.signal.aborted) return;
+    at.seq = page.lastSeq;
+    if (page.events.length > 0) at.quietSinceMs = Date.now();
+    if (!page.hasMore) yield* live(news, at);
+  }
+}
+
+/** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
+async function* live(
+  news: RunNews,
+  at: { seq: number; finishedStep: number; quietSinceMs: number },
+): AsyncGenerator<StreamItem> {
+  for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
+    at.quietSinceMs = Date.now();
+    // Reasoning is shown once it is whole: pieces are pieces of the answer (decisions.md, Streams).
+    if (delta.kind === 'progress') yield progressView(delta);
+    else if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
+  }
+  if (Date.now() - at.quietSinceMs < LIMITS.streamPingSeconds * 1000) return;
+  at.quietSinceMs = Date.now();
+  yield 'ping';
+}
+
+interface Page {
+  events: LoggedEvent[];
+  /** Where to go on: events that are not shown are passed, too. */
+  lastSeq: number;
+  /** There is more to read at once. */
+  hasMore: boolean;
+  isOver: boolean;
+  endsTurn: boolean;
+}
+
+const shared = new WeakMap<Database, SharedReads<Page>>();
+
+/** Read once for all streams of this process that stand at the same place: an event costs a read, however many watch. */
+function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
+  const reads = shared.get(context.db) ?? createSharedReads<Page>();
+  shared.set(context.db, reads);
+  const { tenant, run, after, turn = '' } = request;
+  return reads([tenant, run, after, turn].join('/'), () => readPageAlone(context, request));
+}
+
+async function readPageAlone(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
+  const { tenant, run, after, turn } = request;
+  return context.db.withTenant(tenant, async (tx) => {
+    // The status first: what it says is over has all its events in the log already.
+    const row = await findRun(tx, run);
+    const events = await listEvents(tx, { run, after, limit: PAGE, types: [...SHOWN], turn });
+    const isFull = events.length === PAGE;
+    const lastShown = events.at(-1)?.seq ?? after;
+    // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
+    // told of it already and will not do so again.
+    const isAhead = row !== undefined && lastShown > row.last_seq;
+    return {
+      events,
+      hasMore: isFull || isAhead,
+      lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
+      isOver: !isFull && (!row || isTerminal(row.status as RunStatus)),
+      endsTurn: turn !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
+    };
+  });
+}
+
+function deltaView({ delta, turn, step }: Extract<Delta, { kind: 'delta' }>): SseEvent {
+  return { event: 'message', data: { content: delta.text, done: false, turn_id: turn, step } };
+}
+
+function progressView(news: Extract<Delta, { kind: 'progress' }>): SseEvent {
+  const { tool, call, turn, progress, total, message } = news;
+  return { event: 'tool_progress', data: { tool, tool_call_id: call, progress, total, message, turn_id: turn } };
+}

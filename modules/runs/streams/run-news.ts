@@ -1,0 +1,64 @@
+/** What the bus tells about one run, as something to wait for. A hint only: whoever waits looks into the log anyway. */
+import type { Bus, BusMessage } from '../../../bus/bus.ts';
+import { LIMITS } from '../../../core/limits.ts';
+
+/** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
+export type Delta = Extract<BusMessage, { kind: 'delta' | 'progress' }>;
+
+export interface RunNews {
+  /** Waits for the next piece of an answer; undefined once the log is worth a look: it moved on beyond `seq`, the bus had a gap, a while has passed, or `signal` fired. */
+  next: (seq: number) => Promise<Delta | undefined>;
+  close: () => void;
+}
+
+/** Listens from now on; `turn` leaves out the deltas of other turns. */
+export function listenToRun(bus: Bus, about: { run: string; turn?: string | undefined; signal: AbortSignal }): RunNews {
+  const { run, turn, signal } = about;
+  const deltas: Delta[] = [];
+  let advancedTo = 0;
+  let hadGap = false;
+  let lookAtMs = Number.POSITIVE_INFINITY;
+  let wake: () => void = () => undefined;
+
+  const onAbort = () => wake();
+  signal.addEventListener('abort', onAbort);
+  const stops = [
+    bus.subscribe(run, (message) => {
+      if (message.kind === 'advanced') advancedTo = Math.max(advancedTo, message.seq);
+      const isDelta = message.kind === 'delta' || message.kind === 'progress';
+      if (isDelta && (turn === undefined || message.turn === turn)) deltas.push(message);
+      wake();
+    }),
+    bus.onGap(() => {
+      hadGap = true;
+      wake();
+    }),
+    () => signal.removeEventListener('abort', onAbort),
+  ];
+
+  const isTimeToLook = (seq: number) => signal.aborted || hadGap || advancedTo > seq || Date.now() >= lookAtMs;
+
+  return {
+    next: async (seq) => {
+      if (lookAtMs === Number.POSITIVE_INFINITY) lookAtMs = Date.now() + LIMITS.streamPollSeconds * 1000;
+      for (;;) {
+        const delta = deltas.shift();
+        if (delta) return delta;
+        if (isTimeToLook(seq)) break;
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, Math.max(1, lookAtMs - Date.now()));
+          wake = () => {
+            clearTimeout(timer);
+            resolve();
+          };
+        });
+      }
+      hadGap = false;
+      lookAtMs = Number.POSITIVE_INFINITY;
+      return undefined;
+    },
+    close: () => {
+      for (const stop of stops) stop();
+    },
+  };
+}

@@ -1,0 +1,36 @@
+/** Waits for the end of a turn, for those who want their answer in one request. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LIMITS } from '../../core/limits.ts';
+import { findTurn, type TurnRow } from '../../db/turns.ts';
+import type { Context } from '../context.ts';
+
+export interface WaitedTurn {
+  tenant: string;
+  run: string;
+  turn: string;
+}
+
+/** The turn as it is once it has ended, or as it stands after `timeoutMs`. The work goes on either way. */
+export async function waitForTurn(
+  context: Context,
+  ref: WaitedTurn,
+  wait: { timeoutMs: number; signal: AbortSignal },
+): Promise<TurnRow | undefined> {
+  const deadlineMs = Date.now() + wait.timeoutMs;
+  let news = new AbortController();
+  const unsubscribe = context.bus.subscribe(ref.run, (message) => {
+    if (message.kind === 'advanced') news.abort();
+  });
+  try {
+    for (;;) {
+      news = new AbortController();
+      const turn = await context.db.withTenant(ref.tenant, (tx) => findTurn(tx, ref.run, ref.turn));
+      const leftMs = deadlineMs - Date.now();
+      if (!turn || turn.status !== 'running' || leftMs <= 0 || wait.signal.aborted) return turn;
+      const pollMs = Math.min(leftMs, LIMITS.streamPollSeconds * 1000);
+      await sleep(pollMs, undefined, { signal: AbortSignal.any([news.signal, wait.signal]) }).catch(() => undefined);
+    }
+  } finally {
+    unsubscribe();
+  }
+}

@@ -1,0 +1,84 @@
+import { hasScope } from '../../core/scopes.ts';
+import type { Scope } from '../../core/scopes.ts';
+import { sha256 } from '../../core/ids.ts';
+import { findKeyByHash, findKeyById } from '../../db/api-keys.ts';
+import type { KeyOwner } from '../../db/api-keys.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import { DEFAULT_TENANT_ID } from './bootstrap.ts';
+
+/** Who a request acts for. */
+export interface Caller {
+  tenantId: string;
+  /** The workspace that the request works in. */
+  workspaceId: string;
+  /** Set where the key may use no other workspace. */
+  boundWorkspaceId: string | undefined;
+  keyId: string;
+  scopes: readonly Scope[];
+  /** Holds an admin key of the default tenant, unbound: runs this installation. */
+  isOperator: boolean;
+  /** The request that the key came with. */
+  origin?: Origin;
+}
+
+/** Where a request came from, as the audit log keeps it. */
+export interface Origin {
+  ip?: string | undefined;
+  /** What proxies say of the way before them; anybody can claim it. */
+  forwardedFor?: string | undefined;
+  requestId: string;
+}
+
+export interface Authenticator {
+  /** The owner of a valid key; undefined where it is unknown, expired or revoked. */
+  byKey(key: string): Promise<Caller | undefined>;
+  /** The same for a key that was shown before and is known by its id. */
+  byKeyId(id: string): Promise<Caller | undefined>;
+  /** Forgets what it has remembered of a key, so that its revocation holds at once in this process. */
+  forget(keyId: string): void;
+}
+
+/** A revoked key works in other processes for so long. */
+const CACHE_MS = 5000;
+const MAX_CACHED = 10_000;
+
+/** Finds the owners of keys, and remembers those it has found for up to 5 s. `now` gives ms since the epoch. */
+export function createAuthenticator(db: Database, now: () => number = Date.now): Authenticator {
+  const cache = new Map<string, { owner: KeyOwner; until: number }>();
+  const find = async (name: string, query: (tx: Tx) => Promise<KeyOwner | undefined>) => {
+    const cached = cache.get(name);
+    if (cached && cached.until > now()) return cached.owner;
+    cache.delete(name);
+    const owner = await db.asMaintenance(query);
+    if (!owner) return undefined;
+    const oldest = cache.keys().next().value;
+    if (cache.size >= MAX_CACHED && oldest !== undefined) cache.delete(oldest);
+    cache.set(name, { owner, until: now() + CACHE_MS });
+    return owner;
+  };
+  return {
+    async byKey(key) {
+      const hash = sha256(key);
+      return callerOf(await find(`hash:${hash.toString('hex')}`, (tx) => findKeyByHash(tx, hash)), now());
+    },
+    async byKeyId(id) {
+      return callerOf(await find(`id:${id}`, (tx) => findKeyById(tx, id)), now());
+    },
+    forget(keyId) {
+      for (const [name, { owner }] of cache) if (owner.id === keyId) cache.delete(name);
+    },
+  };
+}
+
+function callerOf(owner: KeyOwner | undefined, now: number): Caller | undefined {
+  if (!owner || owner.revoked_at !== null) return undefined;
+  if (owner.expires_at !== null && owner.expires_at.getTime() <= now) return undefined;
+  return {
+    tenantId: owner.tenant_id,
+    workspaceId: owner.default_workspace_id,
+    boundWorkspaceId: owner.workspace_id ?? undefined,
+    keyId: owner.id,
+    scopes: owner.scopes,
+    isOperator: owner.tenant_id === DEFAULT_TENANT_ID && owner.workspace_id === null && hasScope(owner.scopes, 'admin'),
+  };
+}

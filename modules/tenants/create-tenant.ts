@@ -1,0 +1,37 @@
+import { newId, sha256 } from '../../core/ids.ts';
+import { insertApiKey } from '../../db/api-keys.ts';
+import type { Tx } from '../../db/database.ts';
+import { asOtherTenant, insertTenant, insertWorkspace } from '../../db/tenants.ts';
+import type { Caller } from './authenticate-key.ts';
+import { newApiKey } from './create-api-key.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+export interface CreatedTenant {
+  id: string;
+  name: string;
+  workspaceId: string;
+  /** The admin key, shown this once. */
+  key: string;
+}
+
+/** Makes a tenant with its first workspace and an admin key, in the transaction of the operator's request. */
+export async function createTenant(
+  tx: Tx,
+  caller: Caller,
+  request: { name: string; plan_tier?: string | undefined },
+): Promise<CreatedTenant> {
+  const { name } = request;
+  const id = newId();
+  const workspaceId = newId();
+  const key = newApiKey();
+  await asOtherTenant(tx, id, async () => {
+    await insertTenant(tx, { id, name, planTier: request.plan_tier });
+    await insertWorkspace(tx, { id: workspaceId, tenantId: id, name: 'default' });
+    await insertApiKey(tx, { id: newId(), tenantId: id, name: 'first key', hash: sha256(key), scopes: ['admin'] });
+    // In both logs: the tenant's begins with where it comes from.
+    const by = { ...caller, tenantId: id, workspaceId };
+    await recordAudit(tx, by, { action: 'tenant.created', target: ['tenant', id], details: { name } });
+  });
+  await recordAudit(tx, caller, { action: 'tenant.created', target: ['tenant', id], details: { name } });
+  return { id, name, workspaceId, key };
+}

@@ -1,0 +1,79 @@
+/** A tenant's secrets: stored encrypted, read only by a call that is about to send one. */
+import { randomBytes } from 'node:crypto';
+import { SecretUnreadableError } from '../../core/secret-box.ts';
+import type { Keyring, SealedSecret, SecretOwner } from '../../core/secret-box.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import { listSecretsUnderOtherKeys, loadSealedSecrets, putSecret, resealSecret } from '../../db/secrets.ts';
+import type { SealedSecretRow, SecretRow } from '../../db/secrets.ts';
+import { listTenantIds } from '../../db/tenants.ts';
+
+/** Stores a value under a name of the tenant, in place of an earlier one. */
+export async function storeSecret(
+  tx: Tx,
+  keyring: Keyring,
+  secret: SecretOwner & { value: string },
+): Promise<SecretRow & { created: boolean }> {
+  const { tenantId, name, value } = secret;
+  return putSecret(tx, { tenantId, name, ...seal(keyring, { tenantId, name }, value) });
+}
+
+/** The values of those secrets that there are. Throws `SecretUnreadableError`. */
+export async function readSecrets(
+  { db, keyring }: { db: Database; keyring: Keyring },
+  tenantId: string,
+  names: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await db.withTenant(tenantId, (tx) => loadSealedSecrets(tx, names));
+  return new Map(rows.map((row) => [row.name, open(keyring, tenantId, row)]));
+}
+
+export interface Reencrypted {
+  reencrypted: number;
+  /** Secrets under a key that is not there: each as `tenant name`. */
+  unreadable: string[];
+}
+
+const PAGE = 200;
+
+/**
+ * Encrypts every tenant's secrets under the current key, so that the older ones can be taken away. Safe beside a
+ * running service and beside itself: what somebody changes meanwhile is under the current key anyway.
+ */
+export async function reencryptSecrets(db: Database, keyring: Keyring): Promise<Reencrypted> {
+  const result: Reencrypted = { reencrypted: 0, unreadable: [] };
+  const keyId = keyring.currentKeyId();
+  for (const tenantId of await db.asMaintenance(listTenantIds)) {
+    for (let after = ''; ;) {
+      const rows = await db.withTenant(tenantId, (tx) => listSecretsUnderOtherKeys(tx, { keyId, after, limit: PAGE }));
+      for (const row of rows) {
+        result.reencrypted += await reencrypt(db, keyring, { tenantId, row, unreadable: result.unreadable });
+      }
+      after = rows.at(-1)?.name ?? after;
+      if (rows.length < PAGE) break;
+    }
+  }
+  return result;
+}
+
+async function reencrypt(
+  db: Database,
+  keyring: Keyring,
+  { tenantId, row, unreadable }: { tenantId: string; row: SealedSecretRow; unreadable: string[] },
+): Promise<0 | 1> {
+  try {
+    const to = seal(keyring, { tenantId, name: row.name }, open(keyring, tenantId, row));
+    return (await db.withTenant(tenantId, (tx) => resealSecret(tx, row.name, { from: row.sealed, to }))) ? 1 : 0;
+  } catch (error) {
+    if (!(error instanceof SecretUnreadableError)) throw error;
+    unreadable.push(`${tenantId} ${row.name}`);
+    return 0;
+  }
+}
+
+function seal(keyring: Keyring, owner: SecretOwner, value: string): SealedSecret {
+  return keyring.seal(owner, value, randomBytes(12));
+}
+
+function open(keyring: Keyring, tenantId: string, { name, key_id: keyId, sealed }: SealedSecretRow): string {
+  return keyring.open({ tenantId, name }, { keyId, sealed });
+}

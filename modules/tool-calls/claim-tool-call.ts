@@ -1,0 +1,143 @@
+/** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
+import { INTERRUPTED, settle, settleForGood } from '../../core/ledger.ts';
+import { isTerminal, type RunStatus } from '../../core/events.ts';
+import type { CallStatus } from '../../core/state.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import { hasMovedOn } from '../../db/database.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { GivenCall, RunChange } from '../../db/commit-run.ts';
+import { lockToolCall } from '../../db/turns.ts';
+import type { Context } from '../context.ts';
+import { loadDefinitions, loadDefinitionsIn } from '../agents/definitions.ts';
+import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import { suspendedBy } from '../governance/governance.ts';
+import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import { recheckClaim } from './recheck-claim.ts';
+import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
+
+/** How the job ends: done, or to be looked at again after a while (another attempt holds the call, or a retry is due). */
+export type ToolCallEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
+
+/** A call as an attempt needs it; `attempt` counts this one. */
+export interface ClaimedCall {
+  call: Omit<GivenCall, 'pins' | 'attempt'>;
+  attempt: number;
+  tool: ToolDefinition;
+  acceptsDuplicates: boolean;
+}
+
+/** Claims the call, or says how its job ends. Infrastructure errors throw. */
+export async function claimToolCall(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
+  return (await claimAtOnce(context, job)) ?? (await claimUnderLock(context, job));
+}
+
+/**
+ * The usual case in one round trip: the call is as it was when its job was sent. Undefined where anything is different;
+ * nothing was written then.
+ */
+async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedCall | undefined> {
+  const { attempt, step, turn, governance } = job;
+  if (attempt === undefined || step === undefined || turn === undefined || governance === undefined) return undefined;
+  const given = await giveCall(context, job, claimChange({ id: job.call, turn_id: turn, step, attempt }, context));
+  if (!given) return undefined;
+  const { pins, ...call } = given;
+  try {
+    return {
+      call,
+      attempt: call.attempt,
+      ...toolOf(await loadDefinitions(context.db, { tenant: job.tenant, ...pins }), call.name),
+    };
+  } catch (error) {
+    // A claim that could not be used would look like an attempt that was lost.
+    await appendToRun(context, job, () => ({ events: [], calls: [giveUpAttempt(call, call.attempt)] }));
+    throw error;
+  }
+}
+
+async function giveCall(context: Context, job: ToolCallJob, claim: AppendedChange): Promise<GivenCall | null> {
+  const calls = claim.calls?.map((call) => ({ ...call, give: true as const }));
+  // Refused where the tenant's policies have changed since the call passed the gate.
+  const { governance } = job;
+  const change: RunChange = {
+    ...appended(job, claim.events),
+    ...(governance !== undefined && { governance }),
+    ...(calls && { calls }),
+  };
+  try {
+    const result = await context.commit(change);
+    if (!result.ok) return null;
+    announceAppended(context, { runId: job.run, ...result, outbox: [] });
+    return result.given;
+  } catch (error) {
+    if (hasMovedOn(error)) return null;
+    throw error;
+  }
+}
+
+async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
+  let result: ClaimedCall | ToolCallEnd = { kind: 'done' };
+  await appendToRun(context, job, async (run, tx) => {
+    const call = await lockToolCall(tx, job.call);
+    if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
+    const waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
+    if (waitMs > 0) {
+      result = { kind: 'later', waitMs };
+      return null;
+    }
+    if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
+    // Only with the tool at hand: see above.
+    const definitions = await loadDefinitionsIn(tx, { tenant: run.tenant_id, ...pinsOf(run) });
+    const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
+    const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
+    if (lost) return { ...lost, wake: wakeOf(job) };
+    // It stays as it is, without a job, until the brake is lifted.
+    const governance = await context.governance.current(tx, job.tenant);
+    if (suspendedBy(governance, run.agent_id)) return null;
+    const stopped = await recheckClaim(context, tx, { run, call });
+    if (stopped) return { ...stopped, wake: wakeOf(job) };
+    result = claim;
+    return claimChange(call, context, call.status);
+  });
+  return result;
+}
+
+function pinsOf(run: RunRow) {
+  return { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+}
+
+function toolOf(
+  { definition, tools }: Awaited<ReturnType<typeof loadDefinitions>>,
+  name: string,
+): Pick<ClaimedCall, 'tool' | 'acceptsDuplicates'> {
+  const tool = tools.get(name);
+  if (!tool) throw new Error(`the run pins no tool ${name}`);
+  return { tool, acceptsDuplicates: definition.execution_config?.on_unknown === 'retry' };
+}
+
+function claimChange(
+  call: { id: string; turn_id: string; step: number; attempt: number },
+  { config }: Context,
+  from: CallStatus = 'pending',
+): AppendedChange {
+  const attempt = call.attempt + 1;
+  const set = { status: 'running', attempt, started_at: 'now', retry_at: null };
+  return {
+    events: [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
+    calls: [{ id: call.id, from: [from], attempt: call.attempt, set, lease_ms: config.leaseMs }],
+  };
+}
+
+/** What becomes of a call whose worker was lost; undefined where it may be sent again. */
+function interrupted({ call, tool, acceptsDuplicates }: ClaimedCall, attempt: number): AppendedChange | undefined {
+  const retry = tool.execution.retry_config;
+  const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
+  if (settlement.status === 'retry') return undefined;
+  const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
+  return { events: [callEvent(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
+}
+
+function interruptedForGood({ id, attempt, effect }: Pick<GivenCall, 'id' | 'attempt' | 'effect'>): AppendedChange {
+  const settlement = settleForGood(INTERRUPTED, effect);
+  return { events: [], calls: [settlementChange({ callId: id, attempt, settlement, latencyMs: 0 })] };
+}

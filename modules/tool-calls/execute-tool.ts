@@ -1,0 +1,128 @@
+import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
+import { digestOf, newId } from '../../core/ids.ts';
+import { hasScope } from '../../core/scopes.ts';
+import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
+import type { Database } from '../../db/database.ts';
+import type { Context } from '../context.ts';
+import { gateCall } from '../governance/gate-call.ts';
+import { toolSuspension, type Governance } from '../governance/governance.ts';
+import { validateArguments } from '../../tools/validate-arguments.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { resolveTools } from '../tools-registry/resolve-tools.ts';
+
+export interface DirectExecution {
+  id: string;
+  input: Record<string, unknown>;
+  timeoutMs?: number | undefined;
+  /** Handed to the tool, so that a repeated request can be recognised there. */
+  idempotencyKey?: string | undefined;
+  traceparent?: string | undefined;
+  signal: AbortSignal;
+}
+
+export interface DirectResult {
+  status: 'success' | 'error';
+  output: unknown;
+  latency_ms: number;
+  error?: { code: string; message: string };
+}
+
+/**
+ * Calls a tool once, outside any run, and records who did. A tool that fails is a result. Throws: 404, 403 for a
+ * WRITE_HIGH_RISK tool without `admin`, 409 for one that is suspended, 422 for input that does not fit the tool's schema.
+ */
+export async function executeTool(
+  context: Pick<Context, 'db' | 'tools' | 'governance'>,
+  caller: Caller,
+  request: DirectExecution,
+): Promise<DirectResult> {
+  const tool = await findAnyTool(context.db, caller.tenantId, request.id);
+  if (tool.risk_level === 'WRITE_HIGH_RISK' && !hasScope(caller.scopes, 'admin')) {
+    throw forbidden('Executing a WRITE_HIGH_RISK tool directly needs the scope "admin".');
+  }
+  checkInput(tool, request.input);
+  const governance = await context.db.withTenant(caller.tenantId, (tx) =>
+    context.governance.current(tx, caller.tenantId),
+  );
+  if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
+  const suspension = toolSuspension(governance, tool);
+  if (suspension) throw conflict(suspension.message);
+  const args = allowedInput(governance, caller, { tool, input: request.input });
+  const startedMs = performance.now();
+  const toolCallId = newId();
+  const digest = digestOf({ tool: tool.id, version: tool.version, input: args });
+  const record = (action: 'tool.execution_started' | 'tool.executed', more: Record<string, unknown> = {}) =>
+    context.db.withTenant(caller.tenantId, (tx) => {
+      const details = { name: tool.name, version: tool.version, call: toolCallId, ...more };
+      return recordAudit(tx, caller, { action, target: ['tool', tool.id], digest, details });
+    });
+  // Before anything is sent: an execution that nobody lived to tell of is there too.
+  await record('tool.execution_started');
+  const outcome = await context.tools.execute(tool, {
+    tenantId: caller.tenantId,
+    runId: '',
+    toolCallId,
+    idempotencyKey: request.idempotencyKey ?? toolCallId,
+    attempt: 1,
+    arguments: args,
+    timeoutMs: request.timeoutMs ?? tool.execution.timeout_ms,
+    traceparent: request.traceparent,
+    signal: request.signal,
+  });
+  const result = resultOf(outcome, Math.round(performance.now() - startedMs));
+  await record('tool.executed', { status: result.status, latency_ms: result.latency_ms });
+  return result;
+}
+
+/**
+ * What the tenant's policies make of the input. There is no run to wait in: where a policy asks for a person, a key that
+ * may approve is one. Throws 403.
+ */
+function allowedInput(
+  governance: Governance,
+  caller: Caller,
+  { tool, input }: { tool: ToolDefinition; input: Record<string, unknown> },
+): Record<string, unknown> {
+  const permissions = tool.permissions.map(({ name }) => name);
+  const run = { id: '', agent_id: '', agent_version: '', thread_id: '', turn_count: 0 };
+  const decision = gateCall(
+    {
+      run: { ...run, workspace_id: caller.workspaceId, config: { autonomy_level: 3 } },
+      definition: { name: '', permissions },
+      tools: new Map([[tool.name, tool]]),
+      governance,
+      // Budgets are for runs.
+      usedUp: undefined,
+    },
+    { name: tool.name, arguments: input, callsInTurn: 0, step: 0 },
+  );
+  const mayApprove = decision.kind === 'ask' && hasScope(caller.scopes, 'approvals:write');
+  if (decision.kind !== 'allow' && !mayApprove) throw forbidden(decision.message);
+  return decision.arguments;
+}
+
+/** A tool of the tenant, or a built-in one, by its id. Throws 404. */
+export async function findAnyTool(db: Database, tenantId: string, id: string): Promise<ToolDefinition> {
+  const [tool] = await db.withTenant(tenantId, (tx) => resolveTools(tx, [id]));
+  // A name may look like an id; here only ids count.
+  if (tool?.id !== id) throw notFound('This tool');
+  return tool;
+}
+
+function checkInput(tool: ToolDefinition, input: Record<string, unknown>): void {
+  const faults = validateArguments(tool.input_schema, input);
+  if (faults.length === 0) return;
+  const errors = faults.map(({ path, message }) => ({
+    path: path === '' ? 'body.input' : `body.input.${path}`,
+    message,
+  }));
+  throw impossible("The input does not fit the tool's input_schema.", errors);
+}
+
+function resultOf(outcome: ToolOutcome, latencyMs: number): DirectResult {
+  if (outcome.kind === 'succeeded') return { status: 'success', output: outcome.output, latency_ms: latencyMs };
+  const { code, message } = outcome;
+  const output = outcome.kind === 'error' ? (outcome.output ?? null) : null;
+  return { status: 'error', output, latency_ms: latencyMs, error: { code, message } };
+}

@@ -1,0 +1,80 @@
+/**
+ * A call passes the gate when it is requested, and again when a worker is about to make it: policies, suspensions and
+ * deletions are always the current ones, however long the call has waited.
+ */
+import type { NewEvent } from '../../core/events.ts';
+import { canonicalJson } from '../../core/ids.ts';
+import { findGrant, type ApprovalRow, type PlannedCall } from '../../db/approvals.ts';
+import type { Tx } from '../../db/database.ts';
+import { findAsking } from '../../db/plans.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { ToolCallRow } from '../../db/turns.ts';
+import { approvalDigest, approvalRequest } from '../runs/driver/ask-people.ts';
+import type { Context } from '../context.ts';
+import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
+import type { GateDecision } from '../governance/gate.ts';
+import type { AppendedChange } from '../run-log/append-to-run.ts';
+import { refusedCall } from '../approvals/approval-outcome.ts';
+import { judgeNow } from '../governance/reauthorize-call.ts';
+
+/** What becomes of a call that may not be made now; undefined where it may. */
+export async function recheckClaim(
+  context: Pick<Context, 'governance'>,
+  tx: Tx,
+  { run, call }: { run: RunRow; call: ToolCallRow },
+): Promise<AppendedChange | undefined> {
+  const { name, arguments: args, step } = call;
+  const { decision, definition } = await judgeNow(context, tx, { run, name, arguments: args, step });
+  const events = decisionEvents(decision, { callId: call.id, turnId: call.turn_id, step });
+  const obstacle = obstacleTo(decision);
+  if (obstacle) return denied(call, { code: codeOf(decision), message: obstacle }, events);
+  if (decision.kind !== 'ask') return undefined;
+  const grant = await findGrant(tx, { runId: run.id, callId: call.id });
+  if (grant && !isOfThis(grant, call, decision)) {
+    return denied(call, { code: 'denied', message: 'The call is not the one that was approved.' }, []);
+  }
+  if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
+  // Nobody was asked, or by another policy, or by an older version of it: what was given does not count any more.
+  const asked = approvalRequest({ definition, turnId: call.turn_id, step }, { id: call.id, decision });
+  const set = { status: 'awaiting_approval' };
+  return { events: [...events, asked], calls: [{ id: call.id, from: ['pending', 'running'], set }] };
+}
+
+type Asking = Extract<GateDecision, { kind: 'ask' }>;
+
+/** The approval is for exactly these arguments of this version of the tool. */
+function isOfThis(grant: ApprovalRow, { id }: ToolCallRow, { tool, arguments: args }: Asking): boolean {
+  if (grant.plan_id) {
+    const { steps } = grant.arguments as { steps: PlannedCall[] };
+    const step = steps.find((each) => each.tool_call_id === id);
+    return canonicalJson(step?.arguments) === canonicalJson(args);
+  }
+  if (canonicalJson(grant.arguments) !== canonicalJson(args)) return false;
+  return grant.digest === approvalDigest(tool, args, grant.policy ?? undefined);
+}
+
+type Version = { id: string; version: number } | null | undefined;
+
+/** The policy that the approval was given under; of a plan each step has its own. */
+async function askedBy(tx: Tx, grant: ApprovalRow, call: ToolCallRow): Promise<Version> {
+  return grant.plan_id ? findAsking(tx, { runId: call.run_id, callId: call.id }) : grant.policy;
+}
+
+function isBy(policy: Version, { by }: Asking): boolean {
+  return policy?.id === by.policy?.id && policy?.version === by.policy?.version;
+}
+
+function codeOf(decision: GateDecision): string {
+  return 'code' in decision ? decision.code : 'policy_changed';
+}
+
+function denied(call: ToolCallRow, error: { code: string; message: string }, events: NewEvent[]): AppendedChange {
+  const event: NewEvent = {
+    type: 'tool.denied',
+    actor: 'system',
+    turn_id: call.turn_id,
+    step: call.step,
+    payload: { tool_call_id: call.id, error },
+  };
+  return { events: [...events, event], calls: [refusedCall(call.id, error)] };
+}

@@ -1,0 +1,19 @@
+import type { Bus } from '../../bus/bus.ts';
+import type { ToolProgress } from '../../core/tool.ts';
+
+const PAUSE_MS = 100;
+const MAX_MESSAGE_CHARS = 500;
+
+/** Tells whoever watches the run how far a call is, ten times a second at most. A hint: it is stored nowhere. */
+export function reportProgress(
+  bus: Bus,
+  call: { run: string; turn: string; call: string; tool: string },
+): (progress: ToolProgress) => void {
+  let lastMs = Number.NEGATIVE_INFINITY;
+  return ({ progress, total, message }) => {
+    const nowMs = performance.now();
+    if (nowMs - lastMs < PAUSE_MS) return;
+    lastMs = nowMs;
+    bus.publish({ kind: 'progress', ...call, progress, total, message: message?.slice(0, MAX_MESSAGE_CHARS) });
+  };
+}

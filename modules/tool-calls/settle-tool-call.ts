@@ -1,0 +1,86 @@
+/** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
+import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { settle, settleForGood } from '../../core/ledger.ts';
+import type { ToolOutcome } from '../../core/tool.ts';
+import { hasMovedOn } from '../../db/database.ts';
+import type { ClaimResult } from '../../db/claim-run.ts';
+import { lockToolCall } from '../../db/turns.ts';
+import type { Context } from '../context.ts';
+import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import type { ClaimedCall, ToolCallEnd } from './claim-tool-call.ts';
+import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
+
+export interface MadeAttempt {
+  claim: ClaimedCall;
+  outcome: ToolOutcome;
+  latencyMs: number;
+}
+
+/** Settles the attempt, or lets it be made again; a late result changes nothing. */
+export async function settleToolCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd> {
+  return (await settleAtOnce(context, job, made)) ?? (await settleUnderLock(context, job, made));
+}
+
+/**
+ * The usual case in one round trip: run and call are as they were. Undefined where anything is different. Where this process
+ * has room to drive the run on, the commit of its last call claims it.
+ */
+async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd | undefined> {
+  const { change, end } = settled(job, made);
+  const { events, calls, wake } = change;
+  const seat = wake && context.outbox.seat(job.tenant);
+  let claimed: ClaimResult | undefined;
+  try {
+    const then_claim = seat && { lease_ms: context.config.leaseMs, known: context.known.position(job.run) };
+    const settling = { ...appended(job, events), ...(calls && { calls }), wake, ...(then_claim && { then_claim }) };
+    const result = await context.commit(settling);
+    if (!result.ok) return undefined;
+    claimed = result.claimed;
+    const sends = result.woke && wake && !claimed?.ok;
+    announceAppended(context, { runId: job.run, ...result, outbox: sends ? [wake] : [] });
+    if (seat && wake && claimed?.ok) void context.outbox.drive(seat, { ...wake.payload, seq: result.seq }, { claimed });
+    return end;
+  } catch (error) {
+    if (hasMovedOn(error)) return undefined;
+    throw error;
+  } finally {
+    if (!claimed?.ok) seat?.leave();
+  }
+}
+
+async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd> {
+  const { call, attempt } = made.claim;
+  let end: ToolCallEnd = { kind: 'done' };
+  await appendToRun(context, job, async (run, tx) => {
+    const now = await lockToolCall(tx, call.id);
+    // Another attempt has taken over, or somebody has settled the call.
+    if (now?.status !== 'running' || now.attempt !== attempt) return null;
+    if (isTerminal(run.status as RunStatus)) return settledForGood(made);
+    const next = settled(job, made);
+    end = next.end;
+    return next.change;
+  });
+  return end;
+}
+
+function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange; end: ToolCallEnd } {
+  const { call, attempt, tool, acceptsDuplicates } = made.claim;
+  const retry = tool.execution.retry_config;
+  const settlement = settle(made.outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
+  if (settlement.status === 'retry') {
+    const calls = [giveUpAttempt(call, attempt, settlement)];
+    return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs } };
+  }
+  const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
+  const events = [callEvent(call, settlementEvent(how))];
+  return { change: { events, calls: [settlementChange(how)], wake: wakeOf(job) }, end: { kind: 'done' } };
+}
+
+/** The log of a run that has ended is closed; the ledger still says what happened. */
+function settledForGood({ claim, outcome, latencyMs }: MadeAttempt): AppendedChange {
+  const settlement = settleForGood(outcome, claim.call.effect);
+  const how = { callId: claim.call.id, attempt: claim.attempt, settlement, latencyMs };
+  return { events: [], calls: [settlementChange(how)] };
+}

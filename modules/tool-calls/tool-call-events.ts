@@ -1,0 +1,50 @@
+/** What a worker of `tool-calls` appends to a run. */
+import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import type { ToolCallJob } from '../../jobs/tool-call.ts';
+
+type ToolFact = {
+  [T in NewEvent['type']]: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
+}[NewEvent['type']];
+
+/** An event about a call, with its place in the run. */
+export function callEvent(call: { turn_id: string; step: number }, fact: ToolFact): NewEvent {
+  return { ...fact, actor: 'worker', turn_id: call.turn_id, step: call.step };
+}
+
+/** A change of an open run that changes nothing of the run's own row but its position; tool events project to nothing else. */
+export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChange {
+  return {
+    tenant: job.tenant,
+    run: job.run,
+    open: true,
+    events: events.map(checkEvent).map(toLogged),
+    ...NO_ROWS,
+  };
+}
+
+/** The job that drives the run on, sent by whatever ends the last call that it waits for. */
+export function wakeOf({ tenant, run, turn, traceparent }: ToolCallJob): OutboxRow {
+  return { id: newId(), queue: 'turns', payload: { tenant, run, turn, traceparent } };
+}
+
+/** An attempt that was claimed and surely had no effect: the call may be claimed again, after a pause. */
+export function giveUpAttempt(
+  call: { id: string },
+  attempt: number,
+  why: { code: string; message: string; waitMs: number } = {
+    code: 'not_sent',
+    message: 'The call was not sent.',
+    waitMs: 0,
+  },
+): CallChange {
+  const { code, message, waitMs } = why;
+  return {
+    id: call.id,
+    from: ['running'],
+    attempt,
+    set: { status: 'pending', error: { code, message }, lease_expires_at: null },
+    retry_ms: waitMs,
+  };
+}

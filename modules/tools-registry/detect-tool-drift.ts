@@ -1,0 +1,80 @@
+/** What an MCP server changes about its tools is shown to a person before any call goes there again (tool poisoning). */
+import { digestOf } from '../../core/ids.ts';
+import { nextMinor } from '../../core/semver.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import { raiseGovernance } from '../../db/governance.ts';
+import { suspendTool } from '../../db/suspension.ts';
+import { listToolsOver, lockTool, proposeTool, publishToolVersion } from '../../db/tools.ts';
+import type { ProposedTool, ToolRow } from '../../db/tools.ts';
+import type { ServerNews } from '../../tools/execute-tool.ts';
+import type { ImportedTool } from '../../tools/mcp/import-server.ts';
+import { isMcp, serverOf } from '../../tools/mcp/server.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { recordVersion, hashTool } from './register-tool.ts';
+
+/**
+ * Suspends the registered tools of a server whose description or schemas are not what they were, or that are gone, and
+ * keeps the difference beside them. New tools are left to an import. Again is no different, in any number of processes.
+ */
+export async function noteServerNews(db: Database, { tenantId, server, listed }: ServerNews): Promise<void> {
+  const changed = async (tx: Tx) =>
+    (await listToolsOver(tx, server.type)).flatMap((row) => {
+      const { transport, name } = row.definition;
+      if (!isMcp(transport) || digestOf(serverOf(transport)) !== digestOf(server)) return [];
+      const now = listed.find((tool) => isMcp(tool.transport) && tool.transport.tool === (transport.tool ?? name));
+      const proposed = differenceOf(row.definition, now) ?? null;
+      return digestOf(proposed) === digestOf(row.proposed) ? [] : [{ row, proposed }];
+    });
+  await db.withTenant(tenantId, async (tx) => {
+    if ((await changed(tx)).length === 0) return;
+    // Before the change, so that every commit which was gated without it comes before; and another process's first.
+    await raiseGovernance(tx);
+    for (const each of await changed(tx)) await noteTool(tx, tenantId, each);
+  });
+}
+
+/** Publishes what a server has proposed, as a person has confirmed it; nothing where nothing is proposed. */
+export async function confirmProposal(tx: Tx, caller: Caller, id: string): Promise<void> {
+  const row = await lockTool(tx, id);
+  if (row?.proposed?.reason !== 'changed') return;
+  const told = Object.entries(row.proposed.changes).map(([field, { to }]) => [field, to] as const);
+  const merged = { ...row.definition, ...Object.fromEntries(told), version: nextMinor(row.current_version) };
+  const definition = Object.fromEntries(
+    Object.entries(merged).filter(([, value]) => value !== null),
+  ) as unknown as ToolDefinition;
+  const contentHash = hashTool(definition);
+  await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
+}
+
+async function noteTool(
+  tx: Tx,
+  tenantId: string,
+  { row, proposed }: { row: ToolRow; proposed: ProposedTool | null },
+): Promise<void> {
+  await proposeTool(tx, row.id, proposed);
+  // A server that takes its change back leaves the tool suspended: somebody shall have seen it.
+  if (!proposed) return;
+  await suspendTool(tx, { id: row.id, suspended: true });
+  const details = { name: row.name, reason: proposed.reason, fields: Object.keys(proposed.changes) };
+  const audited = {
+    action: 'tool.changed_by_server',
+    target: ['tool', row.id],
+    digest: digestOf(proposed),
+    details,
+  } as const;
+  await recordAudit(tx, { tenantId }, audited);
+}
+
+/** What the model is told of a tool: whatever changes here may be an attempt to instruct it. */
+const TOLD = ['description', 'display_name', 'input_schema', 'output_schema'] as const;
+
+function differenceOf(known: ToolDefinition, now: ImportedTool | undefined): ProposedTool | undefined {
+  if (!now) return { reason: 'gone', changes: {} };
+  const fields = TOLD.filter((field) => digestOf(known[field] ?? null) !== digestOf(now[field] ?? null));
+  if (fields.length === 0) return undefined;
+  const changes = fields.map((field) => [field, { from: known[field] ?? null, to: now[field] ?? null }]);
+  return { reason: 'changed', changes: Object.fromEntries(changes) as ProposedTool['changes'] };
+}

@@ -1,0 +1,55 @@
+import { conflict } from '../../core/errors.ts';
+import { digestOf, newId } from '../../core/ids.ts';
+import { nextMinor } from '../../core/semver.ts';
+import type { Tx } from '../../db/database.ts';
+import { raiseGovernance } from '../../db/governance.ts';
+import { lockTool, publishToolVersion } from '../../db/tools.ts';
+import type { ToolRow } from '../../db/tools.ts';
+import type { Context } from '../context.ts';
+import { isSuspended } from '../governance/governance.ts';
+import type { ImportedTool } from '../../tools/mcp/import-server.ts';
+import type { McpServer } from '../../tools/mcp/server.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
+
+/** The tools of a server as it says now. Throws 409 for one that is suspended, and what asking it throws. */
+export async function askServer(
+  { db, governance, tools }: Pick<Context, 'db' | 'governance' | 'tools'>,
+  tenantId: string,
+  wanted: { server: McpServer; trusted: boolean },
+): Promise<ImportedTool[]> {
+  const now = await db.withTenant(tenantId, (tx) => governance.current(tx, tenantId));
+  if (isSuspended(now, wanted.server)) throw conflict('The MCP server is suspended.');
+  return tools.importServer(tenantId, wanted.server, wanted.trusted);
+}
+
+/**
+ * Registers all tools of a server or none. A tool that was imported from the same server before gets a new version
+ * where it has changed. Throws 409 where another tool has one of the names.
+ */
+export async function importTools(tx: Tx, caller: Caller, imported: readonly ImportedTool[]): Promise<ToolRow[]> {
+  await raiseGovernance(tx);
+  const rows: ToolRow[] = [];
+  // In the order of names, so that two imports at once wait for each other instead of both failing.
+  const ordered = imported.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  for (const tool of ordered) rows.push(await importOne(tx, caller, tool));
+  const byName = new Map(rows.map((row) => [row.name, row]));
+  return imported.flatMap(({ name }) => byName.get(name) ?? []);
+}
+
+async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<ToolRow> {
+  const existing = await lockTool(tx, tool.name);
+  if (!existing) return insertNewTool(tx, caller, defineTool(tool, { id: newId(), version: '1.0.0' }));
+  if (digestOf(existing.definition.transport) !== digestOf(tool.transport)) {
+    throw conflict(`There is already another tool named "${tool.name}".`, { tool_id: existing.id });
+  }
+  const { execution, permissions } = existing.definition;
+  const request = { ...tool, execution, permissions };
+  const definition = defineTool(request, { id: existing.id, version: nextMinor(existing.current_version) });
+  const contentHash = hashTool(definition);
+  if (contentHash === existing.content_hash) return existing;
+  const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
+  if (!updated) throw new Error('An updated tool did not come back.');
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
+  return updated;
+}

@@ -1,0 +1,28 @@
+/** The tools that a run pins when it starts: those its agent names, at their current versions. */
+import { conflict } from '../../core/errors.ts';
+import type { AgentDefinition } from '../../core/definition.ts';
+import type { PinnedTool } from '../../core/events.ts';
+import { CHEAP_BUILTINS } from '../../core/tool.ts';
+import { findTools } from '../../db/tools.ts';
+import type { Tx } from '../../db/database.ts';
+import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+
+/** Tools of an agent that names none: those that cannot do harm. */
+const DEFAULT_TOOLS = CHEAP_BUILTINS.filter((name) => name !== 'json_query');
+
+/** Throws 409 where a tool that the agent names has been deleted since. */
+export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {
+  const wanted = [...new Set(definition.tools ?? DEFAULT_TOOLS)];
+  const builtins = new Map(BUILTIN_TOOLS.flatMap((tool) => [[tool.id, tool] as const, [tool.name, tool] as const]));
+  const others = wanted.filter((reference) => !builtins.has(reference));
+  const registered = others.length > 0 ? await findTools(tx, others) : [];
+  const found = new Map(
+    registered.flatMap(({ definition: tool }) => [[tool.id, tool] as const, [tool.name, tool] as const]),
+  );
+  const pins = wanted.map((reference) => {
+    const tool = builtins.get(reference) ?? found.get(reference);
+    if (!tool) throw conflict(`The agent's tool "${reference}" is not registered any more.`);
+    return { id: tool.id, name: tool.name, version: tool.version };
+  });
+  return [...new Map(pins.map((pin) => [pin.id, pin])).values()];
+}

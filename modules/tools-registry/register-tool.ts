@@ -1,0 +1,144 @@
+import { conflict, forbidden, impossible } from '../../core/errors.ts';
+import type { FieldError } from '../../core/errors.ts';
+import { digestOf, newId } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { hasScope } from '../../core/scopes.ts';
+import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
+import type { Tx } from '../../db/database.ts';
+import { insertMcpServer } from '../../db/mcp-servers.ts';
+import { insertTool } from '../../db/tools.ts';
+import type { ToolRow } from '../../db/tools.ts';
+import type { Context } from '../context.ts';
+import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+import { addressOf, isMcp, serverOf } from '../../tools/mcp/server.ts';
+import { kindOf } from '../../tools/transports.ts';
+import { checkSchema } from '../../tools/validate-arguments.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { UNSUPPORTED } from './unsupported.ts';
+
+/** A tool as a client describes it; what is absent has a default. */
+export interface ToolRequest {
+  name: string;
+  version?: string | undefined;
+  display_name?: string | undefined;
+  description: string;
+  input_schema?: Record<string, unknown> | undefined;
+  output_schema?: Record<string, unknown> | undefined;
+  transport: ToolTransport;
+  execution?:
+    | {
+        timeout_ms?: number | undefined;
+        retry_config?: { max_retries?: number | undefined; backoff_ms?: number | undefined } | undefined;
+        inline?: boolean | undefined;
+        sandbox?: boolean | undefined;
+      }
+    | undefined;
+  permissions?: { name: string; required: boolean }[] | undefined;
+  risk_level?: ToolDefinition['risk_level'] | undefined;
+  annotations?: ToolDefinition['annotations'] | undefined;
+}
+
+/** Registers a tool with its first version. Throws 403, 409 for a name that is taken, 422 for what cannot be. */
+export async function registerTool(
+  tx: Tx,
+  { caller, tools }: { caller: Caller; tools: Context['tools'] },
+  request: ToolRequest,
+): Promise<ToolRow> {
+  const definition = defineTool(request, { id: newId(), version: request.version ?? '1.0.0' });
+  checkTool(definition, { caller, tools });
+  return insertNewTool(tx, caller, definition);
+}
+
+/** Stores a checked tool under a name that must be free. */
+export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefinition): Promise<ToolRow> {
+  const builtin = BUILTIN_TOOLS.some(({ name }) => name === definition.name);
+  const contentHash = hashTool(definition);
+  const row = builtin ? undefined : await insertTool(tx, { tenantId: caller.tenantId, definition, contentHash });
+  if (row) await recordVersion(tx, caller, { action: 'tool.registered', definition, contentHash });
+  if (!row) throw conflict(`There is already a${builtin ? ' built-in' : ''} tool named "${definition.name}".`);
+  return row;
+}
+
+/** Records that a version of a tool was published, and the MCP server that it is at. */
+export async function recordVersion(
+  tx: Tx,
+  caller: Caller,
+  {
+    action,
+    definition,
+    contentHash: digest,
+  }: { action: 'tool.registered' | 'tool.updated'; definition: ToolDefinition; contentHash: string },
+): Promise<void> {
+  const { id, name, version, risk_level, transport } = definition;
+  const details = { name, version, risk_level, transport: transport.type };
+  await recordAudit(tx, caller, { action, target: ['tool', id], digest, details });
+  if (!isMcp(transport)) return;
+  const address = addressOf(serverOf(transport));
+  await insertMcpServer(tx, { id: newId(), tenantId: caller.tenantId, digest: digestOf(address), address });
+}
+
+/** Fills in the defaults. Throws 422 for what this version does not have. */
+export function defineTool(request: ToolRequest, identity: { id: string; version: string }): ToolDefinition {
+  const { execution, transport } = request;
+  if (execution?.sandbox === true) {
+    const errors = [{ path: 'body.execution.sandbox', message: UNSUPPORTED }];
+    throw impossible('The tool asks for what this version does not have.', errors);
+  }
+  return {
+    ...identity,
+    name: request.name,
+    ...(request.display_name === undefined ? {} : { display_name: request.display_name }),
+    description: request.description,
+    input_schema: request.input_schema ?? { type: 'object' },
+    ...(request.output_schema === undefined ? {} : { output_schema: request.output_schema }),
+    transport,
+    execution: {
+      timeout_ms: execution?.timeout_ms ?? LIMITS.toolTimeoutMs,
+      retry_config: {
+        max_retries: execution?.retry_config?.max_retries ?? LIMITS.toolRetries,
+        backoff_ms: execution?.retry_config?.backoff_ms ?? LIMITS.toolBackoffMs,
+      },
+      inline: execution?.inline ?? false,
+    },
+    permissions: request.permissions ?? [],
+    risk_level: request.risk_level ?? 'WRITE_LOW_RISK',
+    annotations: request.annotations ?? {},
+  };
+}
+
+/** Throws 403 where the caller may not register such a tool, 422 where nobody can. */
+export function checkTool(
+  tool: ToolDefinition,
+  { caller, tools }: { caller: Caller; tools: Pick<Context['tools'], 'checkTransport'> },
+): void {
+  if (tool.transport.type === 'builtin') {
+    const message = 'built-in tools are there already and cannot be registered';
+    throw impossible(`The transport is "builtin": ${message}.`, [{ path: 'body.transport.type', message }]);
+  }
+  checkMayRunPrograms(tool.transport, caller);
+  tools.checkTransport(tool.transport);
+  const errors = [
+    ...prefixed('body.transport', kindOf(tool.transport)?.check?.(tool.transport) ?? []),
+    ...prefixed('body.input_schema', checkSchema(tool.input_schema)),
+    ...(tool.output_schema === undefined ? [] : prefixed('body.output_schema', checkSchema(tool.output_schema))),
+  ];
+  if (errors.length > 0) throw impossible('A schema or a template of the tool cannot be used.', errors);
+}
+
+/** A stdio server is a program on the worker's machine: only `admin` may name one (api.md, Egress). Throws 403. */
+export function checkMayRunPrograms(transport: { type: string }, caller: Caller): void {
+  if (transport.type === 'mcp_stdio' && !hasScope(caller.scopes, 'admin')) {
+    throw forbidden('A tool over stdio is a program on the worker\'s machine: this needs the scope "admin".');
+  }
+}
+
+/** What a tool says and does, whatever its id and version. */
+export function hashTool(tool: ToolDefinition): string {
+  const { id: _id, version: _version, ...content } = tool;
+  return digestOf(content);
+}
+
+function prefixed(prefix: string, errors: FieldError[]): FieldError[] {
+  return errors.map(({ path, message }) => ({ path: path === '' ? prefix : `${prefix}.${path}`, message }));
+}

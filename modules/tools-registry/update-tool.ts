@@ -1,0 +1,65 @@
+import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { compareVersions, nextMinor } from '../../core/semver.ts';
+import type { Tx } from '../../db/database.ts';
+import { raiseGovernance } from '../../db/governance.ts';
+import { deleteTool, lockTool, publishToolVersion } from '../../db/tools.ts';
+import type { ToolRow } from '../../db/tools.ts';
+import type { Context } from '../context.ts';
+import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+import type { Caller } from '../tenants/authenticate-key.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.ts';
+import type { ToolRequest } from './register-tool.ts';
+
+/** Fields as they shall be; null gives a field its default back, what is absent stays. */
+export type ToolPatch = { [Field in Exclude<keyof ToolRequest, 'name'>]?: ToolRequest[Field] | null | undefined };
+
+/**
+ * Publishes a new version of a tool; a patch that changes nothing publishes nothing. Throws: 404, 409 for a built-in
+ * tool, 422 for a version that is not above the current one, and what registering throws.
+ */
+export async function updateTool(
+  tx: Tx,
+  { caller, tools }: { caller: Caller; tools: Context['tools'] },
+  { id, patch }: { id: string; patch: ToolPatch },
+): Promise<ToolRow> {
+  refuseBuiltin(id);
+  await raiseGovernance(tx);
+  const current = await lockTool(tx, id);
+  if (!current) throw notFound('This tool');
+  const version = patch.version ?? nextMinor(current.current_version);
+  const definition = defineTool(applyPatch(current, patch), { id, version });
+  checkTool(definition, { caller, tools });
+  const contentHash = hashTool(definition);
+  if (typeof patch.version !== 'string' && contentHash === current.content_hash) return current;
+  if (compareVersions(version, current.current_version) <= 0) {
+    const message = `must be above the current version ${current.current_version}`;
+    throw impossible(`The version ${message}.`, [{ path: 'body.version', message }]);
+  }
+  const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
+  if (!updated) throw new Error('An updated tool did not come back.');
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
+  return updated;
+}
+
+/**
+ * Takes a tool out of the registry; runs that have pinned it know what it was, and may not call it any more. Throws 404,
+ * 409 for a built-in.
+ */
+export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<void> {
+  refuseBuiltin(id);
+  await raiseGovernance(tx);
+  if (!(await deleteTool(tx, id))) throw notFound('This tool');
+  await recordAudit(tx, caller, { action: 'tool.deleted', target: ['tool', id] });
+}
+
+function refuseBuiltin(id: string): void {
+  if (BUILTIN_TOOLS.some((tool) => tool.id === id)) throw conflict('A built-in tool cannot be changed or deleted.');
+}
+
+function applyPatch(current: ToolRow, patch: ToolPatch): ToolRequest {
+  const merged = Object.entries({ ...current.definition, ...patch }).filter(
+    ([, value]) => value !== null && value !== undefined,
+  );
+  return Object.fromEntries(merged) as unknown as ToolRequest;
+}

@@ -1,0 +1,95 @@
+/** Results of calls that the client executes: each settles its call at once, the run goes on when none is left. */
+import { textOf, type TextBlock } from '../../core/content.ts';
+import { conflict } from '../../core/errors.ts';
+import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import { insertSignal } from '../../db/approvals.ts';
+import type { Tx } from '../../db/database.ts';
+import { listClientCalls, type ClientCall } from '../../db/waits.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import { bytesOf, settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import type { AppendedChange } from '../run-log/append-to-run.ts';
+import { wake } from '../approvals/approval-outcome.ts';
+
+export interface ToolResult {
+  tool_use_id: string;
+  content?: unknown;
+  is_error?: boolean | undefined;
+}
+
+/**
+ * What results of the client append to its run; null where a signal with this id has come before. All of them or none:
+ * one for a call that does not wait for the client, or not any more, is 409.
+ */
+export async function takeResults(
+  tx: Tx,
+  run: RunRow,
+  { results, signalId = newId() }: { results: readonly ToolResult[]; signalId?: string | undefined },
+): Promise<AppendedChange | null> {
+  if (isTerminal(run.status as RunStatus)) {
+    throw conflict(`The run is ${run.status}; it takes no more results.`, { status_of_run: run.status });
+  }
+  const signal = { tenantId: run.tenant_id, runId: run.id, id: signalId, type: 'tool_results' };
+  if (!(await insertSignal(tx, signal))) return null;
+  const open = await listClientCalls(tx, run.id);
+  const answered = results.map((result, index) => {
+    const call = open.find(({ tool_use_id }) => tool_use_id === result.tool_use_id);
+    const isSecond = results.findIndex(({ tool_use_id }) => tool_use_id === result.tool_use_id) < index;
+    if (!call || isSecond) throw notAwaited(result.tool_use_id, open);
+    return { call, ...settled(call, result) };
+  });
+  const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
+  const ids = answered.map(({ call }) => call.id);
+  const payload = { tool_call_ids: ids };
+  return {
+    events: [
+      { ...by, type: 'signal.received', payload: { signal_id: signalId, type: 'tool_results', payload } },
+      ...answered.map(({ event }): NewEvent => ({ ...by, ...event })),
+      ...askAgain(
+        run,
+        open.filter((call) => !ids.includes(call.id)),
+      ),
+    ],
+    calls: answered.map(({ change }) => change),
+    close_waits: ids,
+    ...(ids.length === open.length && wake(run)),
+  };
+}
+
+/** What is left of a set is asked for again, so that whoever follows the turn hears of it. */
+export function askAgain(run: RunRow, left: readonly ClientCall[]): NewEvent[] {
+  if (left.length === 0) return [];
+  const payload = { tool_call_ids: left.map(({ id }) => id) };
+  return [{ type: 'client_tools.requested', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload }];
+}
+
+function notAwaited(toolUseId: string, open: readonly ClientCall[]) {
+  const waiting = open.map(({ tool_use_id }) => tool_use_id);
+  const rest = waiting.length > 0 ? `It waits for ${waiting.join(', ')}.` : 'No call of this run waits for the client.';
+  return conflict(`No call with the tool_use_id "${toolUseId}" waits for a result. ${rest}`, { waiting });
+}
+
+const FAILED = { code: 'client_error', message: 'The client reported an error.' };
+
+/** A failed call of the client keeps what the client has said of it. */
+function settled({ id, waited_ms }: ClientCall, result: ToolResult) {
+  const output = outputOf(result);
+  const settlement = result.is_error
+    ? { status: 'failed' as const, ...FAILED }
+    : { status: 'succeeded' as const, output };
+  const how = { callId: id, attempt: 1, settlement, latencyMs: waited_ms };
+  const change = settlementChange(how);
+  const set = { ...change.set, output, output_bytes: bytesOf(output) };
+  return { event: settlementEvent(how), change: { ...change, set } };
+}
+
+/** Text blocks, as in Anthropic's Messages API, are their text; any other JSON stays as it is. */
+function outputOf({ content = null }: ToolResult): unknown {
+  return isText(content) ? textOf(content) : content;
+}
+
+function isText(content: unknown): content is TextBlock[] {
+  const isBlock = (block: unknown) =>
+    typeof block === 'object' && block !== null && 'type' in block && block.type === 'text' && 'text' in block;
+  return Array.isArray(content) && content.length > 0 && content.every(isBlock);
+}

@@ -1,0 +1,65 @@
+/** Waits whose time is up: a timer's is over, any other's is a failure that the model sees. */
+import type { NewEvent } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { WaitType } from '../../core/waits.ts';
+import type { Tx } from '../../db/database.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { CallChange } from '../../db/commit-run.ts';
+import { claimDueWaits, listClientCalls, listDueWaits } from '../../db/waits.ts';
+import type { Context } from '../context.ts';
+import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import { askAgain } from './client-calls.ts';
+import { eachApart } from '../for-each-isolated.ts';
+import { wake } from '../approvals/approval-outcome.ts';
+
+const CLAIM_MS = 30_000;
+/** Runs that are appended to at a time. */
+const AT_A_TIME = 10;
+
+/** One tick: claims what is due and turns it into events; answers how many runs went on. */
+export async function endDueWaits(context: Context): Promise<number> {
+  let ended = 0;
+  for (;;) {
+    const rows = await claimDueWaits(context.db, { limit: LIMITS.sweepRows, claimMs: CLAIM_MS });
+    const done = await eachApart(context.log, { rows, atATime: AT_A_TIME }, ({ tenant_id: tenant, run_id: run }) =>
+      endWaitsOf(context, { tenant, run }),
+    );
+    ended += done.filter(Boolean).length;
+    if (rows.length < LIMITS.sweepRows) return ended;
+  }
+}
+
+/** False where somebody has answered meanwhile. */
+async function endWaitsOf(context: Context, ref: { tenant: string; run: string }): Promise<boolean> {
+  return (await appendToRun(context, ref, (run, tx) => changeFor(run, tx))) !== null;
+}
+
+async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
+  const due = await listDueWaits(tx, run.id);
+  if (due.length === 0) return null;
+  const ids = due.map(({ id }) => id);
+  const events: NewEvent[] = [];
+  const calls: CallChange[] = [];
+  for (const { id, type, name, turn_id, until } of due) {
+    const by = { actor: 'system' as const, turn_id };
+    const settled = { callId: id, attempt: 1, settlement: endOf(type, until), latencyMs: 0 };
+    const fired = { tool_call_id: id, type, ...(name !== null && { name }) };
+    events.push({ ...by, type: 'timer.fired', payload: fired }, { ...by, ...settlementEvent(settled) });
+    calls.push(settlementChange(settled));
+  }
+  const left = (await listClientCalls(tx, run.id)).filter(({ id }) => !ids.includes(id));
+  const again = due.some(({ type }) => type === 'tool_results') ? askAgain(run, left) : [];
+  return { events: [...events, ...again], calls, close_waits: ids, ...wake(run) };
+}
+
+const TOO_LATE: Record<Exclude<WaitType, 'timer'>, { code: string; message: string }> = {
+  user: { code: 'no_answer', message: 'Nobody answered the question in time.' },
+  webhook: { code: 'no_webhook', message: 'The webhook was not called in time.' },
+  tool_results: { code: 'client_timeout', message: 'The client gave no result in time.' },
+};
+
+function endOf(type: WaitType, until: Date) {
+  if (type === 'timer') return { status: 'succeeded' as const, output: { until: until.toISOString() } };
+  return { status: 'failed' as const, ...TOO_LATE[type] };
+}

@@ -1,0 +1,60 @@
+/** Something from outside that a run may wait for: a row first, then an event. Early it is kept, twice it counts once. */
+import { conflict } from '../../core/errors.ts';
+import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { newId } from '../../core/ids.ts';
+import { insertSignal } from '../../db/approvals.ts';
+import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
+import type { Context } from '../context.ts';
+import { appendToRun } from '../run-log/append-to-run.ts';
+import { wake } from '../approvals/approval-outcome.ts';
+import { takeResults, type ToolResult } from './client-calls.ts';
+
+export interface PostedSignal {
+  tenant: string;
+  run: string;
+  /** Makes it count once; one is made where it is absent. */
+  id?: string | undefined;
+  type: 'timer' | 'webhook' | 'user';
+  name?: string | undefined;
+  payload: unknown;
+  /** The one wait that it is for; no other is answered, and where it is over nothing is kept. */
+  waitId?: string | undefined;
+}
+
+/** Keeps the signal in the run's log and wakes the run; `isNew` is false for a repeated one. 409 for a finished run. */
+export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
+  const id = signal.id ?? newId();
+  const appended = await appendToRun(context, signal, async (run, tx) => {
+    if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
+    const { tenant: tenantId, run: runId, type, name, payload } = signal;
+    if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
+    const wait = signal.waitId
+      ? await findOpenWait(tx, runId, signal.waitId)
+      : await findAnsweredWait(tx, { runId, type, name: name ?? null });
+    if (signal.waitId && !wait) throw conflict('Nothing waits for it any more.');
+    const event = {
+      signal_id: id,
+      type,
+      ...(name !== undefined && { name }),
+      payload: payload ?? null,
+      ...(wait && { tool_call_id: wait.id }),
+    };
+    return {
+      events: [{ type: 'signal.received', actor: 'user', turn_id: run.open_turn_id ?? undefined, payload: event }],
+      // Nothing waits for it yet: the log keeps it until something does.
+      ...(wait && { close_waits: [wait.id], ...wake(run) }),
+    };
+  });
+  return { id, isNew: appended !== null };
+}
+
+/** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */
+export async function postResults(
+  context: Context,
+  posted: { tenant: string; run: string; id?: string | undefined; results: readonly ToolResult[] },
+): Promise<{ id: string; isNew: boolean }> {
+  const id = posted.id ?? newId();
+  const { results } = posted;
+  const appended = await appendToRun(context, posted, (run, tx) => takeResults(tx, run, { results, signalId: id }));
+  return { id, isNew: appended !== null };
+}

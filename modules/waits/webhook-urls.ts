@@ -1,0 +1,23 @@
+/** The addresses that open waits of a run for webhooks can be answered under. */
+import { SecretUnreadableError } from '../../core/secret-box.ts';
+import type { Tx } from '../../db/database.ts';
+import { listWebhookTokens } from '../../db/waits.ts';
+import type { Context } from '../context.ts';
+import { tokenOwner } from '../runs/driver/open-waits.ts';
+
+/** Path of each by the id of its wait. One whose key has been taken away is left out; it still works. */
+export async function webhookPaths(
+  tx: Tx,
+  { keyring }: Pick<Context, 'keyring'>,
+  run: { tenantId: string; id: string },
+): Promise<Map<string, string>> {
+  const paths = new Map<string, string>();
+  for (const { id, key_id: keyId, sealed } of await listWebhookTokens(tx, run.id)) {
+    try {
+      paths.set(id, `/v1/hooks/${keyring.open(tokenOwner(run.tenantId, id), { keyId, sealed })}`);
+    } catch (error) {
+      if (!(error instanceof SecretUnreadableError)) throw error;
+    }
+  }
+  return paths;
+}

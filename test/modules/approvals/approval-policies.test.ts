@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { DroverError } from '../../../core/errors.ts';
+import { newId } from '../../../core/ids.ts';
+import type { PolicyDefinition } from '../../../core/policy.ts';
+import type { Caller } from '../../../modules/tenants/authenticate-key.ts';
+import { decideApproval, type ApprovalDecision } from '../../../modules/approvals/decide-approval.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { createPolicy, removePolicy, updatePolicy } from '../../../modules/governance/write-policy.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+const PAY = { name: 'pay', risk_level: 'WRITE_HIGH_RISK' as const };
+const NOTE = { name: 'note' };
+const KEY = newId();
+const OTHER = newId();
+
+interface Approval {
+  id: string;
+  status: string;
+  digest: string;
+  arguments: unknown;
+  original_arguments: unknown;
+  policy: { name: string; version: number } | null;
+  message: string;
+  four_eyes: boolean;
+}
+
+describe('Approvals and policies', () => {
+  let engine: Engine;
+  const made: string[] = [];
+
+  before(async () => {
+    engine = await openEngine();
+  });
+
+  beforeEach(() => engine.toolsAnswer(() => undefined));
+
+  afterEach(async () => {
+    for (const id of made.splice(0)) await inTenant((tx) => removePolicy(tx, caller(), id));
+  });
+
+  after(async () => {
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    await engine.close();
+    assert.deepEqual(differences, []);
+  });
+
+  const caller = (keyId = KEY): Caller => ({ ...engine.caller, keyId });
+  const inTenant: Engine['context']['db']['withTenant'] extends (tenant: string, work: infer W) => unknown
+    ? (work: W) => Promise<unknown>
+    : never = (work) => engine.context.db.withTenant(engine.tenant, work);
+
+  async function policy(rule: Partial<PolicyDefinition>): Promise<string> {
+    const full = { name: newId(), priority: 1, when: 'true', decision: 'block' as const, reason: 'not now', ...rule };
+    const { db } = engine.context;
+    const { id } = await db.withTenant(engine.tenant, (tx) => createPolicy(tx, caller(), full));
+    made.push(id);
+    return id;
+  }
+
+  /** A run that has asked for one call, driven until it waits. */
+  async function asked(tool: Parameters<Engine['agent']>[1], definition: Parameters<Engine['agent']>[0] = {}) {
+    const agent = await engine.agent(definition, tool);
+    const name = tool?.[0]?.name ?? '';
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, name), input: { amount: 7 } }) : text('I see')));
+    const { run } = await engine.start(agent, 'hello', { requestedBy: KEY });
+    await engine.drive(run);
+    return run;
+  }
+
+  const approvals = (run: string) =>
+    engine.rows<Approval>('select * from approvals where run_id = $1 order by id', run);
+  async function open(run: string): Promise<Approval> {
+    const pending = (await approvals(run)).filter(({ status }) => status === 'pending');
+    assert.equal(pending.length, 1);
+    return pending[0] as Approval;
+  }
+  const decide = (approval: Approval, decided: ApprovalDecision, keyId = OTHER) =>
+    decideApproval(engine.context, { tenant: engine.tenant, id: approval.id, by: caller(keyId) }, decided);
+  const refusedWith = (status: number, says: RegExp) => (error: unknown) =>
+    error instanceof DroverError && error.status === status && says.test(error.message);
+  const callOf = (run: string) =>
+    engine.row<{ status: string; attempt: number }>('select status, attempt from tool_calls where run_id = $1', run);
+  const told = () => JSON.stringify(engine.model.requests.at(-1)?.body);
+
+  it('name the policy that asks and its reason, and bind to its version', async () => {
+    await policy({ decision: 'require_approval', name: 'four thousand', reason: 'too much for one' });
+    const ruled = await open(await asked([NOTE]));
+    assert.deepEqual(
+      [ruled.policy?.name, ruled.policy?.version, ruled.message],
+      ['four thousand', 1, 'too much for one'],
+    );
+    const plain = await open(await asked([PAY], { autonomy_level: 3 }));
+    assert.notEqual(plain.digest, ruled.digest);
+  });
+
+  it('may be refused to the key that asked for the turn, by a policy or by the agent', async () => {
+    const run = await asked([PAY], { execution_config: { four_eyes: true } });
+    const approval = await open(run);
+    assert.equal(approval.four_eyes, true);
+    await assert.rejects(decide(approval, { decision: 'approve' }, KEY), refusedWith(403, /four eyes/));
+    assert.equal((await open(run)).status, 'pending');
+    await decide(approval, { decision: 'approve' }, OTHER);
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
+
+    await policy({ decision: 'require_approval', four_eyes: true });
+    const second = await open(await asked([NOTE]));
+    await assert.rejects(decide(second, { decision: 'approve' }, KEY), refusedWith(403, /four eyes/));
+    await assert.rejects(
+      decide(second, { decision: 'edit', arguments: { amount: 1 } }, KEY),
+      refusedWith(403, /four eyes/),
+    );
+    assert.equal((await decide(second, { decision: 'deny' }, KEY)).status, 'denied');
+  });
+
+  it('lapse where a policy blocks the call by now: 409, and the model is told', async () => {
+    const run = await asked([PAY]);
+    const approval = await open(run);
+    await policy({ reason: 'payments are stopped' });
+    await assert.rejects(decide(approval, { decision: 'approve' }), refusedWith(409, /lapsed: .*payments are stopped/));
+    assert.equal((await approvals(run))[0]?.status, 'expired');
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 0);
+    assert.match(told(), /payments are stopped/);
+    await assert.rejects(decide(approval, { decision: 'approve' }), refusedWith(409, /expired/));
+  });
+
+  it('do not help a call that a policy blocks between the approval and the call', async () => {
+    const run = await asked([PAY]);
+    await decide(await open(run), { decision: 'approve' });
+    await engine.drive(run);
+    await policy({ reason: 'stopped in the last moment' });
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual([(await callOf(run)).status, engine.tools.seen.length], ['denied', 0]);
+    assert.match(told(), /stopped in the last moment/);
+  });
+
+  it('are asked for anew where another policy asks by the time of the call', async () => {
+    const run = await asked([PAY]);
+    await decide(await open(run), { decision: 'approve' });
+    await engine.drive(run);
+    const id = await policy({ decision: 'require_approval', reason: 'a new rule' });
+    await engine.makeCalls(run);
+    assert.equal(engine.tools.seen.length, 0);
+    await engine.drive(run);
+    const second = await open(run);
+    assert.equal(second.message, 'a new rule');
+    await decide(second, { decision: 'approve' });
+    await engine.drive(run);
+    // A new version of a rule is a rule that nobody has approved under.
+    await inTenant((tx) => updatePolicy(tx, caller(), { id, patch: { reason: 'an even newer rule' } }));
+    await engine.makeCalls(run);
+    await engine.drive(run);
+    const third = await open(run);
+    assert.equal(third.policy?.version, 2);
+    await decide(third, { decision: 'approve' });
+    await engine.finish(run);
+    assert.deepEqual([await callOf(run), engine.tools.seen.length], [{ status: 'succeeded', attempt: 1 }, 1]);
+  });
+
+  it('are not needed by a call that waits in the queue, and a policy stops it there all the same', async () => {
+    const run = await asked([NOTE]);
+    await policy({ reason: 'no notes any more' });
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual([(await callOf(run)).status, engine.tools.seen.length], ['denied', 0]);
+  });
+
+  it('stop the next attempt of a call that its driver makes', async () => {
+    const hasty = { retry_config: { max_retries: 3, backoff_ms: 1 } };
+    engine.toolsAnswer((_request, n) => {
+      if (n > 0) return undefined;
+      return policy({ reason: 'not another time' }).then(() => ({ status: 503, body: {} }));
+    });
+    const run = await asked([
+      { ...NOTE, execution: { inline: true, ...hasty }, annotations: { idempotentHint: true } },
+    ]);
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
+    assert.match(told(), /not another time/);
+  });
+
+  it('show what was asked and what a person made of it; the same decision again changes nothing, another is 409', async () => {
+    const run = await asked([PAY]);
+    const approval = await open(run);
+    const edit = { decision: 'edit' as const, arguments: { amount: 1 } };
+    const row = await decide(approval, edit);
+    assert.deepEqual([row.arguments, row.original_arguments], [{ amount: 1 }, { amount: 7 }]);
+    assert.notEqual(row.digest, approval.digest);
+    assert.equal((await decide(approval, edit)).status, 'approved');
+    await assert.rejects(decide(approval, { ...edit, arguments: { amount: 2 } }), refusedWith(409, /already/));
+    await assert.rejects(decide(approval, { decision: 'approve' }), refusedWith(409, /already/));
+    await engine.finish(run);
+    assert.deepEqual(
+      engine.tools.seen.map(({ body }) => JSON.parse(body)),
+      [{ amount: 1 }],
+    );
+  });
+
+  it('are refused for arguments that a policy blocks, and stay open', async () => {
+    await policy({ when: 'arguments.amount > 100', reason: 'more than 100' });
+    const run = await asked([PAY]);
+    const approval = await open(run);
+    await assert.rejects(
+      decide(approval, { decision: 'edit', arguments: { amount: 500 } }),
+      refusedWith(422, /more than 100/),
+    );
+    assert.equal((await open(run)).id, approval.id);
+  });
+
+  it('do not count once their time is over, whether anybody has noticed or not', async () => {
+    const run = await asked([PAY], { execution_config: { approval_timeout_seconds: 0.001 } });
+    await assert.rejects(decide(await open(run), { decision: 'approve' }), refusedWith(409, /expired/));
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 0);
+    assert.match(told(), /Nobody approved the call in time/);
+  });
+
+  it('are for exactly the arguments that were shown (lesson 18): a ledger that says otherwise gets nothing', async () => {
+    const run = await asked([PAY]);
+    await decide(await open(run), { decision: 'approve' });
+    await engine.drive(run);
+    await engine.rows(`update tool_calls set arguments = '{"amount":7000}' where run_id = $1`, run);
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual([(await callOf(run)).status, engine.tools.seen.length], ['denied', 0]);
+  });
+});

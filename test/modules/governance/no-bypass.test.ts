@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+
+const root = new URL('../../', import.meta.url);
+const FOLDERS = ['api', 'bus', 'core', 'db', 'engine', 'jobs', 'llm', 'policy', 'services', 'tools', 'workers'];
+
+const sources = FOLDERS.flatMap((folder) =>
+  readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => `${folder}/${name}`),
+);
+const filesWith = (pattern: RegExp) =>
+  sources.filter((path) => pattern.test(readFileSync(new URL(path, root), 'utf8'))).toSorted();
+
+describe('The way to a tool', () => {
+  it('leads through the ledger: its driver, its worker, and the direct execution of a key that may', () => {
+    assert.deepEqual(filesWith(/\btools\.execute\(/), [
+      'modules/runs/driver/act.ts',
+      'modules/tool-calls/execute-tool.ts',
+      'modules/tool-calls/run-tool-call.ts',
+    ]);
+  });
+
+  it('begins where calls are recorded, which is in one place, behind the gate', () => {
+    assert.deepEqual(filesWith(/\bnewCalls\.push\(/), ['modules/runs/driver/request-calls.ts']);
+    assert.deepEqual(filesWith(/\bgate\(/), ['modules/governance/gate-call.ts', 'modules/governance/gate.ts']);
+  });
+
+  it('is opened once, for the context', () => {
+    assert.deepEqual(filesWith(/\bcreateTools\(/), ['modules/platform/open-platform.ts', 'tools/execute-tool.ts']);
+  });
+});

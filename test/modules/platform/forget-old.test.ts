@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { createBudget } from '../../../modules/budgets/write-budget.ts';
+import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
+import { maintain } from '../../../modules/platform/maintain.ts';
+import { postSignal } from '../../../modules/waits/post-signal.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { MODES } from '../../support/modes.ts';
+
+const ASK = use({ name: 'ask_user', input: { question: 'Go on?' } });
+const NOTHING = { idempotency_keys: 0, webhook_deliveries: 0, waits: 0, signals: 0, reservations: 0 };
+
+for (const mode of MODES.filter((each) => each !== 'full')) {
+  describe(`What is old in ${mode} mode`, () => {
+    let engine: Engine;
+    let agent: string;
+
+    before(async () => {
+      engine = await openEngine(mode);
+      agent = await engine.agent({ tools: ['ask_user'] });
+      const caller = { tenantId: engine.tenant, workspaceId: engine.platform.workspaceId };
+      await engine.context.db.withTenant(engine.tenant, (tx) =>
+        createBudget(tx, caller as Parameters<typeof createBudget>[1], {
+          name: 'all',
+          period: 'total',
+          max_tokens: 1_000_000,
+        }),
+      );
+      engine.context.budgets.forget(engine.tenant);
+    });
+    after(() => engine.close());
+
+    const forget = () => maintain(engine.context, 'forget-old');
+    /** A run that was asked once and answered, and then has ended or is asked again. */
+    async function answered(last: 'ends' | 'asks again'): Promise<string> {
+      engine.say([ASK, last === 'ends' ? text('done') : ASK]);
+      const { run } = await engine.start(agent, 'ask me');
+      assert.equal(await engine.drive(run), 'rest');
+      await postSignal(engine.context, { tenant: engine.tenant, run, type: 'user', payload: { message: 'yes' } });
+      assert.equal(await engine.drive(run), 'rest');
+      await maintain(engine.context, 'settle-budgets');
+      return run;
+    }
+
+    /** What there is of a run beside its log. */
+    async function beside(run: string): Promise<Record<string, number>> {
+      return engine.row(
+        `select (select count(*)::int from waits where run_id = $1 and closed_at is not null) as waits,
+           (select count(*)::int from waits where run_id = $1 and closed_at is null) as open_waits,
+           (select count(*)::int from signals where run_id = $1) as signals,
+           (select count(*)::int from reservations where run_id = $1) as reservations`,
+        run,
+      );
+    }
+
+    /** As if it had been forty days ago: its ids and times. Answers its id. */
+    async function age(run: string): Promise<string> {
+      const older = (id: string) =>
+        `(left(replace(uuid_floor(current_date - 40)::text, '-', ''), 12) || right(replace(${id}::text, '-', ''), 20))::uuid`;
+      const long = (column: string) => `${column} = ${column} - interval '40 days'`;
+      await engine.tamper(
+        `update waits set id = ${older('id')}, run_id = ${older('run_id')}, ${long('closed_at')} where run_id = $1`,
+        run,
+      );
+      await engine.tamper(`update signals set run_id = ${older('run_id')} where run_id = $1`, run);
+      await engine.tamper(
+        `update reservations set run_id = ${older('run_id')}, root_run_id = ${older('root_run_id')}, ${long('created_at')},
+           ${long('settled_at')} where run_id = $1`,
+        run,
+      );
+      await engine.tamper(
+        `update run_events set run_id = ${older('run_id')}, ${long('occurred_at')} where run_id = $1`,
+        run,
+      );
+      await engine.tamper(`update runs set id = ${older('id')}, ${long('completed_at')} where id = $1`, run);
+      const [row] = await engine.rows<{ id: string }>(`select ${older('$1')} as id`, run);
+      assert.ok(row);
+      return row.id;
+    }
+
+    it('is forgotten of a run that has ended, and the budgets keep what it has used', async () => {
+      const run = await age(await answered('ends'));
+      const young = await answered('ends');
+      const spent = await engine.row('select tokens, cost_usd, steps from budget_usage');
+      assert.deepEqual(await beside(run), { waits: 1, open_waits: 0, signals: 1, reservations: 2 });
+      assert.deepEqual(await forget(), { ...NOTHING, waits: 1, signals: 1, reservations: 2 });
+      assert.deepEqual(await beside(run), { waits: 0, open_waits: 0, signals: 0, reservations: 0 });
+      assert.deepEqual(await beside(young), { waits: 1, open_waits: 0, signals: 1, reservations: 2 });
+      assert.deepEqual(await engine.row('select tokens, cost_usd, steps from budget_usage'), spent);
+      await engine.tamper(`update budgets set created_at = created_at - interval '60 days'`);
+      assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+    });
+
+    it('is kept of a run that has not ended, but for the waits that are over', async () => {
+      const run = await age(await answered('asks again'));
+      assert.deepEqual(await forget(), { ...NOTHING, waits: 1 });
+      assert.deepEqual(await beside(run), { waits: 0, open_waits: 1, signals: 1, reservations: 2 });
+    });
+
+    it('is forgotten of the other tables where one of them cannot be emptied', async () => {
+      const run = await age(await answered('ends'));
+      await engine.context.db.asOwner((client) => client.query('revoke delete on waits from drover_maintenance'));
+      const { waits: _, ...others } = NOTHING;
+      assert.deepEqual(await forget(), { ...others, signals: 1, reservations: 2 });
+      await engine.context.db.asOwner((client) => client.query('grant delete on waits to drover_maintenance'));
+      assert.deepEqual(await forget(), { ...NOTHING, waits: 1 });
+      assert.equal((await beside(run))['waits'], 0);
+    });
+  });
+}

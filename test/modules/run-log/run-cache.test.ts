@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { claimRun, loadRun, type KnownPosition } from '../../../db/claim-run.ts';
+import { carryOn, positionOf, type KnownRun } from '../../../modules/run-log/run-cache.ts';
+import { restore } from '../../../modules/runs/driver/load.ts';
+import type { Context } from '../../../modules/context.ts';
+import { createKnownRuns } from '../../../modules/run-log/run-cache.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
+
+describe('What a process knows of a run', () => {
+  let engine: Engine;
+  let agent: string;
+  let knownAt: KnownRun | undefined;
+
+  /** Drives as the engine does, and shows what the process knew before the next claim. */
+  const spying = (): Context => {
+    const { known } = engine.context;
+    const take = (run: string) => {
+      knownAt = known.take(run);
+      return knownAt;
+    };
+    return { ...engine.context, known: { ...known, take } };
+  };
+
+  before(async () => {
+    engine = await openEngine();
+    agent = await engine.agent({ tools: ['calculator'] }, [{ name: 'fetch' }]);
+  });
+
+  after(() => engine.close());
+
+  const fetches = () => (request: { tools?: { name: string }[] }) => {
+    const name = request.tools?.find((tool) => tool.name.startsWith('fetch'))?.name;
+    assert.ok(name);
+    return use({ name });
+  };
+
+  /** A run that has made a call of a worker and rests in a turn of its own. */
+  async function resting(): Promise<string> {
+    engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
+    const { run } = await engine.start(agent, 'first', { config: { keep_open: true } });
+    await engine.finish(run);
+    return run;
+  }
+
+  const cold = async (run: string) => {
+    const loaded = await loadRun(engine.context.db, { tenant: engine.tenant, run });
+    assert.ok(loaded.ok);
+    const { state } = await restore((ref) => loadRun(engine.context.db, ref), loaded);
+    return { state, messages: loaded.messages, at: loaded.events.at(-1)?.occurred_at };
+  };
+
+  const warm = async (run: string, known: KnownRun, position: KnownPosition = positionOf(known)) => {
+    const loaded = await loadRun(engine.context.db, { tenant: engine.tenant, run, known: position });
+    assert.ok(loaded.ok);
+    return { loaded, position: carryOn(known, loaded) };
+  };
+
+  it('is, with what came after, what the rows give', async () => {
+    const run = await resting();
+    await engine.post(agent, run, 'second');
+    engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
+    const context = spying();
+    for (let round = 0; (await engine.drive(run, context)) === 'handed_over'; round++) {
+      assert.ok(knownAt, `round ${round}`);
+      const { position, loaded } = await warm(run, knownAt);
+      const { state, messages } = await cold(run);
+      assert.ok(position);
+      assert.ok(loaded.messages.length < messages.length);
+      assert.deepEqual(position.state, state);
+      assert.deepEqual(position.messages, messages);
+      await engine.makeCalls(run);
+    }
+  });
+
+  it('is not needed: the model is sent the same without it', async () => {
+    const bodies: unknown[] = [];
+    for (const forgets of [false, true]) {
+      engine.say((request, n) => (n < 3 ? fetches()(request) : text('done')));
+      const { run } = await engine.start(agent, 'the same');
+      while ((await engine.drive(run)) === 'handed_over') {
+        if (forgets) engine.context.known.clear();
+        await engine.makeCalls(run);
+      }
+      bodies.push(
+        engine.model.requests.map(({ body }) => JSON.stringify(body['messages']).replaceAll(/toolu_\w+/g, '')),
+      );
+    }
+    assert.deepEqual(bodies[0], bodies[1]);
+  });
+
+  it('is left aside where the log is another one', async () => {
+    const run = await resting();
+    const known = engine.context.known.take(run);
+    assert.ok(known);
+    assert.ok((await warm(run, known)).position);
+    const later = { ...known, at: new Date(0).toISOString() };
+    assert.equal((await warm(run, later)).position, null);
+    engine.context.known.keep(run, later);
+    await engine.post(agent, run, 'second');
+    engine.say([calculate('1 + 1'), text('two')]);
+    assert.equal(await engine.drive(run), 'rest');
+    assert.equal((await cold(run)).messages.length, 8);
+  });
+
+  it('is left aside where the log is shorter, as in a database that was restored', async () => {
+    const run = await resting();
+    const known = engine.context.known.take(run);
+    assert.ok(known);
+    const { seq, length } = positionOf(known);
+    for (const position of [
+      { seq: seq + 1, length },
+      { seq, length: length + 1 },
+    ]) {
+      const claimed = await loadRun(engine.context.db, {
+        tenant: engine.tenant,
+        run,
+        known: { ...position, calls: [] },
+      });
+      assert.ok(claimed.ok);
+      assert.equal(claimed.from, null);
+      assert.equal(claimed.messages.length, length);
+    }
+  });
+
+  it('shows another outcome of a call whose outcome was unknown', async () => {
+    engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
+    const { run } = await engine.start(agent, 'first');
+    assert.equal(await engine.drive(run), 'handed_over');
+    const known = engine.context.known.take(run);
+    assert.ok(known);
+    await engine.makeCalls(run);
+    const { position } = await warm(run, known);
+    assert.deepEqual(Object.values(position?.messages.at(-1)?.outcomes ?? {}), [
+      { status: 'succeeded', output: { ok: true }, is_error: false },
+    ]);
+    assert.deepEqual(Object.values(known.messages.at(-1)?.outcomes ?? {})[0]?.status, 'pending');
+    const claimed = await claimRun(engine.context.db, { tenant: engine.tenant, run, seq: 0, leaseMs: 1000 });
+    assert.ok(claimed.ok);
+  });
+
+  it('is forgotten with the run that was driven longest ago, and by a drive that takes it', () => {
+    const runs = createKnownRuns(2);
+    const known = { messages: [] } as unknown as KnownRun;
+    for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, known);
+    assert.deepEqual(
+      ['a', 'b', 'c', 'c'].map((run) => runs.take(run) !== undefined),
+      [true, false, true, false],
+    );
+  });
+});

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { DelayedError, type Job } from 'bullmq';
+import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { reconcile } from '../../../modules/run-log/reconcile.ts';
+import { handle } from '../../../workers/handlers.ts';
+import { TOOL_CALLS } from '../../../jobs/tool-call.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+const IDEMPOTENT = { annotations: { idempotentHint: true } };
+const HASTY = { retry_config: { max_retries: 3, backoff_ms: 1 } };
+
+describe('A call that another worker makes', () => {
+  let engine: Engine;
+
+  before(async () => {
+    engine = await openEngine();
+  });
+
+  after(() => engine.close());
+
+  /** A run that waits for one call of a tool. */
+  async function awaiting(tool: Parameters<Engine['agent']>[1]): Promise<{ run: string; call: string }> {
+    const agent = await engine.agent({ execution_config: { on_unknown: 'tell_model' } }, tool);
+    const name = tool?.[0]?.name ?? 'tool';
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, name) }) : text('I see')));
+    const { run } = await engine.start(agent, 'hello');
+    assert.equal(await engine.drive(run), 'handed_over');
+    const { id } = await engine.row<{ id: string }>('select id from tool_calls where run_id = $1', run);
+    return { run, call: id };
+  }
+
+  const ledger = (run: string) =>
+    engine.row("select status, attempt, error->>'code' as code, output from tool_calls where run_id = $1", run);
+  const keys = () => engine.tools.seen.map(({ headers }) => headers['idempotency-key']);
+  const toolEvents = async (run: string) =>
+    (await engine.log(run)).map(({ type }) => type).filter((type) => /^tool\.(?!requested)/.test(type));
+
+  /** The worker that makes the call dies in the middle of it; gives what its late answer changes. */
+  async function dieDuringCall(run: string): Promise<() => Promise<unknown>> {
+    const gate = door();
+    engine.toolsAnswer((_request, n) =>
+      n === 0 ? gate.pass().then(() => ({ status: 200, body: 'too late' })) : undefined,
+    );
+    // The dead hear nothing: not that their run was cancelled.
+    const { bus } = engine.context;
+    const deaf = { ...bus, publish: bus.publish.bind(bus), subscribe: () => () => undefined };
+    const dying = engine.makeCalls(run, { ...engine.context, bus: deaf });
+    await gate.reached;
+    await engine.everyoneDies();
+    return async () => {
+      gate.open();
+      return dying;
+    };
+  }
+
+  it('is never sent again when its worker has died and nobody knows of its effect; the model is told', async () => {
+    const { run } = await awaiting([{ name: 'pay' }]);
+    const answerLate = await dieDuringCall(run);
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    assert.deepEqual(await ledger(run), { status: 'unknown', attempt: 1, code: 'interrupted', output: null });
+    await answerLate();
+    assert.deepEqual(await ledger(run), { status: 'unknown', attempt: 1, code: 'interrupted', output: null });
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
+    assert.deepEqual(await toolEvents(run), ['tool.started', 'tool.unknown']);
+    assert.ok(JSON.stringify(engine.model.requests.at(-1)?.body).includes(UNKNOWN_OUTCOME));
+  });
+
+  it('is sent again with the same key where its tool is idempotent, and a late answer changes nothing', async () => {
+    const { run } = await awaiting([{ name: 'note', ...IDEMPOTENT }]);
+    const answerLate = await dieDuringCall(run);
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    await answerLate();
+    assert.deepEqual(await ledger(run), { status: 'succeeded', attempt: 2, code: null, output: { ok: true } });
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 2);
+    assert.equal(new Set(keys()).size, 1);
+    assert.deepEqual(await toolEvents(run), ['tool.started', 'tool.started', 'tool.succeeded']);
+  });
+
+  it('is left alone while its worker lives, and is looked at again when the lease has run out', async () => {
+    const { run } = await awaiting([{ name: 'pay' }]);
+    const gate = door();
+    engine.toolsAnswer(() => gate.pass().then(() => ({ status: 200, body: 'paid' })));
+    const making = engine.makeCalls(run);
+    await gate.reached;
+    const [end] = await engine.makeCalls(run);
+    assert.ok(end?.kind === 'later' && end.waitMs > 0 && end.waitMs <= engine.context.config.leaseMs);
+    gate.open();
+    await making;
+    assert.deepEqual(await ledger(run), { status: 'succeeded', attempt: 1, code: null, output: 'paid' });
+    assert.equal(engine.tools.seen.length, 1);
+  });
+
+  it('is given up after the attempts that its tool allows, however they end', async () => {
+    const execution = { retry_config: { max_retries: 1, backoff_ms: 1 } };
+    const { run } = await awaiting([{ name: 'note', ...IDEMPOTENT, execution }]);
+    const late = [await dieDuringCall(run), await dieDuringCall(run)];
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    for (const answerLate of late) await answerLate();
+    assert.deepEqual(await ledger(run), {
+      status: 'failed',
+      attempt: 2,
+      code: 'interrupted',
+      output: 'The worker was lost during the call.',
+    });
+    await engine.finish(run);
+    assert.equal(
+      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,
+      'completed',
+    );
+  });
+
+  it('is made again after a pause where it surely had no effect, and the first failure is forgotten', async () => {
+    const { run } = await awaiting([{ name: 'pay', execution: HASTY }]);
+    engine.toolsAnswer((_request, n) => (n < 2 ? Promise.resolve({ status: 429, body: {} }) : undefined));
+    for (let round = 0; round < 200 && (await ledgerStatus(run)) !== 'succeeded'; round++) await engine.makeCalls(run);
+    assert.deepEqual(await ledger(run), { status: 'succeeded', attempt: 3, code: null, output: { ok: true } });
+    assert.equal(new Set(keys()).size, 1);
+    assert.deepEqual(await toolEvents(run), ['tool.started', 'tool.started', 'tool.started', 'tool.succeeded']);
+  });
+
+  const ledgerStatus = async (run: string) => ((await ledger(run)) as { status: string }).status;
+
+  it('is not made any more when its run was cancelled before it', async () => {
+    const { run } = await awaiting([{ name: 'pay' }]);
+    engine.toolsAnswer(() => undefined);
+    await cancelRun(engine.context, { tenant: engine.tenant, run });
+    const output = 'The run was cancelled before the call was made.';
+    assert.deepEqual(await ledger(run), { status: 'denied', attempt: 0, code: 'cancelled', output });
+    await engine.makeCalls(run);
+    assert.equal(engine.tools.seen.length, 0);
+  });
+
+  it('settles in its own row when its run is cancelled meanwhile, and the log of the run stays closed', async () => {
+    const { run } = await awaiting([{ name: 'pay' }]);
+    const gate = door();
+    engine.toolsAnswer(() => gate.pass().then(() => ({ status: 200, body: 'paid' })));
+    const making = engine.makeCalls(run);
+    await gate.reached;
+    await cancelRun(engine.context, { tenant: engine.tenant, run });
+    gate.open();
+    await making;
+    const { status } = (await ledger(run)) as { status: string };
+    assert.ok(status === 'succeeded' || status === 'unknown', status);
+    assert.equal((await engine.log(run)).at(-1)?.type, 'turn.interrupted');
+  });
+
+  it('is settled by reconciliation when its worker died after the run had ended', async () => {
+    const { run, call } = await awaiting([{ name: 'note', ...IDEMPOTENT }]);
+    const answerLate = await dieDuringCall(run);
+    await cancelRun(engine.context, { tenant: engine.tenant, run });
+    assert.ok((await reconcile(engine.context, 0)).calls >= 1);
+    const job = await engine.context.queues.queue(TOOL_CALLS).getJob(`${call}-1`);
+    assert.ok(job);
+    await engine.makeCalls(run);
+    assert.deepEqual(await ledger(run), {
+      status: 'failed',
+      attempt: 1,
+      code: 'interrupted',
+      output: 'The worker was lost during the call.',
+    });
+    assert.equal((await engine.log(run)).at(-1)?.type, 'turn.interrupted');
+    await answerLate();
+    assert.equal((await reconcile(engine.context, 0)).calls, 0);
+  });
+
+  it('is put back by its job, not failed, while it is held or pauses', async () => {
+    const { run, call } = await awaiting([{ name: 'pay', execution: HASTY }]);
+    engine.toolsAnswer(() => Promise.resolve({ status: 429, body: {} }));
+    const delays: number[] = [];
+    const job = {
+      name: TOOL_CALLS,
+      queueName: TOOL_CALLS,
+      data: { tenant: engine.tenant, run, call },
+      opts: {},
+      attemptsMade: 0,
+      moveToDelayed: async (at: number) => void delays.push(at - Date.now()),
+    } as unknown as Job;
+    const duty = { stop: new AbortController().signal, draining: () => false, token: 'token' };
+    await assert.rejects(handle(engine.context, job, duty), DelayedError);
+    assert.equal(delays.length, 1);
+  });
+});

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { DroverError } from '../../../core/errors.ts';
+import { newId } from '../../../core/ids.ts';
+import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
+import { createKnownGovernance } from '../../../modules/governance/policy-cache.ts';
+import type { Context } from '../../../modules/context.ts';
+import { createRun } from '../../../modules/runs/create-run.ts';
+import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
+import { updateTool } from '../../../modules/tools-registry/update-tool.ts';
+import { openEngine, type Engine } from '../../support/engine.ts';
+
+describe('Creating a run', () => {
+  let engine: Engine;
+  /** The context of another process, which hears of nothing. */
+  let other: Context;
+  let statements: string[] = [];
+
+  before(async () => {
+    engine = await openEngine();
+    const db = Object.create(engine.context.db) as Context['db'];
+    const watched: Pick<Context['db'], 'call' | 'withTenant'> = {
+      call: (statement) => {
+        statements.push(statement.name);
+        return engine.context.db.call(statement);
+      },
+      withTenant: (tenant, work) => {
+        statements.push('transaction');
+        return engine.context.db.withTenant(tenant, work);
+      },
+    };
+    Object.assign(db, watched);
+    const known = { governance: createKnownGovernance(db), ...createGroupCommit(db, { lanes: 1 }) };
+    other = { ...engine.context, db, ...known };
+  });
+
+  beforeEach(() => {
+    statements = [];
+  });
+
+  after(() => engine.close());
+
+  const create = async (agentId: string, key?: string) => {
+    const { body } = await createRun(other, {
+      tenantId: engine.tenant,
+      workspaceId: engine.platform.workspaceId,
+      agentId,
+      input: { message: 'hello' },
+      config: {},
+      mayRaiseAutonomy: false,
+      idempotency: { tenantId: engine.tenant, route: 'test', body: null, key },
+    });
+    return body.run_id;
+  };
+
+  const pinned = (run: string) =>
+    engine.row<{ version: string; tools: { name: string; version: string }[] }>(
+      `select agent_version as version, pinned->'tools' as tools from runs where id = $1`,
+      run,
+    );
+
+  it('is one statement for a process that knows the agent', async () => {
+    const agent = await engine.agent();
+    await create(agent);
+    statements = [];
+    const run = await create(agent);
+    assert.deepEqual(statements, ['commit_run']);
+    await engine.finish(run);
+    assert.equal(
+      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,
+      'completed',
+    );
+  });
+
+  it('starts the version that is current, whatever the process has seen before', async () => {
+    const agent = await engine.agent();
+    assert.equal((await pinned(await create(agent))).version, '1.0.0');
+    const patch = { description: 'another' };
+    await engine.context.db.withTenant(engine.tenant, (tx) => updateAgent(tx, engine.caller, { id: agent, patch }));
+    assert.equal((await pinned(await create(agent))).version, '1.1.0');
+    assert.ok(statements.filter((name) => name === 'commit_run').length > 2, 'nothing was refused');
+  });
+
+  it('pins the versions of tools that are current', async () => {
+    const agent = await engine.agent({}, [{ name: 'changing' }]);
+    const [before] = (await pinned(await create(agent))).tools;
+    const { id } = await engine.row<{ id: string }>('select id from tools where name = $1', before?.name);
+    const request = { id, patch: { description: 'another' } };
+    const { tools } = engine.context;
+    await engine.context.db.withTenant(engine.tenant, (tx) =>
+      updateTool(tx, { caller: engine.caller, tools }, request),
+    );
+    const [after] = (await pinned(await create(agent))).tools;
+    assert.deepEqual([before?.version, after?.version], ['1.0.0', '1.1.0']);
+  });
+
+  it('is refused for an agent that was deprecated meanwhile', async () => {
+    const agent = await engine.agent();
+    await create(agent);
+    await engine.context.db.withTenant(engine.tenant, (tx) => retireAgent(tx, engine.caller, agent));
+    await assert.rejects(create(agent), (error) => error instanceof DroverError && error.status === 409);
+    assert.equal((await engine.rows('select from runs where agent_id = $1', agent)).length, 1);
+  });
+
+  it('remembers its answer under a key', async () => {
+    const agent = await engine.agent();
+    const key = newId();
+    assert.equal(await create(agent, key), await create(agent, key));
+  });
+});

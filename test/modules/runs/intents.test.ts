@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { ARGUMENT_DEPTH } from '../../../core/tool.ts';
+import { createPolicy } from '../../../modules/governance/write-policy.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+
+const UNKNOWN = use({ name: 'teleport' });
+const SUM = use({ name: 'calculator', input: { expression: '1+1' } });
+
+describe('An intent that is not valid', () => {
+  let engine: Engine;
+  let agent: string;
+
+  before(async () => {
+    engine = await openEngine();
+    agent = await engine.agent({ tools: ['calculator', 'ask_user'] });
+  });
+
+  after(async () => {
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    await engine.close();
+    assert.deepEqual(differences, []);
+  });
+
+  /** The log of a run whose model gives these answers. */
+  async function play(answers: AnthropicReply[]) {
+    engine.say(answers);
+    const { run } = await engine.start(agent, 'hello');
+    await engine.finish(run);
+    const log = await engine.log(run);
+    const rejected = log.flatMap((event) => (event.type === 'intent.rejected' ? [event.payload] : []));
+    const intents = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload.intents] : []));
+    const { status, error, said } = await engine.row<{ status: string; error: { code: string } | null; said: unknown }>(
+      `select t.status, t.error, m.content->0->>'text' as said from turns t join runs r on r.id = t.run_id
+        left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal where t.run_id = $1`,
+      run,
+    );
+    return { log, rejected, intents, turn: { status, code: error?.code, said } };
+  }
+
+  it('goes back to the model a number of times; then the turn fails, and what was said is kept', async () => {
+    const stubborn = Array.from({ length: LIMITS.invalidAnswers + 3 }, () => UNKNOWN);
+    const [first] = stubborn;
+    stubborn[0] = { content: [{ type: 'text', text: 'Let me see.' }, ...(first?.content ?? [])] };
+    const { log, rejected, turn } = await play(stubborn);
+    assert.deepEqual(turn, { status: 'failed', code: 'invalid_intents', said: 'Let me see.' });
+    assert.equal(engine.model.requests.length, LIMITS.invalidAnswers);
+    assert.deepEqual(
+      rejected.map(({ name, code, attempt }) => [name, code, attempt]),
+      Array.from({ length: LIMITS.invalidAnswers }, (_, index) => ['teleport', 'unknown_tool', index + 1]),
+    );
+    assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /Unknown tool .{1,3}teleport/);
+    const calls = log.filter(({ type }) => type === 'model.called').length;
+    assert.equal(calls, LIMITS.invalidAnswers, 'a call is announced that is never made');
+  });
+
+  it('is forgotten once the model proposes something valid', async () => {
+    const nearly = Array.from({ length: LIMITS.invalidAnswers - 1 }, () => UNKNOWN);
+    const { rejected, turn, intents } = await play([...nearly, SUM, ...nearly, text('two')]);
+    assert.deepEqual(turn, { status: 'complete', code: undefined, said: 'two' });
+    const attempts = nearly.map((_, index) => index + 1);
+    assert.deepEqual(
+      rejected.map(({ attempt }) => attempt),
+      [...attempts, ...attempts],
+    );
+    assert.deepEqual([...new Set(intents.flat())], ['tool_call', 'complete']);
+  });
+
+  it('does not count beside a valid one, and is told apart in the log', async () => {
+    const both = use({ name: 'calculator', input: { expression: '1+1' } }, { name: 'calculator', input: { sum: 1 } });
+    const mixed = Array.from({ length: LIMITS.invalidAnswers + 1 }, () => both);
+    const { rejected, turn } = await play([...mixed, text('two')]);
+    assert.equal(turn.status, 'complete');
+    assert.deepEqual(
+      rejected.map(({ code, attempt }) => [code, attempt]),
+      mixed.map(() => ['invalid_arguments', 0]),
+    );
+  });
+
+  it('is one whose arguments are no object or too deep, or one call too many', async () => {
+    const deep = `${'{"a":'.repeat(ARGUMENT_DEPTH + 1)}1${'}'.repeat(ARGUMENT_DEPTH + 1)}`;
+    const raw = (rawInput: string): AnthropicReply => ({ ...use({ name: 'calculator' }), rawInput });
+    const many = use(...Array.from({ length: LIMITS.toolCallsPerStep + 1 }, () => ({ name: 'teleport' })));
+    const { rejected, intents, turn } = await play([raw('{"expr'), raw(deep), many, text('sorry')]);
+    assert.equal(turn.status, 'complete');
+    assert.deepEqual(
+      [rejected[0], rejected[1], rejected[2], rejected.at(-1)].map((each) => [each?.code, each?.attempt]),
+      [
+        ['invalid_arguments', 1],
+        ['invalid_arguments', 2],
+        ['unknown_tool', 3],
+        ['too_many_calls', 3],
+      ],
+    );
+    assert.deepEqual(intents, [['tool_call'], ['tool_call'], ['plan'], ['complete']]);
+  });
+
+  it('is not one that a policy has spoilt', async () => {
+    const rewrite = { arguments: { sum: 1 } };
+    const when = 'tool.name == "calculator" && arguments.expression == "6*7"';
+    const rule = { name: 'spoils', priority: 1, when, decision: 'rewrite' as const, reason: 'r', rewrite };
+    const by = { tenantId: engine.tenant, workspaceId: engine.platform.workspaceId, keyId: newId(), isOperator: true };
+    const caller = { ...by, boundWorkspaceId: undefined, scopes: ['admin' as const] };
+    await engine.context.db.withTenant(engine.tenant, (tx) => createPolicy(tx, caller, rule));
+    const spoilt = use({ name: 'calculator', input: { expression: '6*7' } });
+    const { rejected, turn } = await play([...Array.from({ length: LIMITS.invalidAnswers }, () => spoilt), text('42')]);
+    assert.deepEqual([rejected, turn.status], [[], 'complete']);
+  });
+});

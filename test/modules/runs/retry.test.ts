@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { MODES } from '../../support/modes.ts';
+import { useReplayKit } from '../../support/replay-kit.ts';
+import { createAgent, readLog, toolOf, untilRun } from '../../support/runs.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+for (const mode of MODES) {
+  describe(`retry, checkpoints and comparison in ${mode} mode`, () => {
+    const kit = useReplayKit(mode);
+    const {
+      call,
+      post,
+      get,
+      tool,
+      made,
+      checkpointsOf,
+      done,
+      settled,
+      begin,
+      replay,
+      callsOf,
+      openRun,
+      take,
+      untilAsked,
+      assertSoundFork,
+    } = kit;
+
+    describe('a retry', () => {
+      it('goes on from the last checkpoint without doing anything twice', async () => {
+        const { run, thread } = await begin(`call ${tool('charge')} | hang say ${kit.label}`);
+        await waitUntil('the model hangs', () => kit.model.asked(kit.label).length === 2);
+        assert.equal((await post(`/v1/runs/${run}/retry`)).status, 409);
+        await post(`/v1/runs/${run}/cancel`);
+        const headers = { 'idempotency-key': randomUUID() };
+        const answer = await post(`/v1/runs/${run}/retry`, {}, headers);
+        assert.equal(answer.status, 202, answer.text);
+        const { new_run_id, thread_id, turn_id, status, retried_from } = answer.json;
+        assert.deepEqual([thread_id, status, retried_from], [thread, 'running', run]);
+        assert.deepEqual((await post(`/v1/agents/${kit.agent}/runs/${run}/retry`, {}, headers)).json, answer.json);
+        const end = await done(new_run_id);
+        assert.deepEqual([end.status, end.output?.message, end['retried_from']], ['completed', kit.label, run]);
+        assert.equal(made(), 1);
+        assert.equal((await get(`/v1/runs/${new_run_id}/turns/${turn_id}`)).status, 'complete');
+        await assertSoundFork(new_run_id, 1);
+
+        assert.equal((await post(`/v1/runs/${new_run_id}/retry`)).status, 409, 'it is completed');
+        const again = await post(`/v1/runs/${run}/retry`);
+        assert.deepEqual([again.status, again.json.run_id], [409, new_run_id]);
+        const next = await post(`/v1/agents/${kit.agent}/runs`, {
+          thread_id: thread,
+          input: { message: `say next ${kit.label}` },
+        });
+        assert.equal((await done(next.json.run_id)).output?.message, `next ${kit.label}`);
+        assert.equal(kit.model.asked(`say next ${kit.label}`)[0]?.messages.length, 5);
+      });
+
+      it('asks the input again where there is no checkpoint, and remembers over several retries', async () => {
+        const plain = await createAgent(kit, { execution_config: { timeout_seconds: 1 } });
+        const charge = `${toolOf(plain, 'charge')} ${JSON.stringify({ label: kit.label })}`;
+        const { run } = await begin(`call ${charge} | hang say ${kit.label}`, plain);
+        assert.equal((await done(run)).status, 'failed');
+        const one = (await post(`/v1/runs/${run}/retry`)).json.new_run_id;
+        await post(`/v1/runs/${one}/cancel`);
+        const two = await post(`/v1/runs/${one}/retry`);
+        assert.equal(two.status, 202, two.text);
+        const end = await done(two.json.new_run_id);
+        assert.equal(end.output?.message, kit.label, JSON.stringify(end));
+        assert.equal(made(), 1);
+        await assertSoundFork(two.json.new_run_id, 1);
+      });
+
+      it('keeps the turns before, and waits where the last one was complete', async () => {
+        const run = await openRun();
+        await take(run, `say one ${kit.label}`);
+        await take(run, `say two ${kit.label}`);
+        await post(`/v1/runs/${run}/cancel`);
+        const retried = (await post(`/v1/runs/${run}/retry`)).json;
+        assert.equal(retried.status, 'awaiting_human');
+        const turn = await take(retried.run_id, `say three ${kit.label}`);
+        assert.equal(turn.output.message, `three ${kit.label}`);
+        assert.equal(kit.model.asked(`say three ${kit.label}`)[0]?.messages.length, 5);
+        await post(`/v1/runs/${retried.run_id}/cancel`);
+      });
+
+      it('keeps the turns before that no checkpoint holds', async () => {
+        const manual = await createAgent(kit, { execution_config: { checkpoint_frequency: 'manual' } });
+        const run = await openRun(manual);
+        await take(run, `say one ${kit.label}`);
+        const headers = { prefer: 'respond-async' };
+        await post(`/v1/runs/${run}/turns`, { input: { message: `hang say two ${kit.label}` } }, headers);
+        await waitUntil('the model hangs', () => kit.model.asked(`two ${kit.label}`).length === 1);
+        await post(`/v1/runs/${run}/cancel`);
+        const retried = (await post(`/v1/runs/${run}/retry`)).json;
+        assert.equal((await settled(retried.run_id)).output?.message, `two ${kit.label}`);
+        assert.equal(kit.model.asked(`two ${kit.label}`).at(-1)?.messages.length, 3);
+        await post(`/v1/runs/${retried.run_id}/cancel`);
+      });
+    });
+
+    describe('a run whose messages were changed behind its back', () => {
+      const spoil = (run: string, ordinal: number) =>
+        kit.platform.context.db.asOwner((client) =>
+          client.query(
+            `update messages set content = '[{"type":"text","text":"x"}]' where run_id = $1 and ordinal >= $2`,
+            [run, ordinal],
+          ),
+        );
+
+      it('is retried from the newest checkpoint that still fits, and not replayed from one that does not', async () => {
+        const run = await openRun();
+        await take(run, `say one ${kit.label}`);
+        await take(run, `say two ${kit.label}`);
+        await post(`/v1/runs/${run}/cancel`);
+        const [second, first] = await checkpointsOf(run);
+        await spoil(run, 2);
+        assert.equal((await post(`/v1/runs/${run}/replay`, { checkpoint_id: second.id })).status, 422);
+        const retried = await post(`/v1/runs/${run}/retry`);
+        assert.equal(retried.status, 202, retried.text);
+        const state = await settled(retried.json.run_id);
+        assert.deepEqual([state.output?.message, state['forked_at_seq']], [`two ${kit.label}`, first.sequence_num]);
+        await post(`/v1/runs/${retried.json.run_id}/complete`);
+      });
+
+      it('is not retried where nothing is left to start from', async () => {
+        const run = await openRun();
+        await take(run, `say one ${kit.label}`);
+        await post(`/v1/runs/${run}/cancel`);
+        await spoil(run, 0);
+        assert.equal((await post(`/v1/runs/${run}/retry`)).status, 422);
+      });
+    });
+
+    describe('a checkpoint on demand', () => {
+      it('is saved while the run waits, and can be replayed', async () => {
+        const manual = await createAgent(kit, { execution_config: { checkpoint_frequency: 'manual' } });
+        const run = await openRun(manual);
+        await take(run, `say one ${kit.label}`);
+        assert.deepEqual(await checkpointsOf(run), []);
+        const saved = await post(`/v1/runs/${run}/checkpoints`);
+        assert.equal(saved.status, 201, saved.text);
+        assert.equal(saved.json.trigger, 'manual');
+        const { state } = await get(`/v1/runs/${run}/checkpoints/${saved.json.id}`);
+        assert.equal(state.messages.length, 2);
+        await take(run, `say two ${kit.label}`);
+        const started = await replay(run, { checkpoint_id: saved.json.id });
+        assert.equal((await settled(started.run_id)).output?.message, `two ${kit.label}`);
+        await post(`/v1/runs/${run}/complete`);
+        await post(`/v1/runs/${started.run_id}/complete`);
+      });
+
+      it('is refused while the run is driven, and once it is finished', async () => {
+        const { run } = await begin(`hang say ${kit.label}`);
+        await waitUntil('the model hangs', () => kit.model.asked(kit.label).length === 1);
+        assert.equal((await post(`/v1/runs/${run}/checkpoints`)).status, 409);
+        await post(`/v1/runs/${run}/cancel`);
+        assert.equal((await post(`/v1/runs/${run}/checkpoints`)).status, 409);
+      });
+
+      it('holds the calls that workers make meanwhile, which a replay answers from the record', async () => {
+        const reading = randomUUID();
+        const { run } = await begin(
+          `call ${tool('charge', { hang: true })} & ${tool('lookup', { label: reading })} | say ${kit.label}`,
+        );
+        await waitUntil('both calls are under way', () => made() + kit.world.deliveries(reading).length === 2);
+        await untilRun(kit, run, { states: ['awaiting_tool'] });
+        await waitUntil('one has its result', async () =>
+          (await readLog(kit, run)).some(({ type }) => type === 'tool.succeeded'),
+        );
+        const saved = await post(`/v1/runs/${run}/checkpoints`);
+        assert.equal(saved.status, 201, saved.text);
+        const { state } = await get(`/v1/runs/${run}/checkpoints/${saved.json.id}`);
+        assert.equal(state.pending_sends.length, 1);
+        await post(`/v1/runs/${run}/cancel`);
+        await waitUntil('the call is settled', async () =>
+          (await callsOf(run)).every((each: { status: string }) => each.status !== 'running'),
+        );
+        const started = await replay(run, { checkpoint_id: saved.json.id });
+        assert.deepEqual(
+          started.effects.map((effect: { tool: string }) => effect.tool),
+          [toolOf(kit.agent, 'charge')],
+        );
+        const log = await untilAsked(started.run_id);
+        assert.deepEqual([made(), kit.world.deliveries(reading).length], [1, 1], 'neither is made again');
+        assert.ok(
+          log.some(({ type }) => type === 'tool.unknown'),
+          'nobody knows what became of the charge',
+        );
+        await post(`/v1/runs/${started.run_id}/cancel`);
+      });
+    });
+
+    describe('a comparison', () => {
+      it('names the first step that differs, and what of it', async () => {
+        const { run } = await begin(
+          'call calculator {"expression":"1"} | call calculator {"expression":"1+1"} | say a',
+        );
+        await done(run);
+        const changed = 'call calculator {"expression":"1"} | call calculator {"expression":"1+2"} | say a';
+        const other = await begin(changed);
+        await done(other.run);
+        const compared = await get(`/v1/runs/${run}/compare/${other.run}`);
+        assert.deepEqual(compared.first_difference, { step: 2, what: 'arguments' });
+        assert.deepEqual(compared.steps[1].differs, ['arguments', 'results']);
+        assert.deepEqual(compared.steps[1].b.tool_calls[0].arguments, { expression: '1+2' });
+        assert.deepEqual([compared.a.status, compared.a.tool_calls, compared.a.steps], ['completed', 2, 3]);
+        assert.ok(compared.a.tokens_in > 0 && compared.a.cost_usd > 0);
+        assert.equal((await call('GET', `/v1/runs/${run}/compare/${randomUUID()}`)).status, 404);
+      });
+
+      it('counts the steps before a fork as its own', async () => {
+        const { run } = await begin(`call ${tool('lookup')} | call ${tool('charge')} | say ${kit.label}`);
+        await done(run);
+        const [, second] = await checkpointsOf(run);
+        const started = await replay(run, { checkpoint_id: second.id });
+        await done(started.run_id);
+        const compared = await get(`/v1/runs/${run}/compare/${started.run_id}`);
+        assert.equal(compared.first_difference, null, JSON.stringify(compared));
+        assert.equal(compared.steps.length, 3);
+        assert.equal(compared.steps[1].b.recorded, true);
+      });
+    });
+
+    describe('all of these runs', () => {
+      it('have the rows that their logs give', async () => {
+        const { runs, differences } = await rebuildProjections(kit.platform.context.db, { check: true });
+        assert.ok(runs > 10);
+        assert.deepEqual(differences, []);
+      });
+    });
+  });
+}

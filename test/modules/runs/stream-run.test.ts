@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { LIMITS } from '../../../core/limits.ts';
+import type { Context } from '../../../modules/context.ts';
+import { streamRun } from '../../../modules/runs/stream-run.ts';
+import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
+
+describe('the stream of a run', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  it('ends at once where the run ends between its look at the run and its look at the log', async () => {
+    const agent = await engine.agent({}, [{ name: 'note' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
+    const { run } = await engine.start(agent, 'note it');
+    await engine.drive(run);
+    const { db } = engine.context;
+    // What a look at the run finds now, to be found once more when the run has ended.
+    let stale: object[] | undefined;
+    const reading = (onRun: (rows: object[]) => object[]): Context => ({
+      ...engine.context,
+      db: {
+        ...db,
+        withTenant: (tenant, work) =>
+          db.withTenant(tenant, (tx) =>
+            work({
+              async query<R extends object>(sql: string, values?: readonly unknown[]) {
+                const rows = await tx.query<R>(sql, values);
+                return /from runs r/.test(sql) ? (onRun(rows) as R[]) : rows;
+              },
+            }),
+          ),
+      },
+    });
+    const look = new AbortController();
+    const early = reading((rows) => {
+      stale = rows;
+      look.abort();
+      return rows;
+    });
+    await collect(streamRun(early, { tenant: engine.tenant, run, after: 0, signal: look.signal }));
+    assert.ok(stale);
+    await engine.makeCalls(run);
+    await engine.finish(run);
+
+    let looks = 0;
+    const late = reading((rows) => (looks++ === 0 && stale ? stale : rows));
+    const startedMs = Date.now();
+    const { signal } = new AbortController();
+    const events = await collect(streamRun(late, { tenant: engine.tenant, run, after: 0, signal }));
+    assert.ok(Date.now() - startedMs < LIMITS.streamPollSeconds * 1000);
+    assert.equal(looks, 2);
+    assert.equal(events.filter((event) => event !== 'ping' && event.event === 'done').length, 1);
+    assert.deepEqual(
+      events,
+      await collect(streamRun(engine.context, { tenant: engine.tenant, run, after: 0, signal })),
+    );
+  });
+});
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}

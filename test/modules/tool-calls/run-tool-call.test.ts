@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import type { Database } from '../../../db/database.ts';
+import type { Context } from '../../../modules/context.ts';
+import { createGroupCommit, type CommitChange } from '../../../modules/run-log/group-commit.ts';
+import { runToolCall } from '../../../modules/tool-calls/run-tool-call.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+describe('the attempt of a tool call', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  it('wakes the run when it was the last that the run waits for, and not before', async () => {
+    const agent = await engine.agent({}, [{ name: 'note' }]);
+    engine.say((request, n) =>
+      n === 0 ? use({ name: offered(request, 'note') }, { name: offered(request, 'note') }) : text('noted'),
+    );
+    const { run } = await engine.start(agent, 'note it, twice');
+    assert.equal(await engine.drive(run), 'handed_over');
+    const calls = await engine.rows<{ id: string }>('select id from tool_calls where run_id = $1 order by place', run);
+    assert.equal(calls.length, 2);
+    const { context, tenant } = engine;
+    const jobs = async () => {
+      await context.outbox.close();
+      const waiting = await context.queues.queue('turns').getJobs(['waiting', 'prioritized']);
+      return waiting.filter(({ data }) => data.run === run).length;
+    };
+    const found: number[] = [];
+    const before = await jobs();
+    for (const { id } of calls) {
+      await runToolCall(context, { tenant, run, call: id }, new AbortController().signal);
+      found.push((await jobs()) - before);
+    }
+    assert.deepEqual(found, [0, 1]);
+  });
+
+  it('keeps what the tool answered while the database is away', async () => {
+    const agent = await engine.agent({}, [{ name: 'charge' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('charged')));
+    let failures = 0;
+    engine.toolsAnswer(async () => {
+      failures = 3;
+      return { status: 200, body: { charged: true } };
+    });
+    const { run } = await engine.start(agent, 'charge it');
+    await engine.drive(run);
+    const commit: CommitChange = (change) => {
+      if (failures-- > 0) return Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNREFUSED' }));
+      return engine.context.commit(change);
+    };
+    const [end] = await engine.makeCalls(run, { ...engine.context, commit });
+    assert.deepEqual(end, { kind: 'done' });
+    assert.ok(failures < 0);
+    const call = await engine.row('select status, output from tool_calls where run_id = $1', run);
+    assert.deepEqual(call, { status: 'succeeded', output: { charged: true } });
+    assert.equal(engine.tools.seen.length, 1);
+  });
+
+  it('costs one statement to claim the call and one to settle it', async () => {
+    const { run } = await chargingRun();
+    await engine.makeCalls(run);
+    const next = await chargingRun();
+    const statements: string[] = [];
+    await engine.makeCalls(next.run, withoutTransactions(statements));
+    assert.deepEqual(statements, ['commit_run', 'commit_run']);
+    assert.equal(await engine.drive(next.run), 'rest');
+  });
+
+  it('is not claimed while it pauses, nor where another has claimed it', async () => {
+    const { run, job } = await chargingRun();
+    await engine.tamper("update tool_calls set retry_at = now() + interval '1 minute' where run_id = $1", run);
+    const paused = await runToolCall(engine.context, job, new AbortController().signal);
+    assert.ok(paused.kind === 'later' && paused.waitMs > 50_000);
+    await engine.tamper('update tool_calls set retry_at = null, attempt = 1 where run_id = $1', run);
+    assert.deepEqual(await runToolCall(engine.context, job, new AbortController().signal), { kind: 'done' });
+    const numbers = (await engine.log(run)).flatMap((event) =>
+      event.type === 'tool.started' ? [event.payload.attempt] : [],
+    );
+    assert.deepEqual(numbers, [2]);
+  });
+
+  it('goes back where its tool cannot be loaded after the claim', async () => {
+    const { run, job } = await chargingRun();
+    const missing = await engine.row<{ pinned: unknown }>('select pinned from runs where id = $1', run);
+    await engine.tamper(`update runs set pinned = '{"tools": []}' where id = $1`, run);
+    await assert.rejects(runToolCall(engine.context, job, new AbortController().signal), /pins no tool/);
+    const call = await engine.row('select status, attempt from tool_calls where run_id = $1', run);
+    assert.deepEqual(call, { status: 'pending', attempt: 1 });
+    await engine.tamper('update runs set pinned = $2 where id = $1', run, JSON.stringify(missing.pinned));
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    assert.equal(engine.tools.seen.length, 1);
+  });
+
+  /** A run that waits for one call, and the job of it. */
+  async function chargingRun() {
+    const agent = await engine.agent({}, [{ name: 'charge' }]);
+    engine.toolsAnswer(() => undefined);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('charged')));
+    const { run } = await engine.start(agent, 'charge it');
+    assert.equal(await engine.drive(run), 'handed_over');
+    const { call, turn, step } = await engine.row<{ call: string; turn: string; step: number }>(
+      'select id as call, turn_id as turn, step from tool_calls where run_id = $1',
+      run,
+    );
+    const { tenant, context } = engine;
+    const { version: governance } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
+    return { run, job: { tenant, run, call, turn, step, attempt: 0, governance } };
+  }
+
+  /** A context that lists its statements and refuses transactions of several. */
+  function withoutTransactions(statements: string[]): Context {
+    const { db } = engine.context;
+    const call: Database['call'] = (statement) => {
+      statements.push(statement.name);
+      return db.call(statement);
+    };
+    const withTenant = () => Promise.reject(new Error('a transaction'));
+    const counting = { ...db, call, withTenant };
+    return { ...engine.context, db: counting, ...createGroupCommit(counting, { lanes: 1 }) };
+  }
+});

@@ -1,0 +1,299 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../../core/ids.ts';
+import { claimDueWaits, DUE_WAITS } from '../../../db/waits.ts';
+import { reconcile } from '../../../modules/run-log/reconcile.ts';
+import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+const TOOLS = ['sleep', 'wait_for_webhook', 'ask_user'];
+
+describe('waits for webhooks and for the time', () => {
+  let model: ScriptedModel;
+  let api: TestApi;
+  let workers: Workers;
+
+  before(async () => {
+    model = await startScriptedModel();
+    api = await startTestApi('embedded', { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+  });
+
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  const post = (path: string, body: unknown) => api.call('POST', path, { body });
+  const getRun = async (run: string, key = api.key) => (await api.call('GET', `/v1/runs/${run}`, { key })).json;
+  const runIs = (run: string, status: string) =>
+    waitUntil(`run ${run} is ${status}`, async () => (await getRun(run)).status === status);
+  /** A webhook's sender has no key. */
+  const deliver = (url: string, body: unknown) => api.call('POST', new URL(url).pathname, { key: null, body });
+
+  async function startRun(message: string, config: Record<string, unknown> = {}): Promise<string> {
+    const { json: agent } = await post('/v1/agents', { name: 'waiter', tools: TOOLS });
+    const { status, json } = await post(`/v1/agents/${agent.id}/runs`, { input: { message }, config });
+    assert.equal(status, 202);
+    return json.run_id;
+  }
+
+  async function waitingRun(message: string): Promise<{ run: string; url: string }> {
+    const run = await startRun(message);
+    await runIs(run, 'awaiting_human');
+    return { run, url: (await getRun(run)).waiting_for.hook_url };
+  }
+
+  it('give a webhook an address of its own, whose JSON is the result', async () => {
+    const { run, url } = await waitingRun('call wait_for_webhook {"name":"paid","timeout_seconds":60}');
+    const { waiting_for } = await getRun(run);
+    assert.deepEqual([waiting_for.type, waiting_for.name], ['webhook', 'paid']);
+    const leftMs = Date.parse(waiting_for.until) - Date.now();
+    assert.ok(leftMs > 30_000 && leftMs <= 60_000, `${leftMs} ms`);
+    assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/v1\/hooks\/[\w-]{43}$/);
+    assert.equal((await deliver(url, { amount: 12 })).status, 202);
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: {"amount":12}');
+  });
+
+  for (const payload of [null, 7, 'text', [1, 2], {}]) {
+    it(`take ${JSON.stringify(payload)} as a webhook's body`, async () => {
+      const { run, url } = await waitingRun('call wait_for_webhook {}');
+      assert.equal((await deliver(url, payload)).status, 202);
+      await runIs(run, 'completed');
+      const { json } = await api.call('GET', `/v1/runs/${run}/turns`);
+      const { json: turn } = await api.call('GET', `/v1/runs/${run}/turns/${json.turns[0].id}`);
+      const { json: output } = await api.call('GET', `/v1/tool-calls/${turn.tool_calls[0].id}/output`);
+      assert.deepEqual(output.output, payload);
+    });
+  }
+
+  it('count a webhook once, refuse one for a finished run, and know no other address', async () => {
+    const { run, url } = await waitingRun('call wait_for_webhook {} | wait 400 call ask_user {"question":"more?"}');
+    assert.equal((await deliver(url, { n: 1 })).status, 202);
+    assert.equal((await deliver(url, { n: 2 })).status, 200);
+    await waitUntil('the question', async () => (await getRun(run)).waiting_for?.type === 'user');
+    assert.equal((await deliver(url, { n: 3 })).status, 200);
+    await post(`/v1/runs/${run}/signals`, { type: 'user', payload: { message: 'no' } });
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: {"n":1}, {"message":"no"}');
+    assert.equal((await deliver(url, { n: 4 })).status, 409);
+    assert.equal((await deliver(`${api.url}/v1/hooks/${'x'.repeat(43)}`, {})).status, 404);
+    assert.equal((await deliver(`${api.url}/v1/hooks/short`, {})).status, 404);
+  });
+
+  it('tell parallel webhooks apart, each by its own address', async () => {
+    const { run } = await waitingRun('call wait_for_webhook {} & wait_for_webhook {}');
+    const { waits } = await getRun(run);
+    assert.equal(waits.length, 2);
+    const { json } = await api.call('GET', `/v1/runs/${run}/events?types=tool.requested`);
+    const [first, second] = json.events.map(({ payload }: { payload: { tool_call_id: string } }) =>
+      waits.find((wait: { tool_call_id: string }) => wait.tool_call_id === payload.tool_call_id),
+    );
+    await deliver(second.hook_url, 'second');
+    await waitUntil('one of them has come', async () => (await getRun(run)).waits?.length === 1);
+    await deliver(first.hook_url, 'first');
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: first, second');
+  });
+
+  it('show the address to those alone who may answer, and write it nowhere in clear', async () => {
+    const { run, url } = await waitingRun('call wait_for_webhook {}');
+    const token = url.slice(-43);
+    const { json: reader } = await post('/v1/api-keys', { name: 'reader', scopes: ['runs:read'] });
+    const { waiting_for } = await getRun(run, reader.key);
+    assert.deepEqual([waiting_for.type, waiting_for.hook_url], ['webhook', undefined]);
+    const { text } = await api.call('GET', `/v1/runs/${run}/events?limit=200`);
+    assert.ok(!text.includes(token) && !JSON.stringify(api.log).includes(token));
+    const { rows } = await api.context.db.asOwner((client) =>
+      client.query<{ row: string }>(
+        `select w::text as row from waits w union all select e::text from run_events e union all select c::text from checkpoints c
+         union all select k::text from tool_calls k union all select o::text from outbox o`,
+      ),
+    );
+    assert.ok(rows.length > 10 && !rows.some(({ row }) => row.includes(token)));
+    await deliver(url, {});
+    await runIs(run, 'completed');
+  });
+
+  it('are answered by a signal of their own type and name alone, which may come early', async () => {
+    const run = await startRun('wait 800 call wait_for_webhook {"name":"a"} | call wait_for_webhook {"name":"b"}');
+    const signal = (name: string | undefined, payload: unknown, type = 'webhook') =>
+      post(`/v1/runs/${run}/signals`, { type, ...(name && { name }), payload });
+    assert.equal((await signal('a', 'early')).status, 202);
+    await waitUntil('the second wait', async () => (await getRun(run)).waiting_for?.name === 'b');
+    await signal('c', 'other name');
+    await signal(undefined, 'no name');
+    await signal('b', 'other type', 'timer');
+    assert.equal((await getRun(run)).waiting_for.name, 'b');
+    await signal('b', 'right');
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: early, right');
+  });
+
+  it('fail where nobody calls in time, and take no webhook after that', async () => {
+    const { run, url } = await waitingRun(
+      'call wait_for_webhook {"timeout_seconds":0.4} | call ask_user {"question":"?"}',
+    );
+    await waitUntil('the question', async () => (await getRun(run)).waiting_for?.type === 'user');
+    assert.equal((await deliver(url, {})).status, 409);
+    await post(`/v1/runs/${run}/signals`, { type: 'user', payload: { message: 'ok' } });
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: The webhook was not called in time., {"message":"ok"}');
+  });
+
+  it('sleep for a while and until a time, and leave a synchronous turn waiting', async () => {
+    const { json: agent } = await post('/v1/agents', { name: 'sleeper', tools: TOOLS });
+    const { json: run } = await post(`/v1/agents/${agent.id}/runs`, {});
+    const startedMs = Date.now();
+    const turn = await post(`/v1/agents/${agent.id}/runs/${run.run_id}/turns`, {
+      input: { message: 'call sleep {"seconds":0.5} | call sleep {"until":"2026-01-01T00:00:00+02:00"}' },
+    });
+    assert.equal(turn.json.output.status, 'complete');
+    assert.match(turn.json.output.message, /^done: \{"until":"20.*"\}, \{"until":"2025-12-31T22:00:00.000Z"\}$/);
+    assert.ok(Date.now() - startedMs > 500);
+    const { json } = await api.call('GET', `/v1/runs/${run.run_id}/events?types=timer.fired`);
+    assert.equal(json.events.length, 2);
+  });
+
+  it('end a sleep early by a signal of type timer, and refuse a time that is none', async () => {
+    const { run } = await waitingRun('call sleep {"seconds":86400,"name":"nap"}');
+    const { waiting_for } = await getRun(run);
+    assert.deepEqual([waiting_for.type, waiting_for.name], ['timer', 'nap']);
+    await post(`/v1/runs/${run}/signals`, { type: 'timer', name: 'nap', payload: 'up' });
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: up');
+    const refused = await startRun(
+      'call sleep {"until":"tomorrow"} | call sleep {"until":"9999-01-01T00:00:00Z"} | call sleep {}',
+    );
+    await runIs(refused, 'completed');
+    assert.match(
+      (await getRun(refused)).output.message,
+      /no RFC 3339 time.*more than 31536000 s away.*Invalid arguments/,
+    );
+  });
+
+  it('are opened after a person has let them, with the arguments that the person gave', async () => {
+    const run = await startRun('call sleep {"seconds":3600}', { autonomy_level: 0 });
+    await runIs(run, 'awaiting_human');
+    const { json } = await api.call('GET', `/v1/approvals?status=pending&run_id=${run}`);
+    const { waiting_for } = await getRun(run);
+    assert.deepEqual([waiting_for.type, waiting_for.until], ['approval', json.approvals[0].expires_at]);
+    await post(`/v1/approvals/${json.approvals[0].id}`, { decision: 'edit', arguments: { seconds: 0.2 } });
+    await runIs(run, 'completed');
+    assert.match((await getRun(run)).output.message, /^done: \{"until"/);
+  });
+
+  /** A run whose webhook is called, and then the queue loses the job that this sent. */
+  async function loseJobAfter(message: string): Promise<string> {
+    const { run } = await waitingRun(message);
+    const hook = (await api.call('GET', `/v1/runs/${run}`)).json.waits.find(
+      ({ type }: { type: string }) => type === 'webhook',
+    );
+    await workers.stop(3000);
+    await deliver(hook.hook_url, 'kept');
+    await waitUntil('the job is there', async () => (await jobsOf(run)).length > 0);
+    for (const job of await jobsOf(run)) await job.remove();
+    assert.equal((await reconcile(api.context, 0, newId())).runs, 0, 'another tenant has lost nothing');
+    assert.equal((await reconcile(api.context, 0)).runs, 1);
+    workers = await startWorkers(api.context);
+    return run;
+  }
+
+  it('go on although the job that an answer sent was lost', async () => {
+    const run = await loseJobAfter('call wait_for_webhook {}');
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: kept');
+  });
+
+  it('use an answer whose job was lost while they wait for another one', async () => {
+    const run = await loseJobAfter('call wait_for_webhook {} & ask_user {"question":"And you?"}');
+    const succeeded = async () => (await api.call('GET', `/v1/runs/${run}/events?types=tool.succeeded`)).json.events;
+    await waitUntil('the answer is used', async () => (await succeeded()).length === 1);
+    assert.equal((await reconcile(api.context, 0)).runs, 0, 'it waits for the other one');
+    await post(`/v1/runs/${run}/signals`, { type: 'user', payload: { message: 'yes' } });
+    await runIs(run, 'completed');
+  });
+
+  const jobsOf = async (run: string) => {
+    const jobs = await api.context.queues.queue('turns').getJobs(['waiting', 'delayed', 'active', 'prioritized']);
+    return jobs.filter((job) => job.data.run === run);
+  };
+
+  it('cost no job, no lease and no outbox row, and reconciliation leaves them alone', async () => {
+    const runs = await Promise.all([
+      waitingRun('call wait_for_webhook {"name":"idle"}'),
+      waitingRun('call sleep {"seconds":3600}'),
+      waitingRun('call ask_user {"question":"idle?"} & wait_for_webhook {}'),
+    ]);
+    await waitUntil('nothing is under way', async () => {
+      const [row] = await api.context.db.asMaintenance((tx) =>
+        tx.query<{ n: number }>('select count(*)::int as n from runs where driver_lease_expires_at is not null'),
+      );
+      return row?.n === 0;
+    });
+    assert.deepEqual(await reconcile(api.context, 0), { runs: 0, calls: 0 });
+    for (const { run } of runs) {
+      assert.deepEqual(await jobsOf(run), []);
+      await post(`/v1/runs/${run}/cancel`, {});
+    }
+    const open = await api.context.db.asMaintenance((tx) =>
+      tx.query('select 1 as one from waits where closed_at is null'),
+    );
+    assert.deepEqual(open, []);
+  });
+
+  it('carry early signals over to a retry', async () => {
+    const run = await startRun('wait 500 call wait_for_webhook {"name":"late"}');
+    await post(`/v1/runs/${run}/signals`, { type: 'webhook', name: 'other', payload: 'kept' });
+    await runIs(run, 'awaiting_human');
+    await post(`/v1/runs/${run}/checkpoints`, {});
+    await post(`/v1/runs/${run}/cancel`, {});
+    const { json: again } = await post(`/v1/runs/${run}/retry`, {});
+    const { json } = await api.call('GET', `/v1/runs/${again.run_id ?? again.new_run_id}/events?types=run.forked`);
+    assert.deepEqual(
+      json.events[0].payload.signals.map(({ name, payload }: { name: string; payload: string }) => [name, payload]),
+      [['other', 'kept']],
+    );
+    await post(`/v1/runs/${again.run_id ?? again.new_run_id}/cancel`, {});
+  });
+
+  describe('in great numbers', () => {
+    const tenant = newId();
+
+    before(async function fill() {
+      this.timeout(120_000);
+      await workers.stop(3000);
+      const insert = (count: number, until: string) =>
+        api.context.db.withTenant(tenant, (tx) =>
+          tx.query(
+            `insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at)
+             select gen_random_uuid(), $1, gen_random_uuid(), gen_random_uuid(), 'timer', ${until}, now()
+             from generate_series(1, ${count}) i`,
+            [tenant],
+          ),
+        );
+      await insert(100_000, `now() + i * interval '1 minute'`);
+      await insert(2000, `now() - i * interval '1 second'`);
+      await api.context.db.asOwner((client) => client.query('analyze waits'));
+    });
+
+    it('are claimed by ticks that share them without getting in each other way, and no others', async () => {
+      const claim = () => claimDueWaits(api.context.db, { limit: 700, claimMs: 60_000 });
+      const claimed = (await Promise.all([claim(), claim(), claim(), claim()])).flat();
+      assert.equal(claimed.length, 2000);
+      assert.equal(new Set(claimed.map(({ run_id }) => run_id)).size, 2000);
+    });
+
+    it('are found through an index among 100,000', async () => {
+      const plan = await api.context.db.asMaintenance((tx) =>
+        tx.query<{ 'QUERY PLAN': string }>(`explain ${DUE_WAITS}`, [1000]),
+      );
+      const text = plan.map((row) => row['QUERY PLAN']).join('\n');
+      assert.match(text, /Index Scan using waits_due/);
+      assert.doesNotMatch(text, /Seq Scan/);
+    });
+  });
+});

@@ -2,7 +2,7 @@ import { Router } from '@koa/router';
 import Koa from 'koa';
 import { z } from 'zod';
 import { DroverError, notFound } from '../core/errors.ts';
-import type { Context } from '../modules/context.ts';
+import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
 import { TOOL_CALLS } from '../jobs/tool-call.ts';
 import { TURNS } from '../jobs/turn.ts';

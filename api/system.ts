@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { DroverError } from '../core/errors.ts';
 import { isDatabaseAway, pendingMigrations } from '../db/database.ts';
-import type { Context } from '../modules/context.ts';
+import type { Context } from '../modules/governance/context.ts';
 import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';

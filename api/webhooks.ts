@@ -17,7 +17,7 @@ import {
   type DeliveryRow,
   type WebhookRow,
 } from '../db/webhooks.ts';
-import type { Caller } from '../modules/tenants/authenticate-key.ts';
+import type { Caller } from '../core/caller.ts';
 import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { recordAudit } from '../modules/audit/record-audit.ts';

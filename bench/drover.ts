@@ -10,7 +10,7 @@ import type { AgentDefinition } from '../core/definition.ts';
 import { insertAgent } from '../db/agents.ts';
 import { insertTool } from '../db/tools.ts';
 import { migrate } from '../db/database.ts';
-import type { Context } from '../modules/context.ts';
+import type { Context } from '../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../modules/tenants/bootstrap.ts';
 import { createRun } from '../modules/runs/create-run.ts';
 import { openPlatform } from '../modules/platform/open-platform.ts';

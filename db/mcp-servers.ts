@@ -35,6 +35,14 @@ export async function findMcpServer(tx: Tx, id: string): Promise<McpServerRow | 
   return row;
 }
 
+/** Whether the server with this digest of its address is suspended. */
+export async function isMcpServerSuspended(tx: Tx, digest: string): Promise<boolean> {
+  const rows = await tx.query('select 1 as found from mcp_servers where digest = $1 and suspended_at is not null', [
+    digest,
+  ]);
+  return rows.length > 0;
+}
+
 /** A page of servers, newest first. */
 export async function listMcpServers(
   tx: Tx,

@@ -1,4 +1,7 @@
-/** What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never global. */
+/**
+ * What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never global. The
+ * modules add what is theirs: `run-log/context.ts` what writes to runs, `governance/context.ts` the rest.
+ */
 import type { Logger } from 'pino';
 import type { Bus } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
@@ -10,17 +13,11 @@ import type { Outbox } from '../jobs/outbox.ts';
 import type { Models } from '../llm/models.ts';
 import type { Egress } from '../tools/egress.ts';
 import type { Tools } from '../tools/execute-tool.ts';
-import type { KnownGovernance } from './governance/policy-cache.ts';
-import type { GroupCommit } from './run-log/group-commit.ts';
-import type { KnownRuns } from './run-log/run-cache.ts';
-import type { KnownBudgets } from './budgets/budget-cache.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface Context extends GroupCommit {
+export interface ProcessContext {
   config: Config;
   db: Database;
-  known: KnownRuns;
-  governance: KnownGovernance;
   bus: Bus;
   queues: QueueBackend;
   /** Of jobs between tenants. */
@@ -32,7 +29,6 @@ export interface Context extends GroupCommit {
   egress: Egress;
   /** For secrets at rest. */
   keyring: Keyring;
-  budgets: KnownBudgets;
   metrics: Metrics;
   log: Logger;
 }

@@ -1,7 +1,7 @@
 /** The clock of maintenance: sends the acts that are due, by the database's time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { addActs, claimDueActs } from '../db/maintenance.ts';
-import type { Context } from '../modules/context.ts';
+import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE, MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';
 

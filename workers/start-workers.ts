@@ -1,6 +1,6 @@
 /** Serves the queues of this process until it is stopped. */
 import type { Worker } from 'bullmq';
-import type { Context } from '../modules/context.ts';
+import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
 import { TURNS } from '../jobs/turn.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';

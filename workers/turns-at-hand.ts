@@ -2,7 +2,7 @@
  * Drives turns that this process has just committed without a way through the queue, while it has slots that no job waits
  * for. What fails goes to the queue after all, with its attempts. The line in the log says `at_hand`.
  */
-import type { Context } from '../modules/context.ts';
+import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
 import type { DrivenFrom, OfferSeat } from '../jobs/seat.ts';
 import { TURNS, type TurnJob } from '../jobs/turn.ts';

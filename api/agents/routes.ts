@@ -3,7 +3,7 @@ import { agentDefinition } from '../../core/definition.ts';
 import { notFound } from '../../core/errors.ts';
 import { findAgent, findAgentVersion, listAgents, listAgentVersions } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
-import type { Caller } from '../../modules/tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { createAgent } from '../../modules/agents/create-agent.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { applyBrake } from '../../modules/governance/suspend.ts';

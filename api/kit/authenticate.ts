@@ -2,7 +2,8 @@ import { DroverError, forbidden, notFound, unauthorized } from '../../core/error
 import { hasScope } from '../../core/scopes.ts';
 import type { Database } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
-import type { Authenticator, Caller, Origin } from '../../modules/tenants/authenticate-key.ts';
+import type { Caller, Origin } from '../../core/caller.ts';
+import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { Access } from './route.ts';
 import type { ApiContext } from './state.ts';
 import { idParam } from './validate.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { newId } from '../../core/ids.ts';
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import type { Middleware } from './state.ts';
 
 const UNMATCHED = '(none)';

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { DroverError, unavailable } from '../../core/errors.ts';
 import { isDatabaseAway } from '../../db/database.ts';
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import type { ApiContext, Middleware } from './state.ts';
 import { shortPath } from './validate.ts';
 

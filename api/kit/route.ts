@@ -2,8 +2,8 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Scope } from '../../core/scopes.ts';
-import type { Context } from '../../modules/context.ts';
-import type { Caller } from '../../modules/tenants/authenticate-key.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import type { ApiContext, AppParts } from './state.ts';

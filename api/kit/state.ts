@@ -1,7 +1,8 @@
 import type { RouterContext } from '@koa/router';
 import type { Queue } from 'bullmq';
 import type Koa from 'koa';
-import type { Authenticator, Caller } from '../../modules/tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
+import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { Route } from './route.ts';
 
 /** What the middleware knows of a request, in `ctx.state`. */

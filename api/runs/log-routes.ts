@@ -6,7 +6,7 @@ import { EVENT_TYPES } from '../../core/events.ts';
 import { findCheckpoint, listCheckpoints, readMessages } from '../../db/checkpoints.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { findToolCall } from '../../db/turns.ts';
-import { messagesFor } from '../../modules/runs/driver/conversation.ts';
+import { messagesFor } from '../../modules/run-log/conversation.ts';
 import { hasMore } from '../../modules/runs/stream-run.ts';
 import { integerParam, listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRun, type RunView } from '../../db/runs.ts';
-import type { Caller } from '../../modules/tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { defineRoute, type Access, type Route, type RouteSpec } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 

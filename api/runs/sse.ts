@@ -1,5 +1,5 @@
 /** Server-sent events (WHATWG HTML, "Server-sent events") of a run. */
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { streamRun, type StreamRequest } from '../../modules/runs/stream-run.ts';
 import type { OtherContent } from '../kit/route.ts';
 

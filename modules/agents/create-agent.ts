@@ -3,7 +3,7 @@ import { digestOf, newId } from '../../core/ids.ts';
 import { findAgent, insertAgent } from '../../db/agents.ts';
 import type { AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 

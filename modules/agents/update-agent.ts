@@ -5,7 +5,7 @@ import { deprecateAgent, findAgent, lockAgent, publishAgentVersion } from '../..
 import type { AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { raiseGovernance } from '../../db/governance.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { hashAgent } from './create-agent.ts';
 import { recordAudit } from '../audit/record-audit.ts';

@@ -3,10 +3,16 @@ import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts'
 import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
-import { findApproval, findRequester, replaceArguments, type ApprovalRow, type PlannedCall } from '../../db/approvals.ts';
+import {
+  findApproval,
+  findRequester,
+  replaceArguments,
+  type ApprovalRow,
+  type PlannedCall,
+} from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
-import { approvalDigest } from '../runs/driver/ask-people.ts';
-import type { Context } from '../context.ts';
+import { approvalDigest } from './approval-request.ts';
+import type { Context } from '../governance/context.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';

@@ -3,7 +3,7 @@ import type { AuditAction } from '../../core/audit.ts';
 import { newId } from '../../core/ids.ts';
 import { insertAuditRow } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 
 /** Who did it: a key with the request that it came with, or Drover itself. */
 export type AuditedBy =

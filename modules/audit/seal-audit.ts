@@ -1,13 +1,13 @@
 import { LIMITS } from '../../core/limits.ts';
 import { listUnsealedTenants, sealAuditRows } from '../../db/audit.ts';
-import type { Context } from '../context.ts';
+import type { ProcessContext } from '../context.ts';
 import { eachApart } from '../for-each-isolated.ts';
 
 /**
  * Chains the rows that were added to the audit log since the last time, tenant by tenant. Each new head goes to the log:
  * whoever keeps that elsewhere can show later that nothing was cut off at the end (`verifyAudit` takes it).
  */
-export async function sealAudit(context: Pick<Context, 'db' | 'log'>): Promise<number> {
+export async function sealAudit(context: Pick<ProcessContext, 'db' | 'log'>): Promise<number> {
   const tenants = await listUnsealedTenants(context.db, LIMITS.sweepRows);
   const done = await eachApart(context.log, { rows: tenants.map((tenant) => ({ tenant })) }, async ({ tenant }) => {
     const { sealed, head } = await sealAuditRows(context.db, tenant, LIMITS.sweepRows);

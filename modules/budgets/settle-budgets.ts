@@ -9,11 +9,11 @@ import {
 } from '../../db/budgets.ts';
 import type { Database } from '../../db/database.ts';
 import { listTenantIds } from '../../db/tenants.ts';
-import type { Context } from '../context.ts';
+import type { ProcessContext } from '../context.ts';
 import { eachApart } from '../for-each-isolated.ts';
 
 /** Answers how many reservations were settled at their estimate, and how many were added up. */
-export async function settleBudgets({ db, config, log }: Context): Promise<{ settled: number; added: number }> {
+export async function settleBudgets({ db, config, log }: ProcessContext): Promise<{ settled: number; added: number }> {
   const tenants = await db.asMaintenance(listReservingTenants);
   const done = await eachApart(log, { rows: tenants.map((tenant) => ({ tenant })) }, ({ tenant }) =>
     db.withTenant(tenant, async (tx) => ({

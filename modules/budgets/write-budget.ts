@@ -12,7 +12,7 @@ import {
 } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 export interface BudgetRequest {

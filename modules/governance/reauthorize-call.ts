@@ -2,7 +2,7 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { Context } from '../context.ts';
+import type { Context } from './context.ts';
 import { loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
 import { gateCall } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';

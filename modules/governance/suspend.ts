@@ -11,9 +11,9 @@ import {
   type Braked,
 } from '../../db/suspension.ts';
 import { asOtherTenant } from '../../db/tenants.ts';
-import type { Context } from '../context.ts';
+import type { Context } from './context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 

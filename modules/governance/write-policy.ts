@@ -14,7 +14,7 @@ import {
   type PolicyRow,
 } from '../../db/policies.ts';
 import { compileWhen } from './rules.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
 
 /** Fields as they shall be; null takes an optional one away, what is absent stays. */

@@ -2,7 +2,7 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { findAgent, insertAgent } from '../../db/agents.ts';
 import { listRuns } from '../../db/runs.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../tenants/bootstrap.ts';
 import { hashAgent } from '../agents/create-agent.ts';
 import { createRun } from '../runs/create-run.ts';

@@ -2,7 +2,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import type { Database } from '../../db/database.ts';
 import { forgetOld, type Forgettable } from '../../db/retention.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { eachApart } from '../for-each-isolated.ts';
 
 const HOURS: Record<Forgettable, number> = {

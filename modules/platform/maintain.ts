@@ -1,7 +1,7 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../../core/limits.ts';
 import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/maintenance.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import type { MaintenanceAct } from '../../jobs/maintenance.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
 import { eachApart } from '../for-each-isolated.ts';

@@ -5,7 +5,7 @@ import { openBus } from '../../bus/bus.ts';
 import type { Config } from '../../config.ts';
 import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../../db/database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { createKnownGovernance } from '../governance/policy-cache.ts';
 import { createGroupCommit } from '../run-log/group-commit.ts';
 import { createKnownRuns } from '../run-log/run-cache.ts';

@@ -6,7 +6,7 @@ import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
-import type { Context } from '../context.ts';
+import type { RunLogContext } from './context.ts';
 
 export interface Appended {
   seq: number;
@@ -45,7 +45,7 @@ export async function appendIn(tx: Tx, ref: { tenant: string; run: string }, act
 
 /** Does the same in a transaction of its own, then sends the jobs and tells the bus. */
 export async function appendToRun(
-  context: Context,
+  context: RunLogContext,
   ref: { tenant: string; run: string },
   act: Act,
 ): Promise<Appended | null> {
@@ -63,7 +63,7 @@ export interface Announcement {
 }
 
 /** After the transaction: sends what it wants sent, and says where the log stands. */
-export function announceAppended(context: Context, { runId, seq, fence, outbox }: Announcement): void {
+export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
   if (outbox.length > 0) context.outbox.send(runId, { seq, fence }, outbox);
   context.bus.publish({ run: runId, kind: 'advanced', seq });
 }

@@ -2,7 +2,7 @@
 import type { Job } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
 import { listLostCalls, listLostRuns } from '../../db/maintenance.ts';
-import type { Context } from '../context.ts';
+import type { RunLogContext } from './context.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
 import { TOOL_CALLS, toolCallJobId } from '../../jobs/tool-call.ts';
 import { TURNS, turnJobId } from '../../jobs/turn.ts';
@@ -20,7 +20,7 @@ const LATE_MS = 60_000;
  * This is what makes Redis disposable. Jobs that were delayed by another clock than the database's run when they are due.
  */
 export async function reconcile(
-  context: Context,
+  context: RunLogContext,
   quietMs: number,
   tenant?: string,
 ): Promise<{ runs: number; calls: number }> {
@@ -63,7 +63,7 @@ async function eachPage<R extends { id: string }>(
 
 /** Adds the job unless it is alive; a finished one that blocks its id is removed first. */
 async function ensureJob(
-  { queues, order }: Context,
+  { queues, order }: RunLogContext,
   name: string,
   job: { id: string; data: { tenant: string; run: string }; isDue: (delayed: Job) => boolean },
 ): Promise<boolean> {

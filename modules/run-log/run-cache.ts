@@ -7,7 +7,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { fold, type RunState } from '../../core/state.ts';
 import { showOutcomes, type ClaimedRun, type KnownPosition, type MessageRow } from '../../db/claim-run.ts';
 import { firstBrokenMessage } from './checkpoint.ts';
-import { messagesFor } from '../runs/driver/conversation.ts';
+import { messagesFor } from './conversation.ts';
 
 /** A verified position of a run, as committed. */
 export interface KnownRun {

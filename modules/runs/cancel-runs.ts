@@ -3,8 +3,8 @@ import { DroverError } from '../../core/errors.ts';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listRuns, type RunFilter } from '../../db/runs.ts';
-import type { Context } from '../context.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Context } from '../governance/context.ts';
+import type { Caller } from '../../core/caller.ts';
 import { cancelRun } from './end-run.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 

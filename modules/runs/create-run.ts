@@ -7,7 +7,7 @@ import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { claimOf, type NewbornRun } from './driver/initial-commit.ts';
 import type { Birth, Seat } from '../../jobs/seat.ts';
 import type { TurnJob } from '../../jobs/turn.ts';

@@ -9,7 +9,7 @@ import { findExecutingPlan } from '../../db/plans.ts';
 import { listOpenCalls, type OpenCall } from '../../db/turns.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';

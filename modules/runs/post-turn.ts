@@ -4,7 +4,7 @@ import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts'
 import { newId } from '../../core/ids.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import type { TurnInput } from './create-run.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';

@@ -3,7 +3,7 @@ import { badRequest, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { findRunRow } from '../../db/runs.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import type { RunConfig } from './create-run.ts';

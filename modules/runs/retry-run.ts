@@ -4,7 +4,7 @@ import { isTerminal, type RunStatus } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { forkRun } from './creation/fork-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';

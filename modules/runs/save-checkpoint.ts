@@ -7,7 +7,7 @@ import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { loadRunIn, type RunRow } from '../../db/claim-run.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { restore } from './driver/load.ts';
 import { announceAppended, appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';

@@ -2,7 +2,7 @@
 import { impossible } from '../../core/errors.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
 import { claimObjective, linkObjective } from '../../db/objectives.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun, type RunConfig } from './create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';

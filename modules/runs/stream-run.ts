@@ -5,7 +5,7 @@ import { ENDS_STREAM, SHOWN, toSse, type SseEvent } from '../../core/views/sse.t
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import type { Database } from '../../db/database.ts';
 import { findRun } from '../../db/runs.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { createSharedReads, type SharedReads } from './streams/coalesce-reads.ts';
 import { listenToRun, type Delta, type RunNews } from './streams/run-news.ts';
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../core/limits.ts';
 import { findTurn, type TurnRow } from '../../db/turns.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 
 export interface WaitedTurn {
   tenant: string;

@@ -1,33 +1,10 @@
 import { hasScope } from '../../core/scopes.ts';
-import type { Scope } from '../../core/scopes.ts';
+import type { Caller } from '../../core/caller.ts';
 import { sha256 } from '../../core/ids.ts';
 import { findKeyByHash, findKeyById } from '../../db/api-keys.ts';
 import type { KeyOwner } from '../../db/api-keys.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { DEFAULT_TENANT_ID } from './bootstrap.ts';
-
-/** Who a request acts for. */
-export interface Caller {
-  tenantId: string;
-  /** The workspace that the request works in. */
-  workspaceId: string;
-  /** Set where the key may use no other workspace. */
-  boundWorkspaceId: string | undefined;
-  keyId: string;
-  scopes: readonly Scope[];
-  /** Holds an admin key of the default tenant, unbound: runs this installation. */
-  isOperator: boolean;
-  /** The request that the key came with. */
-  origin?: Origin;
-}
-
-/** Where a request came from, as the audit log keeps it. */
-export interface Origin {
-  ip?: string | undefined;
-  /** What proxies say of the way before them; anybody can claim it. */
-  forwardedFor?: string | undefined;
-  requestId: string;
-}
 
 export interface Authenticator {
   /** The owner of a valid key; undefined where it is unknown, expired or revoked. */

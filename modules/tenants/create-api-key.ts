@@ -5,7 +5,7 @@ import { insertApiKey } from '../../db/api-keys.ts';
 import type { ApiKeyRow } from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
-import type { Caller } from './authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 /** 256 random bits behind a prefix that tells people and secret scanners what it is. */

@@ -2,7 +2,7 @@ import { newId, sha256 } from '../../core/ids.ts';
 import { insertApiKey } from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';
 import { asOtherTenant, insertTenant, insertWorkspace } from '../../db/tenants.ts';
-import type { Caller } from './authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { newApiKey } from './create-api-key.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 

@@ -3,7 +3,7 @@ import { digestOf } from '../../core/ids.ts';
 import type { Tx } from '../../db/database.ts';
 import { claimIdempotencyKey, readIdempotencyKey, storeIdempotentAnswer } from '../../db/idempotency-keys.ts';
 import type { IdempotencyKey } from '../../db/idempotency-keys.ts';
-import type { Context } from '../context.ts';
+import type { ProcessContext } from '../context.ts';
 
 /** A request that creates. `route` is its method and path; without a `key` nothing is remembered. */
 export interface IdempotentRequest {
@@ -28,7 +28,7 @@ export interface IdempotentAnswer<T> {
  * another body.
  */
 export async function idempotently<T>(
-  context: Pick<Context, 'db'>,
+  context: Pick<ProcessContext, 'db'>,
   request: IdempotentRequest,
   work: (tx: Tx) => Promise<{ status: number; body: T; store?: unknown }>,
 ): Promise<IdempotentAnswer<T>> {
@@ -51,7 +51,7 @@ export async function idempotently<T>(
  * undefined goes on to `idempotently`, which decides. Throws as that does.
  */
 export async function recallAnswer(
-  context: Pick<Context, 'db'>,
+  context: Pick<ProcessContext, 'db'>,
   request: IdempotentRequest,
 ): Promise<IdempotentAnswer<unknown> | undefined> {
   const used = usedKey(request);

@@ -7,7 +7,7 @@ import { hasMovedOn } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { GivenCall, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { loadDefinitions, loadDefinitionsIn } from '../agents/definitions.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import { suspendedBy } from '../governance/governance.ts';

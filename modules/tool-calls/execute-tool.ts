@@ -3,11 +3,11 @@ import { digestOf, newId } from '../../core/ids.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { Database } from '../../db/database.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { gateCall } from '../governance/gate-call.ts';
 import { toolSuspension, type Governance } from '../governance/governance.ts';
 import { validateArguments } from '../../tools/validate-arguments.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 

@@ -2,7 +2,7 @@
 import { linkSignals } from '../../core/link-signals.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { renewCallLease } from '../../db/leases.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { patiently } from '../run-log/retry-while-unavailable.ts';
 import { reportProgress } from './report-progress.ts';
 import type { ToolCallJob } from '../../jobs/tool-call.ts';

@@ -5,7 +5,7 @@ import type { ToolOutcome } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-call.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';

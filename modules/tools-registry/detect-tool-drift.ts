@@ -10,7 +10,7 @@ import type { ProposedTool, ToolRow } from '../../db/tools.ts';
 import type { ServerNews } from '../../tools/execute-tool.ts';
 import type { ImportedTool } from '../../tools/mcp/import-server.ts';
 import { isMcp, serverOf } from '../../tools/mcp/server.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { recordVersion, hashTool } from './register-tool.ts';
 

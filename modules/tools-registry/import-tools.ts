@@ -5,21 +5,22 @@ import type { Tx } from '../../db/database.ts';
 import { raiseGovernance } from '../../db/governance.ts';
 import { lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
-import type { Context } from '../context.ts';
-import { isSuspended } from '../governance/governance.ts';
+import type { ProcessContext } from '../context.ts';
+import { isMcpServerSuspended } from '../../db/mcp-servers.ts';
 import type { ImportedTool } from '../../tools/mcp/import-server.ts';
-import type { McpServer } from '../../tools/mcp/server.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import { addressOf, type McpServer } from '../../tools/mcp/server.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
 
 /** The tools of a server as it says now. Throws 409 for one that is suspended, and what asking it throws. */
 export async function askServer(
-  { db, governance, tools }: Pick<Context, 'db' | 'governance' | 'tools'>,
+  { db, tools }: Pick<ProcessContext, 'db' | 'tools'>,
   tenantId: string,
   wanted: { server: McpServer; trusted: boolean },
 ): Promise<ImportedTool[]> {
-  const now = await db.withTenant(tenantId, (tx) => governance.current(tx, tenantId));
-  if (isSuspended(now, wanted.server)) throw conflict('The MCP server is suspended.');
+  const digest = digestOf(addressOf(wanted.server));
+  if (await db.withTenant(tenantId, (tx) => isMcpServerSuspended(tx, digest)))
+    throw conflict('The MCP server is suspended.');
   return tools.importServer(tenantId, wanted.server, wanted.trusted);
 }
 

@@ -8,12 +8,12 @@ import type { Tx } from '../../db/database.ts';
 import { insertMcpServer } from '../../db/mcp-servers.ts';
 import { insertTool } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
-import type { Context } from '../context.ts';
+import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { addressOf, isMcp, serverOf } from '../../tools/mcp/server.ts';
 import { kindOf } from '../../tools/transports.ts';
 import { checkSchema } from '../../tools/validate-arguments.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { UNSUPPORTED } from './unsupported.ts';
 
@@ -42,7 +42,7 @@ export interface ToolRequest {
 /** Registers a tool with its first version. Throws 403, 409 for a name that is taken, 422 for what cannot be. */
 export async function registerTool(
   tx: Tx,
-  { caller, tools }: { caller: Caller; tools: Context['tools'] },
+  { caller, tools }: { caller: Caller; tools: ProcessContext['tools'] },
   request: ToolRequest,
 ): Promise<ToolRow> {
   const definition = defineTool(request, { id: newId(), version: request.version ?? '1.0.0' });
@@ -110,7 +110,7 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
 /** Throws 403 where the caller may not register such a tool, 422 where nobody can. */
 export function checkTool(
   tool: ToolDefinition,
-  { caller, tools }: { caller: Caller; tools: Pick<Context['tools'], 'checkTransport'> },
+  { caller, tools }: { caller: Caller; tools: Pick<ProcessContext['tools'], 'checkTransport'> },
 ): void {
   if (tool.transport.type === 'builtin') {
     const message = 'built-in tools are there already and cannot be registered';

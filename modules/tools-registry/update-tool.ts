@@ -4,9 +4,9 @@ import type { Tx } from '../../db/database.ts';
 import { raiseGovernance } from '../../db/governance.ts';
 import { deleteTool, lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
-import type { Context } from '../context.ts';
+import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
-import type { Caller } from '../tenants/authenticate-key.ts';
+import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
@@ -20,7 +20,7 @@ export type ToolPatch = { [Field in Exclude<keyof ToolRequest, 'name'>]?: ToolRe
  */
 export async function updateTool(
   tx: Tx,
-  { caller, tools }: { caller: Caller; tools: Context['tools'] },
+  { caller, tools }: { caller: Caller; tools: ProcessContext['tools'] },
   { id, patch }: { id: string; patch: ToolPatch },
 ): Promise<ToolRow> {
   refuseBuiltin(id);

@@ -6,7 +6,7 @@ import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 import { claimDueWaits, listClientCalls, listDueWaits } from '../../db/waits.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { askAgain } from './client-calls.ts';

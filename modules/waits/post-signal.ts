@@ -4,7 +4,7 @@ import { isTerminal, type RunStatus } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { wake } from '../approvals/approval-outcome.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';

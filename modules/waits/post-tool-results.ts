@@ -2,7 +2,7 @@
 import { conflict, notFound } from '../../core/errors.ts';
 import { lastEventSeq } from '../../db/events.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';

@@ -2,7 +2,7 @@
 import { notFound } from '../../core/errors.ts';
 import { sha256 } from '../../core/ids.ts';
 import { findWaitByToken } from '../../db/waits.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { postSignal } from './post-signal.ts';
 
 /** `isNew` is false for a repeated one. Throws 404 for an unknown token, 409 where nothing waits for it any more. */

@@ -2,8 +2,8 @@
 import { SecretUnreadableError } from '../../core/secret-box.ts';
 import type { Tx } from '../../db/database.ts';
 import { listWebhookTokens } from '../../db/waits.ts';
-import type { Context } from '../context.ts';
-import { tokenOwner } from '../runs/driver/open-waits.ts';
+import type { Context } from '../governance/context.ts';
+import { tokenOwner } from './token-owner.ts';
 
 /** Path of each by the id of its wait. One whose key has been taken away is left out; it still works. */
 export async function webhookPaths(

@@ -11,7 +11,7 @@ import {
   type DeliveryOutcome,
   type WebhookRow,
 } from '../../db/webhooks.ts';
-import type { Context } from '../context.ts';
+import type { Context } from '../governance/context.ts';
 import { EgressError } from '../../tools/egress-error.ts';
 import { channelOf } from './channels.ts';
 import type { Notice } from './channels/channel.ts';

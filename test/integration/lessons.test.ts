@@ -3,7 +3,7 @@
  * 18 services/approval-policies; 17, 19 and 20 belong to what is not there yet.
  */
 import assert from 'node:assert/strict';
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import { request, type Answer, type Call } from '../support/api.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';

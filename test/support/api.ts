@@ -7,7 +7,7 @@ import { serve } from '../../api/serve.ts';
 import type { Route } from '../../api/kit/route.ts';
 import { loadConfig } from '../../config.ts';
 import { migrate } from '../../db/database.ts';
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { createTestDatabase } from './database.ts';
 import { TEST_REDIS_URL } from './modes.ts';

@@ -5,7 +5,7 @@ import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
 import { loadConfig } from '../../config.ts';
 import { migrate } from '../../db/database.ts';
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/bootstrap.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
-import type { Context } from '../../modules/context.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';

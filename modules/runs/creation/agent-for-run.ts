@@ -4,7 +4,7 @@ import { conflict, forbidden, impossible, notFound } from '../../../core/errors.
 import type { PinnedTool } from '../../../core/events.ts';
 import { findAgent, loadAgentVersion } from '../../../db/agents.ts';
 import type { Tx } from '../../../db/database.ts';
-import type { Context } from '../../context.ts';
+import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 

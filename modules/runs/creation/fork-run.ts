@@ -8,7 +8,7 @@ import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import { commitRunIn, type OutboxRow, type RunChange } from '../../../db/commit-run.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
-import { messagesFor } from '../driver/conversation.ts';
+import { messagesFor } from '../../run-log/conversation.ts';
 import { hadEffect } from '../driver/replay-source.ts';
 import { toRunChange, type Announcement } from '../../run-log/append-to-run.ts';
 import { agentForRun, checkAutonomy } from './agent-for-run.ts';

@@ -1,7 +1,8 @@
 /** Before a model call: the log says that it is made, and what it may use of its budgets is set aside, in one commit. */
 import { decide, type Decision } from '../../../core/decide.ts';
 import { modelsFor } from './ask-model.ts';
-import { contextTokens, messagesFor } from './conversation.ts';
+import { messagesFor } from '../../run-log/conversation.ts';
+import { contextTokens } from './build-request.ts';
 import { reserve } from './hold-to-budget.ts';
 import { completePlan } from './propose-plan.ts';
 import { record, type DriveSession } from './session.ts';

@@ -6,7 +6,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { ModelError, type ModelResponse } from '../../../core/model.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { startDeadline, type Deadline } from '../../../core/deadline.ts';
-import { buildRequest } from './conversation.ts';
+import { buildRequest } from './build-request.ts';
 import { partialText } from './partial-answer.ts';
 import { record, type DriveSession } from './session.ts';
 import { chargeGate, giveWay, passGate, recordRetry } from './rate-limiter.ts';

@@ -1,53 +1,8 @@
 /** What a run asks people: to approve a call, or to say what became of one. */
 import { digestOf, newId } from '../../../core/ids.ts';
-import type { AgentDefinition } from '../../../core/definition.ts';
-import type { NewEvent } from '../../../core/events.ts';
-import { LIMITS } from '../../../core/limits.ts';
 import type { CallState } from '../../../core/state.ts';
-import type { GateDecision } from '../../governance/gate.ts';
+import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { record, type DriveSession } from './session.ts';
-
-/** What exactly is approved: this version of this tool with these arguments, as that version of a policy asked for it. */
-export function approvalDigest(
-  tool: { id: string; version: string },
-  args: Record<string, unknown>,
-  policy: { id: string; version: number } | undefined,
-): string {
-  const asked = policy ? { id: policy.id, version: policy.version } : null;
-  return digestOf({ tool: tool.id, version: tool.version, arguments: args, policy: asked });
-}
-
-/** Where a person is asked. */
-interface AskedIn {
-  definition: AgentDefinition;
-  turnId: string | undefined;
-  step: number;
-}
-
-/** The event that opens an approval of a call. */
-export function approvalRequest(
-  { definition, turnId, step }: AskedIn,
-  call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }> },
-): NewEvent {
-  const { tool, arguments: args, by } = call.decision;
-  return {
-    type: 'approval.requested',
-    actor: 'system',
-    turn_id: turnId,
-    step,
-    payload: {
-      approval_id: newId(),
-      tool_call_id: call.id,
-      kind: 'approval',
-      tool: tool.name,
-      digest: approvalDigest(tool, args, by.policy),
-      expires_in_seconds: approvalSeconds(definition),
-      message: call.decision.message,
-      policy: by.policy,
-      four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
-    },
-  };
-}
 
 /** Asks what became of calls whose outcome nobody knows. */
 export function askAbout(session: DriveSession, calls: readonly CallState[]): void {
@@ -67,11 +22,6 @@ export function askAbout(session: DriveSession, calls: readonly CallState[]): vo
       },
     });
   }
-}
-
-/** How long people have to decide. */
-export function approvalSeconds(definition: AgentDefinition): number {
-  return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
 }
 
 /** A turn that fails asks nobody any more: what waits for approval is never made. */

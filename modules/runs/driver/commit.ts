@@ -10,7 +10,7 @@ import { toolCallJobId } from '../../../jobs/tool-call.ts';
 import { creation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { commitOnce, patienceOf } from './commit-once.ts';
-import { LostRunError } from './errors.ts';
+import { LostRunError } from '../../run-log/errors.ts';
 import { gateAgain, reload } from './load.ts';
 import { patiently } from '../../run-log/retry-while-unavailable.ts';
 import { noPending, type DriveSession } from './session.ts';

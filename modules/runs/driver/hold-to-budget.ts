@@ -17,8 +17,8 @@ import { NO_TOKENS, type ModelResponse } from '../../../core/model.ts';
 import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../../db/budgets.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import { costOf } from '../../../llm/prices.ts';
-import { approvalSeconds } from './ask-people.ts';
-import { buildRequest } from './conversation.ts';
+import { approvalSeconds } from '../../approvals/approval-request.ts';
+import { buildRequest } from './build-request.ts';
 import { record, type DriveSession } from './session.ts';
 
 /** What a driver knows of the reservation for its next model call. */

@@ -2,12 +2,18 @@
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
-import { loadRun, type ClaimedRun, type ClaimResult, type MessageRow, type ReadRequest } from '../../../db/claim-run.ts';
+import {
+  loadRun,
+  type ClaimedRun,
+  type ClaimResult,
+  type MessageRow,
+  type ReadRequest,
+} from '../../../db/claim-run.ts';
 import type { Birth } from '../../../jobs/seat.ts';
 import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
-import type { Context } from '../../context.ts';
+import type { Context } from '../../governance/context.ts';
 import { loadDefinitions } from '../../agents/definitions.ts';
-import { CorruptCheckpointError, LostRunError } from './errors.ts';
+import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
 import { carryOn, positionOf, type KnownRun } from '../../run-log/run-cache.ts';
 import { loadRecord } from './replay-source.ts';
 import { knownOf, noPending, record, showOutcome, type DriveSession } from './session.ts';

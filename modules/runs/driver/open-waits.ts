@@ -3,15 +3,15 @@ import { randomBytes } from 'node:crypto';
 import type { Decision } from '../../../core/decide.ts';
 import { newSecret, sha256 } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import type { SecretOwner } from '../../../core/secret-box.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { NewWait } from '../../../db/commit-run.ts';
 import { findToolCall } from '../../../db/turns.ts';
-import { approvalSeconds } from './ask-people.ts';
+import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { become } from './await.ts';
 import { findUsedUpBudget } from '../../budgets/find-used-up-budget.ts';
 import { gateCall, obstacleTo } from '../../governance/gate-call.ts';
 import { changeCall, record, type DriveSession } from './session.ts';
+import { tokenOwner } from '../../waits/token-owner.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 
 /** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
@@ -111,11 +111,6 @@ function newToken({ context, tenant }: DriveSession, waitId: string): Pick<NewWa
   const token = newSecret();
   const { keyId, sealed } = context.keyring.seal(tokenOwner(tenant, waitId), token, randomBytes(12));
   return { token: { hash: sha256(token).toString('hex'), key_id: keyId, sealed: sealed.toString('hex') } };
-}
-
-/** No secret of a tenant can have this name. */
-export function tokenOwner(tenantId: string, waitId: string): SecretOwner {
-  return { tenantId, name: `webhook of wait ${waitId}` };
 }
 
 function askClient(session: DriveSession, calls: readonly CallState[]): void {

@@ -4,7 +4,7 @@ import { digestOf, newId } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { RISK_LEVELS, type ToolDefinition } from '../../../core/tool.ts';
 import type { GateDecision } from '../../governance/gate.ts';
-import { approvalSeconds } from './ask-people.ts';
+import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { record, type DriveSession } from './session.ts';
 
 /** A call of the answer with what the gate said. `waits`: it is held until the plan is approved. */

@@ -7,7 +7,7 @@ import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelGate, passModelGate, readModelGate, shutModelGate } from '../../../db/model-gates.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
-import { buildRequest } from './conversation.ts';
+import { buildRequest } from './build-request.ts';
 import { record, type DriveSession } from './session.ts';
 
 /** The provider is asked too much: the run goes on after `waitMs`, in another job. */

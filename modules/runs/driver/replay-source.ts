@@ -12,11 +12,16 @@ import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
-import { listRecordedAnswers, listRecordedCalls, type RecordedAnswerRow, type RecordedCallRow } from '../../../db/replay.ts';
+import {
+  listRecordedAnswers,
+  listRecordedCalls,
+  type RecordedAnswerRow,
+  type RecordedCallRow,
+} from '../../../db/replay.ts';
 import { findRunRow } from '../../../db/runs.ts';
 import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
-import type { Context } from '../../context.ts';
-import { buildRequest } from './conversation.ts';
+import type { Context } from '../../governance/context.ts';
+import { buildRequest } from './build-request.ts';
 import { loadDefinitions } from '../../agents/definitions.ts';
 
 /** What a fork may still use of its record. */

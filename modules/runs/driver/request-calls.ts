@@ -8,7 +8,7 @@ import { effectOf, isCheap, isWait, type ToolDefinition } from '../../../core/to
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import type { GateDecision } from '../../governance/gate.ts';
 import { suspendedBy } from '../../governance/governance.ts';
-import { approvalRequest } from './ask-people.ts';
+import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
 import { proposePlan, type PlanStep } from './propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';

@@ -10,7 +10,7 @@ import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { CallChange, NewWait, ReservationChange } from '../../../db/commit-run.ts';
 import type { Birth } from '../../../jobs/seat.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
-import type { Context } from '../../context.ts';
+import type { Context } from '../../governance/context.ts';
 import type { KnownRun } from '../../run-log/run-cache.ts';
 import type { Reservation } from './hold-to-budget.ts';
 import type { PartialAnswer } from './partial-answer.ts';

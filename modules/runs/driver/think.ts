@@ -10,7 +10,7 @@ import { runCheapCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
-import { buildRequest } from './conversation.ts';
+import { buildRequest } from './build-request.ts';
 import { settleAnswer } from './hold-to-budget.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { requestCalls } from './request-calls.ts';

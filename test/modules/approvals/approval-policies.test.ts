@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
 import { newId } from '../../../core/ids.ts';
 import type { PolicyDefinition } from '../../../core/policy.ts';
-import type { Caller } from '../../../modules/tenants/authenticate-key.ts';
+import type { Caller } from '../../../core/caller.ts';
 import { decideApproval, type ApprovalDecision } from '../../../modules/approvals/decide-approval.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../../../modules/governance/write-policy.ts';

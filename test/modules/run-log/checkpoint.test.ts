@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
-import { CorruptCheckpointError } from '../../../modules/runs/driver/errors.ts';
+import { CorruptCheckpointError } from '../../../modules/run-log/errors.ts';
 import { TURNS } from '../../../jobs/turn.ts';
 import { handle } from '../../../workers/handlers.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';

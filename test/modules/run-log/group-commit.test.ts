@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit, type GroupCommit } from '../../../modules/run-log/group-commit.ts';
 import { createRun } from '../../../modules/runs/create-run.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';

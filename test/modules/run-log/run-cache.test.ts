@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { claimRun, loadRun, type KnownPosition } from '../../../db/claim-run.ts';
 import { carryOn, positionOf, type KnownRun } from '../../../modules/run-log/run-cache.ts';
 import { restore } from '../../../modules/runs/driver/load.ts';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { createKnownRuns } from '../../../modules/run-log/run-cache.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 

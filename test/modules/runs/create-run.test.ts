@@ -3,7 +3,7 @@ import { DroverError } from '../../../core/errors.ts';
 import { newId } from '../../../core/ids.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
 import { createKnownGovernance } from '../../../modules/governance/policy-cache.ts';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { createRun } from '../../../modules/runs/create-run.ts';
 import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
 import { updateTool } from '../../../modules/tools-registry/update-tool.ts';

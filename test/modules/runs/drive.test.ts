@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RunEvent } from '../../../core/events.ts';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';

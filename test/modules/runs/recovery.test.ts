@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ToolResultBlock } from '../../../core/content.ts';
 import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import type { CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { LIMITS } from '../../../core/limits.ts';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { streamRun } from '../../../modules/runs/stream-run.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 

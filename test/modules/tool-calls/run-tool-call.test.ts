@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Database } from '../../../db/database.ts';
-import type { Context } from '../../../modules/context.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit, type CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { runToolCall } from '../../../modules/tool-calls/run-tool-call.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';

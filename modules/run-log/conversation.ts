@@ -1,13 +1,10 @@
-/** From stored messages to what a model is sent: tool results filled in from the ledger, old turns left out. */
-import { canonicalJson } from '../../../core/ids.ts';
-import { LIMITS } from '../../../core/limits.ts';
-import type { Message, StoredToolResult, ToolResultBlock, UserBlock } from '../../../core/content.ts';
-import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
-import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
-import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
-import type { ToolDefinition } from '../../../core/tool.ts';
-import type { CallOutcome, MessageRow } from '../../../db/claim-run.ts';
-import { estimateMessages } from '../../../llm/estimate-tokens.ts';
+/** From stored messages to what a model reads: tool results filled in from the ledger, old turns left out. */
+import type { Message, StoredToolResult, ToolResultBlock, UserBlock } from '../../core/content.ts';
+import { canonicalJson } from '../../core/ids.ts';
+import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
+import { estimateMessages } from '../../llm/estimate-tokens.ts';
 
 /**
  * The messages of a request. Whole turns are left out from the oldest on until the rest fits `maxTokens` (estimated);
@@ -26,29 +23,6 @@ export function messagesFor(rows: readonly MessageRow[], maxTokens: number): { m
   return { messages: parts.slice(from).map((part) => part.message), tokens };
 }
 
-/** A request to a model, from a definition, its pinned tools and the stored conversation. */
-export function buildRequest(
-  source: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; messages: readonly MessageRow[] },
-  call: { model: string; toolChoice: 'auto' | 'none' },
-): ModelRequest {
-  const { definition } = source;
-  const settings = { ...definition.model_preferences, ...definition.llm_config };
-  return {
-    ...call,
-    system: systemPromptOf(definition),
-    messages: messagesFor(source.messages, contextTokens(definition)).messages,
-    tools: toolSpecs(source.tools),
-    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
-    temperature: settings.temperature,
-    examples: workflowExamplesOf(definition),
-  };
-}
-
-/** Most tokens of the conversation that a request holds. */
-export function contextTokens(definition: AgentDefinition): number {
-  return definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
-}
-
 /** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */
 export function resultText(outcome: CallOutcome | undefined): { content: string; isError: boolean } {
   if (!outcome || outcome.status === 'pending' || outcome.status === 'running') {
@@ -57,23 +31,6 @@ export function resultText(outcome: CallOutcome | undefined): { content: string;
   if (outcome.status === 'unknown') return { content: UNKNOWN_OUTCOME, isError: true };
   const text = typeof outcome.output === 'string' ? outcome.output : canonicalJson(outcome.output);
   return { content: cut(text), isError: outcome.is_error ?? false };
-}
-
-/** The system prompt: role, instructions, worked examples. */
-export function systemPromptOf(definition: AgentDefinition): string {
-  const prompt = definition.system_prompt;
-  if (typeof prompt === 'string') return prompt;
-  const parts = [prompt?.role, prompt?.instructions ?? defaultInstructions(definition)];
-  const examples = (prompt?.examples ?? []).map((example) =>
-    typeof example === 'string' ? example : exampleText(example),
-  );
-  if (examples.length > 0) parts.push(`Examples of how such work is done:\n\n${examples.join('\n\n')}`);
-  return parts.filter(Boolean).join('\n\n');
-}
-
-/** The tools as a model sees them, in the order of the agent's definition: the same bytes at every call. */
-export function toolSpecs(tools: ReadonlyMap<string, ToolDefinition>): ToolSpec[] {
-  return [...tools.values()].map(({ name, description, input_schema }) => ({ name, description, input_schema }));
 }
 
 interface Rendered {
@@ -117,16 +74,4 @@ function cut(text: string): string {
   if (bytes.length <= LIMITS.toolOutputForModelBytes) return text;
   const kept = new TextDecoder().decode(bytes.subarray(0, LIMITS.toolOutputForModelBytes)).replace(/\uFFFD$/, '');
   return `${kept}\n[cut: ${bytes.length} bytes in all, the first ${LIMITS.toolOutputForModelBytes} shown]`;
-}
-
-function defaultInstructions(definition: AgentDefinition): string {
-  const about = definition.description ? ` ${definition.description}` : '';
-  return `You are ${definition.name}.${about} Work step by step: use the tools where they help, then answer.`;
-}
-
-function exampleText(example: WorkflowExample): string {
-  const steps = example.steps.map((step, index) => `${index + 1}. ${step.tool}(${canonicalJson(step.input)})`);
-  return [`Question: ${example.question}`, ...steps, example.answer && `Answer: ${example.answer}`]
-    .filter(Boolean)
-    .join('\n');
 }

@@ -1,0 +1,24 @@
+import type { Scope } from './scopes.ts';
+
+/** Who a request acts for. */
+export interface Caller {
+  tenantId: string;
+  /** The workspace that the request works in. */
+  workspaceId: string;
+  /** Set where the key may use no other workspace. */
+  boundWorkspaceId: string | undefined;
+  keyId: string;
+  scopes: readonly Scope[];
+  /** Holds an admin key of the default tenant, unbound: runs this installation. */
+  isOperator: boolean;
+  /** The request that the key came with. */
+  origin?: Origin;
+}
+
+/** Where a request came from, as the audit log keeps it. */
+export interface Origin {
+  ip?: string | undefined;
+  /** What proxies say of the way before them; anybody can claim it. */
+  forwardedFor?: string | undefined;
+  requestId: string;
+}

@@ -1,0 +1,60 @@
+/** A request to a model. */
+import { canonicalJson } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
+import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
+import type { ToolDefinition } from '../../../core/tool.ts';
+import type { MessageRow } from '../../../db/claim-run.ts';
+import { messagesFor } from '../../run-log/conversation.ts';
+
+/** A request to a model, from a definition, its pinned tools and the stored conversation. */
+export function buildRequest(
+  source: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; messages: readonly MessageRow[] },
+  call: { model: string; toolChoice: 'auto' | 'none' },
+): ModelRequest {
+  const { definition } = source;
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  return {
+    ...call,
+    system: systemPromptOf(definition),
+    messages: messagesFor(source.messages, contextTokens(definition)).messages,
+    tools: toolSpecs(source.tools),
+    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
+    temperature: settings.temperature,
+    examples: workflowExamplesOf(definition),
+  };
+}
+
+/** Most tokens of the conversation that a request holds. */
+export function contextTokens(definition: AgentDefinition): number {
+  return definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
+}
+
+/** The system prompt: role, instructions, worked examples. */
+export function systemPromptOf(definition: AgentDefinition): string {
+  const prompt = definition.system_prompt;
+  if (typeof prompt === 'string') return prompt;
+  const parts = [prompt?.role, prompt?.instructions ?? defaultInstructions(definition)];
+  const examples = (prompt?.examples ?? []).map((example) =>
+    typeof example === 'string' ? example : exampleText(example),
+  );
+  if (examples.length > 0) parts.push(`Examples of how such work is done:\n\n${examples.join('\n\n')}`);
+  return parts.filter(Boolean).join('\n\n');
+}
+
+/** The tools as a model sees them, in the order of the agent's definition: the same bytes at every call. */
+export function toolSpecs(tools: ReadonlyMap<string, ToolDefinition>): ToolSpec[] {
+  return [...tools.values()].map(({ name, description, input_schema }) => ({ name, description, input_schema }));
+}
+
+function defaultInstructions(definition: AgentDefinition): string {
+  const about = definition.description ? ` ${definition.description}` : '';
+  return `You are ${definition.name}.${about} Work step by step: use the tools where they help, then answer.`;
+}
+
+function exampleText(example: WorkflowExample): string {
+  const steps = example.steps.map((step, index) => `${index + 1}. ${step.tool}(${canonicalJson(step.input)})`);
+  return [`Question: ${example.question}`, ...steps, example.answer && `Answer: ${example.answer}`]
+    .filter(Boolean)
+    .join('\n');
+}

@@ -105,7 +105,7 @@ const decide = defineRoute({
   body: decisionBody,
   responses: { 200: approval },
   async handle({ caller, params, body, context }) {
-    const ref = { tenant: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
+    const ref = { tenantId: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
     return { status: 200, body: present(await decideApproval(context, ref, toDecision(body, 'body'))) };
   },
 });
@@ -153,7 +153,7 @@ const signal = defineRunRoutes({
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
       const { approval_id, ...decided } = parse(approvalPayload, body.payload);
-      const ref = { tenant: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
+      const ref = { tenantId: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
       const row = await context.db.withTenant(caller.tenantId, (tx) =>
         findApproval(tx, approval_id, caller.workspaceId),
       );
@@ -163,11 +163,11 @@ const signal = defineRunRoutes({
     }
     if (type === 'tool_results') {
       const results = parse(toolResultsPayload, body.payload);
-      const posted = await postResults(context, { tenant: caller.tenantId, run: params.run, id, results });
+      const posted = await postResults(context, { tenantId: caller.tenantId, runId: params.run, id, results });
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
-    const posted = await postSignal(context, { tenant: caller.tenantId, run: params.run, id, type, name, payload });
+    const posted = await postSignal(context, { tenantId: caller.tenantId, runId: params.run, id, type, name, payload });
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });

@@ -69,8 +69,8 @@ export const LIMITS = {
   /** Steps after which a checkpoint is saved within a turn. */
   checkpointSteps: 25,
   /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
-  knownRuns: 200,
-  knownRunTokens: 50_000,
+  cachedRuns: 200,
+  cachedRunTokens: 50_000,
   /** Hours for which an Idempotency-Key is remembered. */
   idempotencyHours: 24,
   /** Days that closed waits are kept, and that signals and reservations are after the end of their run. */

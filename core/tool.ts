@@ -98,7 +98,7 @@ export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolea
 }
 
 /** Cheap calls are committed together with the next model response (execution.md, Jobs). */
-export function isCheap(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
+export function isPure(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
   return tool.transport.type === 'builtin' && CHEAP_BUILTINS.includes(tool.name);
 }
 

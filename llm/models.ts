@@ -1,7 +1,7 @@
 import { impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
-import type { ModelRates } from '../db/model-gates.ts';
+import type { ModelRates } from '../db/model-rates.ts';
 import { OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, Provider } from './provider.ts';

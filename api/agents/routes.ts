@@ -6,7 +6,7 @@ import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import { createAgent } from '../../modules/agents/create-agent.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { retireAgent, updateAgent } from '../../modules/agents/update-agent.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -85,7 +85,7 @@ const change = defineRoute({
     if (Object.keys(patch).length > 0) {
       await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
     }
-    if (suspended !== undefined) await applyBrake(context, caller, { kind: 'agent', id: params.id, suspended });
+    if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
     return { status: 200, body: presentAgent(row) };
   },

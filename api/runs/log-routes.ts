@@ -30,7 +30,7 @@ const stream = defineRunRoutes({
   async handle({ caller, params, query, context, app, ctx }) {
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const after = lastEventId(ctx) ?? query.after ?? 0;
-    const ref = { tenant: caller.tenantId, run: params.run, after };
+    const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };
     const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing) });
     return { status: 200, body: Readable.from(events), headers: { 'content-type': 'text/event-stream' } };

@@ -129,7 +129,7 @@ const cancel = defineRunRoutes({
   body: z.strictObject({ reason: z.string().max(1000).optional() }),
   responses: { 200: run, 202: run },
   async handle({ caller, params, body, context }) {
-    const ref = { tenant: caller.tenantId, run: params.run, by: caller };
+    const ref = { tenantId: caller.tenantId, runId: params.run, by: caller };
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const isNew = await cancelRun(context, ref, body.reason);
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
@@ -147,7 +147,7 @@ const complete = defineRunRoutes({
   responses: { 200: run },
   async handle({ caller, params, context }) {
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-    await completeRun(context, { tenant: caller.tenantId, run: params.run });
+    await completeRun(context, { tenantId: caller.tenantId, runId: params.run });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     return { status: 200, body: presentRun(row) };
   },

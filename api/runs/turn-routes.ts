@@ -42,7 +42,7 @@ const post = defineRunRoutes({
   async handle(request) {
     const { caller, params, context, app, ctx } = request;
     const { turnId, replayed } = await start(request);
-    const ref = { tenant: caller.tenantId, run: params.run, turn: turnId };
+    const ref = { tenantId: caller.tenantId, runId: params.run, turnId };
     const timeoutMs = waitMs(ctx);
     const row =
       timeoutMs > 0 ? await waitForTurn(context, ref, { timeoutMs, signal: untilGone(ctx, app.closing) }) : undefined;
@@ -52,8 +52,8 @@ const post = defineRunRoutes({
       const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
       return { status: 202, body, replayed, headers: { location, ...applied } };
     }
-    const calls = await context.db.withTenant(ref.tenant, (tx) =>
-      row.status === 'awaiting_tool' ? listAwaitedCalls(tx, ref.run) : listToolCalls(tx, ref.run, ref.turn),
+    const calls = await context.db.withTenant(ref.tenantId, (tx) =>
+      row.status === 'awaiting_tool' ? listAwaitedCalls(tx, ref.runId) : listToolCalls(tx, ref.runId, ref.turnId),
     );
     return { status: 200, body: presentAnswer(row, calls), replayed };
   },
@@ -72,7 +72,13 @@ const stream = defineRunRoutes({
     const { caller, params, context, app, ctx } = request;
     const { turnId, after, replayed } = await start(request);
     const signal = untilGone(ctx, app.closing);
-    const events = eventStream(context, { tenant: caller.tenantId, run: params.run, turn: turnId, after, signal });
+    const events = eventStream(context, {
+      tenantId: caller.tenantId,
+      runId: params.run,
+      turnId: turnId,
+      after,
+      signal,
+    });
     return { status: 200, body: Readable.from(events), replayed, headers: { 'content-type': 'text/event-stream' } };
   },
 });

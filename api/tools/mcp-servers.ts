@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { notFound } from '../../core/errors.ts';
 import { findMcpServer, listMcpServers, type McpServerRow } from '../../db/mcp-servers.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
@@ -48,7 +48,7 @@ const get = defineRoute({
   },
 });
 
-const brake = defineRoute({
+const suspension = defineRoute({
   method: 'patch',
   path: '/v1/mcp-servers/:id',
   access: 'tools:write',
@@ -57,7 +57,7 @@ const brake = defineRoute({
   body: z.strictObject({ suspended: z.boolean() }),
   responses: { 200: server },
   async handle({ caller, params: { id }, body: { suspended }, context }) {
-    await applyBrake(context, caller, { kind: 'mcp_server', id, suspended });
+    await setSuspension(context, caller, { kind: 'mcp_server', id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
     if (!row) throw notFound('This MCP server');
     return { status: 200, body: present(row) };
@@ -68,4 +68,4 @@ function present({ id, address, tools, suspended, created_at }: McpServerRow): z
   return { id, transport: address, tools, suspended, created_at: created_at.toISOString() };
 }
 
-export const MCP_SERVER_ROUTES: readonly Route[] = [list, get, brake];
+export const MCP_SERVER_ROUTES: readonly Route[] = [list, get, suspension];

@@ -6,7 +6,7 @@ import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts
 import { askServer, importTools } from '../../modules/tools-registry/import-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { McpServer } from '../../tools/mcp/server.ts';
@@ -104,7 +104,7 @@ const change = defineRoute({
       await context.db.withTenant(caller.tenantId, (tx) => updateTool(tx, by, { id, patch }));
     }
     if (suspended === false) await context.db.withTenant(caller.tenantId, (tx) => confirmProposal(tx, caller, id));
-    if (suspended !== undefined) await applyBrake(context, caller, { kind: 'tool', id, suspended });
+    if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tool', id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, id));
     if (!row) throw notFound('This tool');
     return { status: 200, body: presentTool(row.definition, row) };

@@ -107,7 +107,7 @@ describe('What users of other systems suffer from does not happen here:', () => 
     const message = `call ${step('charge', { label: 'job' })} | say ${'y'.repeat(300_000)}`;
     const sizesOf = async ({ queues }: Context, name: string, run: string) => {
       const jobs = await queues.queue(name).getJobs(['completed', 'waiting', 'prioritized', 'active']);
-      return jobs.filter((job) => job.data.run === run).map((job) => JSON.stringify(job.data).length);
+      return jobs.filter((job) => job.data.runId === run).map((job) => JSON.stringify(job.data).length);
     };
     const { run } = await startRun(here, agent, message);
     await untilRun(here, run);

@@ -50,10 +50,6 @@ export interface StoredToolResult {
   tool_call_id: string;
 }
 
-export type StoredMessage =
-  | { role: 'user'; content: (TextBlock | ImageBlock | StoredToolResult)[] }
-  | { role: 'assistant'; content: AssistantBlock[] };
-
 /** A JSON value, as it comes out of `JSON.parse`. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 

@@ -22,7 +22,7 @@ const attachment = z
   ])
   .meta({ id: 'Attachment' });
 
-export const turnInput = z
+const turnInput = z
   .strictObject({
     message: z.string().min(1),
     attachments: z.array(attachment).max(50).nullish(),

@@ -21,7 +21,7 @@ const execution = z.strictObject({
     })
     .optional(),
   inline: z.boolean().optional().describe('The driver calls the tool itself instead of a queue.'),
-  sandbox: z.boolean().optional(),
+  sandbox: z.literal(false).optional(),
 });
 
 const annotations = z.strictObject({

@@ -76,7 +76,7 @@ export interface ToolDefinition {
   annotations: ToolAnnotations;
 }
 
-/** `risk_level: READ_ONLY` makes a tool read-only; else its annotations say (decisions.md, Tools). */
+/** `risk_level: READ_ONLY` makes a tool read-only; else its annotations say (docs/tools.md). */
 export function effectOf(tool: Pick<ToolDefinition, 'risk_level' | 'annotations'>): ToolEffect {
   if (tool.risk_level === 'READ_ONLY' || tool.annotations.readOnlyHint) return 'read_only';
   return tool.annotations.idempotentHint ? 'idempotent' : 'unknown';
@@ -97,7 +97,7 @@ export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolea
   return type === 'client' || (type === 'builtin' && WAITING_BUILTINS.includes(tool.name));
 }
 
-/** Cheap calls are committed together with the next model response (execution.md, Jobs). */
+/** Cheap calls are committed together with the next model response (docs/design/engine.md, "Tool calls"). */
 export function isCheap(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
   return tool.transport.type === 'builtin' && CHEAP_BUILTINS.includes(tool.name);
 }

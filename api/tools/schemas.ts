@@ -162,7 +162,7 @@ export function presentTool(
   };
 }
 
-/** A tool in a list: permissions by name alone (document 000, List Available Tools). */
+/** A tool in a list: permissions by name alone. */
 export function presentListedTool(
   definition: ToolDefinition,
   times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,

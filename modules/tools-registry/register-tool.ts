@@ -121,7 +121,7 @@ export function checkTool(
   if (errors.length > 0) throw impossible('A schema or a template of the tool cannot be used.', errors);
 }
 
-/** A stdio server is a program on the worker's machine: only `admin` may name one (api.md, Egress). Throws 403. */
+/** A stdio server is a program on the worker's machine: only `admin` may name one (docs/tools.md). Throws 403. */
 export function checkMayRunPrograms(transport: { type: string }, caller: Caller): void {
   if (transport.type === 'mcp_stdio' && !hasScope(caller.scopes, 'admin')) {
     throw forbidden('A tool over stdio is a program on the worker\'s machine: this needs the scope "admin".');

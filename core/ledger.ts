@@ -1,4 +1,4 @@
-/** How the outcome of an attempt changes its row in the ledger (execution.md, "The tool ledger"). */
+/** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
 import type { ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
 
 export type Settlement =

@@ -29,8 +29,6 @@ export const LIMITS = {
   /** Time a webhook has where the call does not say, and the longest time that anything is waited for, in seconds. */
   webhookSeconds: 86_400,
   waitSeconds: 31_536_000,
-  /** Depth of child runs. */
-  depth: 5,
   /** Answer of one model call in tokens where the agent does not say. */
   outputTokens: 4096,
   /** Conversation sent to a model in tokens where the agent does not say. */

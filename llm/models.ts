@@ -34,7 +34,7 @@ export interface Models {
   defaultName: () => string;
 }
 
-/** The models that this process can ask, by name (api.md, Environment). */
+/** The models that this process can ask, by name (docs/models.md). */
 export function createModels(config: ModelsConfig): Models {
   const keys = config.modelKeys ?? {};
   const streams = new Map([

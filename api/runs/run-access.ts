@@ -8,7 +8,6 @@ import { defineRoute, type Access, type Route, type RouteSpec } from '../kit/rou
 import { idParam } from '../kit/validate.ts';
 
 export const runParams = z.strictObject({ id: idParam.optional(), run: idParam });
-export type RunParams = z.output<typeof runParams>;
 
 type Schema = z.ZodType | undefined;
 

@@ -22,7 +22,7 @@ const attachment = z
   ])
   .meta({ id: 'Attachment' });
 
-export const turnInput = z
+const turnInput = z
   .strictObject({
     message: z.string().min(1),
     attachments: z.array(attachment).max(50).nullish(),
@@ -225,7 +225,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
   };
 }
 
-/** What a synchronous turn answers (doc 000, "Execute Turn"). */
+/** What a synchronous turn answers (docs/api.md). */
 export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
   return {
     turn_id: row.id,

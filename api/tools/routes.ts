@@ -177,7 +177,7 @@ const importAll = defineRoute({
   },
 });
 
-/** The documents' `stdio`, `http` and `sse` are MCP (decisions: a plain HTTP tool has no server to import from). */
+/** In an import `stdio`, `http` and `sse` are transports of MCP: a plain HTTP tool has no server to import from. */
 function serverToImport(transport: z.output<typeof importRequest>['transport']): McpServer {
   if (transport.type === 'stdio') {
     return { ...transport, type: 'mcp_stdio', args: transport.args ?? [], env: transport.env ?? {} };

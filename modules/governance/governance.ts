@@ -65,6 +65,6 @@ export function toolSuspension(
 }
 
 /** Whether an MCP server is suspended, whatever the credentials that it would be asked with. */
-export function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
+function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
   return suspended.servers.size > 0 && suspended.servers.has(digestOf(addressOf(server)));
 }

@@ -95,7 +95,7 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
 }
 
 /** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
-export function createLog(config: Pick<Config, 'logLevel'>): Logger {
+function createLog(config: Pick<Config, 'logLevel'>): Logger {
   return pino({
     level: config.logLevel,
     redact: {

@@ -65,7 +65,7 @@ async function* live(
 ): AsyncGenerator<StreamItem> {
   for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
     at.quietSinceMs = Date.now();
-    // Reasoning is shown once it is whole: pieces are pieces of the answer (decisions.md, Streams).
+    // Reasoning is shown once it is whole: pieces are pieces of the answer (docs/api.md, Streams).
     if (delta.kind === 'progress') yield progressView(delta);
     else if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
   }

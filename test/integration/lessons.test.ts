@@ -1,6 +1,5 @@
 /**
- * One test a lesson, by its number. Elsewhere: 6 scenario, 8 cancel, 13 engine/budgets, 14 rate-limits, 15 fairness,
- * 18 services/approval-policies; 17, 19 and 20 belong to what is not there yet.
+ * Tests by the numbers of docs/design/lessons.md, which names the files of those that are elsewhere.
  */
 import assert from 'node:assert/strict';
 import type { Context } from '../../modules/governance/context.ts';

@@ -1,4 +1,4 @@
-/** Three or more calls in one answer are a plan (doc 001, section 5.2): one decision on the whole, one end. */
+/** Three or more calls in one answer are a plan (docs/design/decisions.md): one decision on the whole, one end. */
 import { textOf, type ToolUseBlock } from '../../../core/content.ts';
 import { digestOf, newId } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';

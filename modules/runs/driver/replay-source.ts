@@ -1,6 +1,6 @@
 /**
  * Answers from the record. A run that was forked from another does not repeat that run's effects silently, and a
- * recorded replay asks no model whose answer the record has (execution.md, "Replay").
+ * recorded replay asks no model whose answer the record has (docs/replay.md).
  */
 import type { AssistantBlock } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';

@@ -62,7 +62,7 @@ describe('Plans', () => {
     decideApproval(engine.context, { tenantId: engine.tenant, id }, decided);
   const told = () => JSON.stringify(engine.model.requests.at(-1)?.body);
 
-  /** Document 001, section 5.1: what runs by itself, levels 0 to 3 by the highest risk in the plan. */
+  /** What runs without a person, at levels 0 to 3 by the highest risk in the plan. */
   const MATRIX: Record<RiskLevel, [boolean, boolean, boolean, boolean]> = {
     READ_ONLY: [false, true, true, true],
     WRITE_LOW_RISK: [false, false, true, true],

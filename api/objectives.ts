@@ -1,9 +1,9 @@
 /** Objectives: what is to be done, in a versioned envelope. */
 import { z } from 'zod';
 import { runBudget } from '../core/budget.ts';
-import { forbidden, impossible, notFound } from '../core/errors.ts';
+import { forbidden, impossible } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
-import { hasWorkspace } from '../db/tenants.ts';
+import { requireWorkspace } from '../modules/tenants/workspaces.ts';
 import type { Context } from '../modules/governance/context.ts';
 import type { Caller } from '../core/caller.ts';
 import { startObjective } from '../modules/runs/start-objective.ts';
@@ -80,7 +80,7 @@ function configOf({ constraints, budget }: Body) {
 async function workspaceOf(context: Context, caller: Caller, named: string | undefined): Promise<string> {
   if (named === undefined || named === caller.workspaceId) return caller.workspaceId;
   if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');
-  if (!(await context.db.withTenant(caller.tenantId, (tx) => hasWorkspace(tx, named)))) throw notFound('The workspace');
+  await requireWorkspace(context.db, { tenantId: caller.tenantId, id: named }, 'The workspace');
   return named;
 }
 

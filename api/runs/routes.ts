@@ -1,17 +1,15 @@
 /** Runs: start, list, get, cancel, complete. */
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { findAgent } from '../../db/agents.ts';
-import { listRuns } from '../../db/runs.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
+import { readRuns, requireRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { defineRunRoutes, runParams } from './run-access.ts';
 import { createdRun, createRunBody, presentRun, run } from './schemas.ts';
 
 const agentParams = z.strictObject({ id: idParam });
@@ -62,7 +60,7 @@ const list = defineRoute({
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, query, context }) {
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listRuns(tx, { ...toFilter(query), workspaceId: caller.workspaceId, agentId: query.agent ?? query.agent_id }),
+      readRuns(tx, caller, { ...toFilter(query), agentId: query.agent ?? query.agent_id }),
     );
     return { status: 200, body: toPage(rows, query.limit) };
   },
@@ -77,10 +75,9 @@ const listOfAgent = defineRoute({
   query: filters,
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      if (!(await findAgent(tx, params.id, caller.workspaceId))) throw notFound('The agent');
-      return listRuns(tx, { ...toFilter(query), agentId: params.id });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readRuns(tx, caller, { ...toFilter(query), ofAgent: params.id }),
+    );
     return { status: 200, body: toPage(rows, query.limit) };
   },
 });
@@ -96,7 +93,7 @@ function toFilter(query: z.output<typeof filters>) {
   };
 }
 
-function toPage(rows: Awaited<ReturnType<typeof listRuns>>, limit: number) {
+function toPage(rows: readonly RunView[], limit: number) {
   const { items, ...page } = pageOf(rows, limit, (row) => row.id);
   return { runs: items.map((row) => presentRun(row)), ...page };
 }

@@ -1,13 +1,11 @@
 /** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
 import { z } from 'zod';
-import type { PlanRow } from '../../db/plans.ts';
 import { runBudget } from '../../core/budget.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
-import type { RunView } from '../../db/runs.ts';
-import type { ModelCallRow, ToolCallRow, TurnRow } from '../../db/turns.ts';
 import { openWait, presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { plan, presentPlan } from './plan-schema.ts';
+import type { ModelCallRow, PlanRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
 
 const attachment = z
   .discriminatedUnion('type', [

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
-import { findMcpServer, listMcpServers, type McpServerRow } from '../../db/mcp-servers.ts';
+import { readMcpServers, requireMcpServer, type McpServerRow } from '../../modules/tools-registry/read-mcp-servers.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -28,7 +27,7 @@ const list = defineRoute({
   responses: { 200: pageFields('mcp_servers', server) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => listMcpServers(tx, { before, limit: limit + 1 }));
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readMcpServers(tx, { before, limit: limit + 1 }));
     const { items, ...page } = pageOf(rows, limit, ({ id }) => id);
     return { status: 200, body: { mcp_servers: items.map(present), ...page } };
   },
@@ -42,8 +41,7 @@ const get = defineRoute({
   params: idOnly,
   responses: { 200: server },
   async handle({ caller, params: { id }, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
-    if (!row) throw notFound('This MCP server');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireMcpServer(tx, id));
     return { status: 200, body: present(row) };
   },
 });
@@ -58,8 +56,7 @@ const suspension = defineRoute({
   responses: { 200: server },
   async handle({ caller, params: { id }, body: { suspended }, context }) {
     await setSuspension(context, caller, { kind: 'mcp_server', id, suspended });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
-    if (!row) throw notFound('This MCP server');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireMcpServer(tx, id));
     return { status: 200, body: present(row) };
   },
 });

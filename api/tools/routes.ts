@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
-import { findTool } from '../../db/tools.ts';
 import { executeTool } from '../../modules/tool-calls/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
 import { askServer, importTools } from '../../modules/tools-registry/import-tools.ts';
+import { listAllTools, parseFilter, requireTool } from '../../modules/tools-registry/read-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
@@ -14,7 +13,6 @@ import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { listAllTools, parseFilter } from './list-tools.ts';
 import {
   createdTool,
   importRequest,
@@ -82,8 +80,7 @@ const get = defineRoute({
   async handle({ caller, params, context }) {
     const builtin = BUILTIN_TOOLS.find(({ id }) => id === params.id);
     if (builtin) return { status: 200, body: presentTool(builtin) };
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, params.id));
-    if (!row) throw notFound('This tool');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireTool(tx, params.id));
     return { status: 200, body: presentTool(row.definition, row) };
   },
 });
@@ -105,8 +102,7 @@ const change = defineRoute({
     }
     if (suspended === false) await context.db.withTenant(caller.tenantId, (tx) => confirmProposal(tx, caller, id));
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tool', id, suspended });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, id));
-    if (!row) throw notFound('This tool');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireTool(tx, id));
     return { status: 200, body: presentTool(row.definition, row) };
   },
 });

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
-import type { ToolRow } from '../../db/tools.ts';
+import type { ToolRow } from '../../modules/tools-registry/read-tools.ts';
 import { kindOf, TRANSPORTS } from '../../tools/transports.ts';
 import { program, remote } from '../../tools/transports/mcp.ts';
 

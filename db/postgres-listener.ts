@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Client } from 'pg';
+import { ANNOUNCE_WORKER, WITHDRAW_WORKER } from './queue-pool.ts';
 
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5000;
@@ -45,6 +46,16 @@ export class PostgresListener {
       throw error;
     }
     return () => this.#stop(subscription);
+  }
+
+  /** Rejects where there is no connection. BullMQ announces its worker again after a gap. */
+  async announceWorker(queue: string): Promise<() => Promise<void>> {
+    const client = await this.#connect();
+    await client.query(ANNOUNCE_WORKER, [queue]);
+    return async () => {
+      // A connection that has ended took the announcement with it.
+      if (client === this.#current) await client.query(WITHDRAW_WORKER, [queue]).catch(() => undefined);
+    };
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import type { Queue } from 'bullmq';
 import { listQueueWorkers } from '../../db/queue-board.ts';
+import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import type { Context } from '../../modules/governance/context.ts';
 
 export const BOARD = '/admin/queues';
@@ -19,7 +20,7 @@ export class QueueAdapter extends BullMQAdapter {
   protected readonly jobs: Queue;
 
   constructor(context: Context, queue: Queue) {
-    super(queue, { externalJobUrl: ({ data }) => linkTo(data) });
+    super(queue, queue.name === MAINTENANCE ? {} : { externalJobUrl: ({ data }) => linkTo(data ?? {}) });
     this.context = context;
     this.jobs = queue;
   }
@@ -38,9 +39,7 @@ export class QueueAdapter extends BullMQAdapter {
   }
 }
 
-/** The page of a job's run; of the board itself where the job has none. */
-function linkTo(data: unknown): { displayText: string; href: string } {
-  const run = typeof data === 'object' && data !== null && 'run' in data ? data.run : undefined;
-  if (typeof run !== 'string') return { displayText: 'Queues', href: BOARD };
-  return { displayText: 'Run', href: `${BOARD}/runs/${encodeURIComponent(run)}` };
+/** The page of a job's run. */
+function linkTo({ run }: { run?: unknown }): { displayText: string; href: string } {
+  return { displayText: 'Run', href: `${BOARD}/runs/${encodeURIComponent(String(run))}` };
 }

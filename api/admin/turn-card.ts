@@ -20,8 +20,11 @@ export class TurnCard extends Job {
     this.attemptsMade = job?.attemptsMade ?? 0;
     this.attemptsStarted = job?.attemptsStarted ?? 0;
     this.stalledCounter = job?.stalledCounter ?? 0;
-    if (job?.processedOn !== undefined) this.processedOn = job.processedOn;
     if (turn.completed_at) this.finishedOn = turn.completed_at.getTime();
+    // What was dispatched locally began at once. The board takes the time until an end without a beginning for decades.
+    const hasBegun = turn.state === 'active' || turn.completed_at !== null;
+    const begunAt = job?.processedOn ?? (hasBegun ? this.timestamp : undefined);
+    if (begunAt !== undefined) this.processedOn = begunAt;
     const reason = turn.error ? `${turn.error.code}: ${turn.error.message}` : job?.failedReason;
     if (reason !== undefined) this.failedReason = reason;
   }
@@ -30,28 +33,28 @@ export class TurnCard extends Job {
     return this.#turn.state;
   }
 
-  override retry(state?: FinishedStatus): Promise<void> {
-    return this.#queued().retry(state);
+  override async retry(state?: FinishedStatus): Promise<void> {
+    await this.#queued().retry(state);
   }
 
-  override promote(): Promise<void> {
-    return this.#queued().promote();
+  override async promote(): Promise<void> {
+    await this.#queued().promote();
   }
 
-  override remove(options?: { removeChildren?: boolean }): Promise<void> {
-    return this.#queued().remove(options);
+  override async remove(options?: { removeChildren?: boolean }): Promise<void> {
+    await this.#queued().remove(options);
   }
 
-  override updateData(data: unknown): Promise<void> {
-    return this.#queued().updateData(data);
+  override async updateData(data: unknown): Promise<void> {
+    await this.#queued().updateData(data);
   }
 
-  override changeDelay(delayMs: number): Promise<void> {
-    return this.#queued().changeDelay(delayMs);
+  override async changeDelay(delayMs: number): Promise<void> {
+    await this.#queued().changeDelay(delayMs);
   }
 
-  override changePriority(options: { priority?: number; lifo?: boolean }): Promise<void> {
-    return this.#queued().changePriority(options);
+  override async changePriority(options: { priority?: number; lifo?: boolean }): Promise<void> {
+    await this.#queued().changePriority(options);
   }
 
   #queued(): Job {
@@ -82,6 +85,7 @@ export function outcomeOf(turn: BoardTurn): string {
   }
 }
 
+/** The job's own fields and what there is to see beside them: a copy of it is a job that can be sent. */
 function dataOf(turn: BoardTurn, job: Job | undefined): Record<string, unknown> {
   return {
     tenant: turn.tenant_id,
@@ -91,6 +95,7 @@ function dataOf(turn: BoardTurn, job: Job | undefined): Record<string, unknown> 
     run: turn.run_id,
     run_status: turn.run_status,
     turn: turn.id,
+    seq: turn.last_seq,
     number: turn.number,
     steps: turn.steps,
     outcome: outcomeOf(turn),

@@ -1,4 +1,4 @@
-import type { JobCleanStatus, JobCounts, JobStatus } from '@bull-board/api/typings/app';
+import type { JobCleanStatus, JobCounts, JobStatus, QueueJobOptions } from '@bull-board/api/typings/app';
 import type { Job, JobType } from 'bullmq';
 import { z } from 'zod';
 import { turnJobId } from '../../jobs/turn.ts';
@@ -49,6 +49,11 @@ export class TurnsAdapter extends QueueAdapter {
     const turn = await findBoardTurn(this.context.db, id, await this.#delayedRuns());
     const [card] = turn ? await this.#cards([turn]) : [];
     return card;
+  }
+
+  /** Under the queue's name, by which workers know it: a card's name is for people. */
+  override addJob(_name: string, data: unknown, options: QueueJobOptions): Promise<Job> {
+    return super.addJob(this.jobs.name, data, options);
   }
 
   override async getJobLogs(id: string): Promise<string[]> {
@@ -109,6 +114,6 @@ function nextJobOf({ run_id: run, last_seq: seq, fence }: BoardTurn): string {
 
 /** A job that names no turn was sent for the run's last one. */
 function isOf(job: Job, turn: BoardTurn): boolean {
-  const { turn: named } = job.data as { turn?: string };
+  const { turn: named } = (job.data ?? {}) as { turn?: string };
   return named === undefined ? turn.is_last : named === turn.id;
 }

@@ -120,6 +120,9 @@ interface Card {
   data: { run: string; outcome: string; queue_job: string | null };
   failedReason?: string;
   externalUrl: { href: string };
+  timestamp: number;
+  processedOn: number;
+  finishedOn: number;
 }
 
 for (const mode of MODES) {
@@ -194,6 +197,7 @@ for (const mode of MODES) {
       assert.equal(await wasQueued(run), false);
       assert.equal(card.name, `gardener · run ${run} · complete (end_turn)`);
       assert.equal(card.data.queue_job, null);
+      assert.ok(card.timestamp <= card.processedOn && card.processedOn <= card.finishedOn);
       const page = await call('GET', card.externalUrl.href);
       assert.equal(page.status, 200);
       for (const shown of [run, 'gardener', card.id, 'complete (end_turn)'])
@@ -253,8 +257,22 @@ for (const mode of MODES) {
       const { status, json } = await call('PUT', `${BOARD}/api/queues/turns/${id}/retry`);
       assert.equal(status, 409);
       assert.match(json.detail, /no job for turn/);
+      assert.equal((await call('PUT', `${BOARD}/api/queues/turns/retry/completed`)).status, 409);
       assert.equal((await call('GET', `${BOARD}/api/queues/turns/${newId()}`)).status, 404);
       assert.equal((await call('GET', `${BOARD}/runs/${newId()}`)).status, 404);
+    });
+
+    it('can be sent again as a job of the queue, which does no harm', async () => {
+      const run = await start('answer');
+      const { name, data } = await untilShown(run, 'completed');
+      const copy = await call('POST', `${BOARD}/api/queues/turns/add`, { name, data, options: {} });
+      assert.equal(copy.status, 200, copy.text);
+      await waitUntil('the copy is done', async () => {
+        const { json } = await call('GET', `${BOARD}/api/queues/turns/${copy.json.job.id}`);
+        return json.status === 'completed' && json.job.returnValue === 'finished';
+      });
+      const { json } = await call('GET', `/v1/runs/${run}`);
+      assert.deepEqual([json.status, json.turn_count ?? 1], ['completed', 1]);
     });
 
     it('come in pages that hold each of them once', async () => {
@@ -277,6 +295,14 @@ for (const mode of MODES) {
       assert.deepEqual(await haveWorkers(), [true, true, true]);
       const { json } = await call('GET', `${BOARD}/api/queues/turns/workers`);
       assert.equal(json.workers.length, 1);
+      if (mode === 'postgres') {
+        const [{ id: lost }] = json.workers;
+        await platform.context.db.asOwner((client) => client.query('select pg_terminate_backend($1)', [lost]));
+        await waitUntil('the worker is there again, on another connection', async () => {
+          const { json: now } = await call('GET', `${BOARD}/api/queues/turns/workers`);
+          return now.workers.length === 1 && now.workers[0].id !== lost;
+        });
+      }
       await workers.stop(3000);
       await waitUntil('the workers are gone', async () => !(await haveWorkers()).includes(true));
     });

@@ -1,6 +1,6 @@
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import type { Queue } from 'bullmq';
-import { listQueueWorkers } from '../../db/queue-board.ts';
+import { listQueueWorkers } from '../../modules/platform/read-queue-board.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import type { Context } from '../../modules/governance/context.ts';
 
@@ -40,6 +40,6 @@ export class QueueAdapter extends BullMQAdapter {
 }
 
 /** The page of a job's run. */
-function linkTo({ run }: { run?: unknown }): { displayText: string; href: string } {
-  return { displayText: 'Run', href: `${BOARD}/runs/${encodeURIComponent(String(run))}` };
+function linkTo({ runId }: { runId?: unknown }): { displayText: string; href: string } {
+  return { displayText: 'Run', href: `${BOARD}/runs/${encodeURIComponent(String(runId))}` };
 }

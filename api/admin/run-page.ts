@@ -1,5 +1,5 @@
 /** What the board links to: a run with its turns, by ids, names and outcomes. */
-import type { BoardTurn } from '../../db/queue-board.ts';
+import type { BoardTurn } from '../../modules/platform/read-queue-board.ts';
 import { BOARD } from './queue-adapter.ts';
 import { outcomeOf } from './turn-card.ts';
 import { page } from './pages.ts';

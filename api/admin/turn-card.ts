@@ -1,6 +1,6 @@
 import { Job, type FinishedStatus, type Queue } from 'bullmq';
 import { conflict } from '../../core/errors.ts';
-import type { BoardTurn } from '../../db/queue-board.ts';
+import type { BoardTurn } from '../../modules/platform/read-queue-board.ts';
 
 /**
  * A turn as the board shows a job. What it says comes from the database; what is done to it is done to the job that the
@@ -88,13 +88,13 @@ export function outcomeOf(turn: BoardTurn): string {
 /** The job's own fields and what there is to see beside them: a copy of it is a job that can be sent. */
 function dataOf(turn: BoardTurn, job: Job | undefined): Record<string, unknown> {
   return {
-    tenant: turn.tenant_id,
+    tenantId: turn.tenant_id,
     agent: turn.agent,
     agent_id: turn.agent_id,
     agent_version: turn.agent_version,
-    run: turn.run_id,
+    runId: turn.run_id,
     run_status: turn.run_status,
-    turn: turn.id,
+    turnId: turn.id,
     seq: turn.last_seq,
     number: turn.number,
     steps: turn.steps,

@@ -10,7 +10,7 @@ import {
   MOST_SHOWN,
   type BoardTurn,
   type TurnState,
-} from '../../db/queue-board.ts';
+} from '../../modules/platform/read-queue-board.ts';
 import { QueueAdapter } from './queue-adapter.ts';
 import { TurnCard } from './turn-card.ts';
 
@@ -114,6 +114,6 @@ function nextJobOf({ run_id: run, last_seq: seq, fence }: BoardTurn): string {
 
 /** A job that names no turn was sent for the run's last one. */
 function isOf(job: Job, turn: BoardTurn): boolean {
-  const { turn: named } = (job.data ?? {}) as { turn?: string };
+  const { turnId: named } = (job.data ?? {}) as { turnId?: string };
   return named === undefined ? turn.is_last : named === turn.id;
 }

@@ -335,7 +335,7 @@ describe('Locally dispatched turns', () => {
 });
 
 describe('Slots for turns', () => {
-  it('are given in the order of asking, and none at hand while somebody waits', async () => {
+  it('are given in the order of asking, and none dispatched locally while somebody waits', async () => {
     const slots = createTurnSlots(1);
     const order: string[] = [];
     const leave = slots.tryEnter();

@@ -1,0 +1,11 @@
+/** The work as the queue board shows it, for the operator: the turns of all tenants, by ids, names and outcomes. */
+export {
+  countTurns,
+  findBoardTurn,
+  listBoardTurns,
+  listQueueWorkers,
+  listTurnsOfRun,
+  MOST_SHOWN,
+  type BoardTurn,
+  type TurnState,
+} from '../../db/queue-board.ts';

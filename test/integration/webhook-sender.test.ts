@@ -1,10 +1,11 @@
 /** A sender of webhooks is killed while the receiver has the request: another one sends it again, the same. */
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { createTestDatabase, query } from '../support/database.ts';
+import { createTestDatabase } from '../support/database.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { MODES } from '../support/modes.ts';
+import { query } from '../support/template.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** Short, so that the job of the dead process is another's soon. */

@@ -4,14 +4,14 @@ import { Webhook } from 'standardwebhooks';
 import { createTestDatabase } from '../support/database.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 import { query } from '../support/template.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** Short, so that the job of the dead process is another's soon. */
 const env = { DROVER_LEASE_MS: '1500' };
 
-for (const mode of MODES.filter((each) => each !== 'embedded')) {
+for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
   describe(`with a sender of webhooks that dies, in ${mode} mode`, function () {
     this.timeout(60_000);
     let drover: Installation;

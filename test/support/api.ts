@@ -9,8 +9,7 @@ import { loadConfig } from '../../config.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { createTestPlace } from './database.ts';
-import { TEST_REDIS_URL } from './modes.ts';
-import type { Mode } from './modes.ts';
+import { DOMAIN_MODE, TEST_REDIS_URL, type Mode } from './modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
 export interface Answer {
@@ -56,7 +55,7 @@ export interface TestApiOptions {
 
 /** The whole API on a database of its own, on a free port. */
 export async function startTestApi(
-  mode: Mode = 'embedded',
+  mode: Mode = DOMAIN_MODE,
   { env = {}, routes = ROUTES, proxied = false }: TestApiOptions = {},
 ): Promise<TestApi> {
   const place = await createTestPlace(mode);

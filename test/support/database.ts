@@ -57,6 +57,9 @@ export async function createTestPlace(mode: Mode): Promise<TestPlace> {
       DATABASE_URL: url,
       DROVER_SECRET_KEY: 'the tests have no secrets',
       DROVER_QUEUE_PREFIX: `test-${randomUUID()}`,
+      // What embedded mode allows by itself.
+      DROVER_EGRESS_ALLOW: '127.0.0.1',
+      DROVER_STDIO_COMMANDS: process.execPath,
       ...(mode === 'full' ? { REDIS_URL: TEST_REDIS_URL ?? '' } : {}),
     },
     url,

@@ -9,7 +9,7 @@ import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/b
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { createTestPlace } from './database.ts';
-import type { Mode } from './modes.ts';
+import { DOMAIN_MODE, type Mode } from './modes.ts';
 
 export interface TestPlatform {
   context: Context;
@@ -39,7 +39,7 @@ export interface TestPlatformOptions {
 
 /** Opens a platform in the given mode: on a migrated database and a queue prefix of its own. */
 export async function openTestPlatform(
-  mode: Mode = 'embedded',
+  mode: Mode = DOMAIN_MODE,
   options: TestPlatformOptions = {},
 ): Promise<TestPlatform> {
   const place = await createTestPlace(mode);

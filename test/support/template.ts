@@ -2,11 +2,13 @@
  * What every test database is copied from: a migrated one, made once for each state of `db/` and of the packages, and
  * kept for later runs. A copy takes a fraction of a second, migrations take one, and a new PGlite cluster takes five.
  */
+import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import pg from 'pg';
 import { loadConfig } from '../../config.ts';
 import { migrate } from '../../db/database.ts';
@@ -28,7 +30,8 @@ export async function copyPostgresTemplate(serverUrl: string, name: string): Pro
 export async function copyEmbeddedTemplate(): Promise<string> {
   const template = await once('embedded', makeEmbeddedTemplate);
   const dataDir = await mkdtemp(join(tmpdir(), 'drover-test-'));
-  await cp(template, dataDir, { recursive: true });
+  // Ten times as fast as `cp` of node:fs, which copies its thousand files one by one.
+  await promisify(execFile)('cp', ['-R', join(template, 'pgdata'), dataDir]);
   return dataDir;
 }
 

@@ -9,7 +9,7 @@ import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
 
@@ -222,7 +222,7 @@ describe('The brake', () => {
   });
 });
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`The brake on an MCP server in ${mode} mode`, () => {
     let engine: Engine;
     /** Another process, where the mode lets there be one. */

@@ -11,7 +11,7 @@ import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 
 const usage = (input: number, output: number) => ({ usage: { input_tokens: input, output_tokens: output } });
 const STEP: AnthropicReply = { ...use({ name: 'calculator', input: { expression: '1+1' } }), ...usage(100, 20) };
@@ -29,7 +29,7 @@ interface Row {
   tokens_out: number;
 }
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`budgets in ${mode} mode`, () => {
     let engine: Engine;
     let agent: string;

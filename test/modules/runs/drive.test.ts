@@ -9,6 +9,7 @@ import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { newId } from '../../../core/ids.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
 const types = (log: RunEvent[]) => log.map(({ type }) => type);
@@ -61,10 +62,18 @@ describe('Driving a run', () => {
 
   it('lets one of two drivers have the run, and sends one request', async () => {
     const agent = await engine.agent();
-    engine.say([text('once')]);
+    const gate = door();
+    engine.say(async () => {
+      await gate.pass();
+      return text('once');
+    });
     const { run } = await engine.start(agent, 'hello');
-    const ends = await Promise.all([engine.drive(run), engine.drive(run), engine.drive(run)]);
-    assert.deepEqual(ends.toSorted(), ['held', 'held', 'rest']);
+    const ends: string[] = [];
+    const driving = [1, 2, 3].map(async () => ends.push(await engine.drive(run)));
+    await waitUntil('two are refused', () => ends.length === 2);
+    gate.open();
+    await Promise.all(driving);
+    assert.deepEqual(ends, ['held', 'held', 'rest']);
     assert.equal(engine.model.requests.length, 1);
     assert.equal(await engine.drive(run), 'finished');
     const job = { tenant: engine.tenant, run, seq: 10_000 };

@@ -28,8 +28,8 @@ if (MODES.includes('full')) {
     });
     after(() => drover?.close());
 
-    for (const { runs: count, atOnce } of LOADS) {
-      it(`complete ${count} runs with two tool calls each, ${atOnce} at a time`, async () => {
+    for (const { runs: total, atOnce } of LOADS) {
+      it(`complete ${total} runs with two tool calls each, ${atOnce} at a time`, async () => {
         const label = randomUUID();
         const tool = (name: 'record' | 'charge') => `call ${toolOf(agent, name)} {"label":"${label}"}`;
         const script = `${tool('record')} | ${tool('charge')} | say ${label}`;
@@ -46,15 +46,15 @@ if (MODES.includes('full')) {
         };
         await Promise.all(
           Array.from({ length: atOnce }, async () => {
-            for (let n = 0; n < count / atOnce; n++) await one();
+            for (let n = 0; n < total / atOnce; n++) await one();
           }),
         );
         print(atOnce, tookMs, performance.now() - startedMs);
 
         for (const run of runs) await assertSound(drover, run);
         const keys = drover.world.deliveries(label).map(({ key }) => key);
-        assert.deepEqual([keys.length, new Set(keys).size], [2 * count, 2 * count]);
-        assert.equal(drover.model.asked(label).length, 3 * count);
+        assert.deepEqual([keys.length, new Set(keys).size], [2 * total, 2 * total]);
+        assert.equal(drover.model.asked(label).length, 3 * total);
         const { text } = await drover.call('GET', '/metrics');
         const failed = [...text.matchAll(/^drover_queue_jobs\{queue="([^"]+)",state="failed"\} (\d+)$/gm)];
         assert.deepEqual(

@@ -1,5 +1,10 @@
 /** `npx tsx test/support/make-templates.ts`: so that processes of tests that start together do not all begin with it. */
-import { MODES } from './modes.ts';
 import { createTestPlace } from './database.ts';
+import { MODES } from './modes.ts';
+import { programOf } from './processes.ts';
 
-for (const mode of MODES) await (await createTestPlace(mode)).drop();
+await programOf('api/main.ts');
+for (const mode of MODES) {
+  const place = await createTestPlace(mode);
+  await place.drop();
+}

@@ -1,34 +1,33 @@
-/**
- * What every test database is copied from: a migrated one, made once for each state of `db/` and of the packages, and
- * kept for later runs. A copy takes a fraction of a second, migrations take one, and a new PGlite cluster takes five.
- */
+/** What every test database is copied from: a migrated one, made once for each state of `db/` and of the packages. */
 import { execFile } from 'node:child_process';
-import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { loadConfig } from '../../config.ts';
 import { migrate } from '../../db/database.ts';
+import { hashOf, madeOnce } from './made-once.ts';
 
 /** Any number of its own: test processes that lack the template wait for the first one to make it. */
 const TEMPLATE_LOCK = 7_236_419_002;
-const FOLDER = join('.drover', 'test-templates');
-const KEPT_MS = 24 * 3_600_000;
+/** More than the migrations need, which costs seconds after a change; what is missing would cost hours. */
+const SOURCES = ['db'];
 
-const made = new Map<string, Promise<string>>();
+const templates = new Map<string, Promise<string>>();
 
 /** A migrated database of this name on the server, whose URL has the right to create it. */
 export async function copyPostgresTemplate(serverUrl: string, name: string): Promise<void> {
-  const template = await once(serverUrl, () => makePostgresTemplate(serverUrl));
-  await query(serverUrl, `create database ${name} template ${template}`);
+  const template = templates.get(serverUrl) ?? makePostgresTemplate(serverUrl);
+  templates.set(serverUrl, template);
+  await query(serverUrl, `create database ${name} template ${await template}`);
 }
 
-/** A data directory of embedded mode, migrated and in nobody's use. */
+/** A data directory of embedded mode, migrated and in nobody's use. A new PGlite cluster would take five seconds. */
 export async function copyEmbeddedTemplate(): Promise<string> {
-  const template = await once('embedded', makeEmbeddedTemplate);
+  const template = await madeOnce('embedded', SOURCES, async (folder) => {
+    await migrate(loadConfig({ DROVER_DATA_DIR: folder }));
+  });
   const dataDir = await mkdtemp(join(tmpdir(), 'drover-test-'));
   // Ten times as fast as `cp` of node:fs, which copies its thousand files one by one.
   await promisify(execFile)('cp', ['-R', join(template, 'pgdata'), dataDir]);
@@ -41,7 +40,7 @@ export async function query(connectionString: string, text: string): Promise<pg.
 }
 
 async function makePostgresTemplate(serverUrl: string): Promise<string> {
-  const name = `drover_template_${hashOfSources()}`;
+  const name = `drover_template_${hashOf(SOURCES)}`;
   await withClient(serverUrl, async (client) => {
     await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
     const { rows } = await client.query('select datallowconn as open from pg_database where datname = $1', [name]);
@@ -55,45 +54,6 @@ async function makePostgresTemplate(serverUrl: string): Promise<string> {
     await client.query(`alter database ${name} allow_connections false`);
   });
   return name;
-}
-
-async function makeEmbeddedTemplate(): Promise<string> {
-  const template = join(FOLDER, hashOfSources());
-  if (existsSync(template)) return template;
-  await mkdir(FOLDER, { recursive: true });
-  const dataDir = join(FOLDER, `making-${randomUUID()}`);
-  await migrate(loadConfig({ DROVER_DATA_DIR: dataDir }));
-  await rename(dataDir, template).catch(async (error: unknown) => {
-    await rm(dataDir, { recursive: true, force: true });
-    // Another process was first.
-    if (!existsSync(template)) throw error;
-  });
-  await removeOldTemplates(template);
-  return template;
-}
-
-async function removeOldTemplates(template: string): Promise<void> {
-  for (const name of await readdir(FOLDER)) {
-    const other = join(FOLDER, name);
-    const { mtimeMs } = await stat(other).catch(() => ({ mtimeMs: Infinity }));
-    if (other !== template && mtimeMs < Date.now() - KEPT_MS) await rm(other, { recursive: true, force: true });
-  }
-}
-
-/** More than the migrations need, which costs a few seconds after a change of `db/`; what is missing would cost hours. */
-function hashOfSources(): string {
-  const sources = readdirSync('db', { recursive: true, encoding: 'utf8' })
-    .filter((file) => /\.(ts|sql)$/.test(file))
-    .map((file) => join('db', file));
-  const hash = createHash('sha256');
-  for (const file of ['package-lock.json', ...sources.toSorted()]) hash.update(file).update(readFileSync(file));
-  return hash.digest('hex').slice(0, 16);
-}
-
-function once(key: string, make: () => Promise<string>): Promise<string> {
-  const template = made.get(key) ?? make();
-  made.set(key, template);
-  return template;
 }
 
 async function withClient<T>(connectionString: string, work: (client: pg.Client) => Promise<T>): Promise<T> {

@@ -35,7 +35,6 @@ export interface Config {
   readonly egressAllow: readonly string[];
   readonly stdioCommands: readonly string[];
   readonly leaseMs: number;
-  readonly heartbeatTimeoutMs: number;
   readonly queuePrefix: string;
   readonly logLevel: LogLevel;
   readonly shutdownGraceMs: number;
@@ -89,11 +88,6 @@ export function loadConfig(env: Environment = process.env): Config {
     egressAllow: readEgressAllow(env),
     stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
     leaseMs: readInteger(env, 'DROVER_LEASE_MS', { fallback: 30_000, min: 100, max: 3_600_000 }),
-    heartbeatTimeoutMs: readInteger(env, 'DROVER_HEARTBEAT_TIMEOUT_MS', {
-      fallback: 30_000,
-      min: 100,
-      max: 86_400_000,
-    }),
     queuePrefix: readQueuePrefix(env),
     logLevel: readLogLevel(env),
     shutdownGraceMs: readInteger(env, 'DROVER_SHUTDOWN_MS', { fallback: 25_000, min: 0, max: 3_600_000 }),

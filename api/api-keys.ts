@@ -1,11 +1,8 @@
 import { z } from 'zod';
-import { notFound } from '../core/errors.ts';
 import { SCOPES } from '../core/scopes.ts';
-import { listApiKeys, revokeApiKey } from '../db/api-keys.ts';
-import type { ApiKeyRow } from '../db/api-keys.ts';
 import { createApiKey } from '../modules/tenants/create-api-key.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
-import { recordAudit } from '../modules/audit/record-audit.ts';
+import { endApiKey, readApiKeys, type ApiKeyRow } from '../modules/tenants/read-keys.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
@@ -63,9 +60,8 @@ const list = defineRoute({
   responses: { 200: pageFields('api_keys', apiKey) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const workspaceId = caller.boundWorkspaceId;
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listApiKeys(tx, { before, limit: limit + 1, workspaceId }),
+      readApiKeys(tx, caller, { before, limit: limit + 1 }),
     );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { api_keys: items.map(presentKey), ...page } };
@@ -80,11 +76,7 @@ const revoke = defineRoute({
   params: z.strictObject({ id: idParam }),
   responses: { 204: 'empty' },
   async handle({ caller, params, context, app }) {
-    await context.db.withTenant(caller.tenantId, async (tx) => {
-      const found = await revokeApiKey(tx, params.id, caller.boundWorkspaceId);
-      if (!found) throw notFound('This key');
-      if (found.isNew) await recordAudit(tx, caller, { action: 'api_key.revoked', target: ['api_key', params.id] });
-    });
+    await context.db.withTenant(caller.tenantId, (tx) => endApiKey(tx, caller, params.id));
     app.authenticator.forget(params.id);
     return { status: 204 };
   },

@@ -1,14 +1,15 @@
 /** Approvals, and signals to waiting runs. */
 import { z } from 'zod';
-import { badRequest, forbidden, notFound } from '../core/errors.ts';
+import { badRequest, forbidden } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
-import { findApproval, listApprovals, type ApprovalRow } from '../db/approvals.ts';
+import { readApprovals, requireApproval, type ApprovalRow } from '../modules/approvals/read-approvals.ts';
 import { decideApproval, type ApprovalDecision } from '../modules/approvals/decide-approval.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
-import { defineRunRoutes, requireRun, runParams } from './runs/run-access.ts';
+import { requireRun } from '../modules/runs/read-runs.ts';
+import { defineRunRoutes, runParams } from './runs/run-access.ts';
 import { toolResultsPayload } from './runs/schemas.ts';
 
 const statuses = z.enum(['pending', 'approved', 'denied', 'expired', 'settled']);
@@ -62,9 +63,8 @@ const list = defineRoute({
   responses: { 200: pageFields('approvals', approval) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before, status, run_id: runId } = query;
-    const { workspaceId } = caller;
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listApprovals(tx, { workspaceId, status, runId, before, limit: limit + 1 }),
+      readApprovals(tx, caller, { status, runId, before, limit: limit + 1 }),
     );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { approvals: items.map(present), ...page } };
@@ -79,8 +79,7 @@ const get = defineRoute({
   params: z.strictObject({ id: idParam }),
   responses: { 200: approval },
   async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findApproval(tx, params.id, caller.workspaceId));
-    if (!row) throw notFound('The approval');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireApproval(tx, caller, { id: params.id }));
     return { status: 200, body: present(row) };
   },
 });
@@ -105,7 +104,7 @@ const decide = defineRoute({
   body: decisionBody,
   responses: { 200: approval },
   async handle({ caller, params, body, context }) {
-    const ref = { tenant: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
+    const ref = { tenantId: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
     return { status: 200, body: present(await decideApproval(context, ref, toDecision(body, 'body'))) };
   },
 });
@@ -153,21 +152,20 @@ const signal = defineRunRoutes({
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
       const { approval_id, ...decided } = parse(approvalPayload, body.payload);
-      const ref = { tenant: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
-      const row = await context.db.withTenant(caller.tenantId, (tx) =>
-        findApproval(tx, approval_id, caller.workspaceId),
+      const ref = { tenantId: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
+      await context.db.withTenant(caller.tenantId, (tx) =>
+        requireApproval(tx, caller, { id: approval_id, runId: params.run }),
       );
-      if (row?.run_id !== params.run) throw notFound('The approval');
       const { status } = await decideApproval(context, ref, toDecision(decided, 'body.payload'));
       return { status: 200, body: { id: approval_id, status } };
     }
     if (type === 'tool_results') {
       const results = parse(toolResultsPayload, body.payload);
-      const posted = await postResults(context, { tenant: caller.tenantId, run: params.run, id, results });
+      const posted = await postResults(context, { tenantId: caller.tenantId, runId: params.run, id, results });
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
-    const posted = await postSignal(context, { tenant: caller.tenantId, run: params.run, id, type, name, payload });
+    const posted = await postSignal(context, { tenantId: caller.tenantId, runId: params.run, id, type, name, payload });
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { AUDIT_ACTORS } from '../core/audit.ts';
 import { LIMITS } from '../core/limits.ts';
-import { listAuditRows, type AuditRow } from '../db/audit.ts';
+import { readAudit, type AuditRow } from '../modules/audit/read-audit.ts';
 import { verifyAudit } from '../modules/audit/verify-audit.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
@@ -54,7 +54,7 @@ const list = defineRoute({
     const { limit, cursor: before, actor, action, target: targetId } = query;
     const isKind = AUDIT_ACTORS.some((kind) => kind === actor);
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listAuditRows(tx, {
+      readAudit(tx, {
         workspaceId: caller.boundWorkspaceId,
         action,
         targetId,

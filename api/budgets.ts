@@ -1,9 +1,9 @@
 /** Budgets of a tenant, its workspaces and its agents. */
 import { z } from 'zod';
 import { budgetLimits, DEFAULT_SOFT_LIMIT } from '../core/budget.ts';
-import { listBudgets, type BudgetRow } from '../db/budgets.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
-import { changeBudget, createBudget, removeBudget, requireBudget } from '../modules/budgets/write-budget.ts';
+import { readBudgets, requireBudget, type BudgetRow } from '../modules/budgets/read-budgets.ts';
+import { changeBudget, createBudget, removeBudget } from '../modules/budgets/write-budget.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
@@ -92,7 +92,7 @@ const list = defineRoute({
     const { limit, cursor: before } = query;
     const workspaceId = caller.boundWorkspaceId;
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listBudgets(tx, { before, limit: limit + 1, workspaceId }),
+      readBudgets(tx, { before, limit: limit + 1, workspaceId }),
     );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { budgets: items.map(present), ...page } };

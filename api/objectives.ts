@@ -1,13 +1,12 @@
 /** Objectives: what is to be done, in a versioned envelope. */
 import { z } from 'zod';
 import { runBudget } from '../core/budget.ts';
-import { forbidden, impossible, notFound } from '../core/errors.ts';
+import { forbidden, impossible } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
-import { hasWorkspace } from '../db/tenants.ts';
+import { requireWorkspace } from '../modules/tenants/workspaces.ts';
 import type { Context } from '../modules/governance/context.ts';
 import type { Caller } from '../core/caller.ts';
 import { startObjective } from '../modules/runs/start-objective.ts';
-import { UNSUPPORTED } from '../modules/tools-registry/unsupported.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
@@ -24,17 +23,12 @@ const objectiveRequest = z
     schema_version: z.string().max(50).describe('"v1"'),
     request_id: z.string().min(1).max(255),
     workspace_id: idParam.optional(),
-    agent_id: idParam.optional(),
-    team_id: idParam.optional(),
+    agent_id: idParam,
     thread_id: idParam.nullish(),
     objective_prompt: z.string().min(1),
     context: data.optional(),
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
     budget: runBudget.optional(),
-  })
-  .refine(({ agent_id, team_id }) => (agent_id === undefined) !== (team_id === undefined), {
-    message: 'needs either agent_id or team_id',
-    path: ['agent_id'],
   })
   .meta({ id: 'ObjectiveRequestV1' });
 
@@ -47,13 +41,14 @@ const start = defineRoute({
   body: objectiveRequest,
   responses: { 202: z.strictObject({ request_id: z.string(), run_id: z.uuid() }) },
   async handle({ caller, body, context, ctx, idempotency }) {
+    checkVersion(body);
     const workspaceId = await workspaceOf(context, caller, body.workspace_id);
     const answer = await startObjective(context, {
       tenantId: caller.tenantId,
       workspaceId,
       objective: {
         requestId: body.request_id,
-        agentId: agentOf(body),
+        agentId: body.agent_id,
         threadId: body.thread_id ?? undefined,
         prompt: body.objective_prompt,
         context: body.context,
@@ -70,12 +65,10 @@ const start = defineRoute({
 
 type Body = z.output<typeof objectiveRequest>;
 
-/** Throws 422 for an envelope that this version does not know, and for a team while there are none. */
-function agentOf(body: Body): string {
-  const refuse = (path: string, message: string) => impossible(`${path} ${message}.`, [{ path, message }]);
-  if (body.schema_version !== 'v1') throw refuse('body.schema_version', 'must be "v1"');
-  if (body.agent_id === undefined) throw refuse('body.team_id', UNSUPPORTED);
-  return body.agent_id;
+/** Throws 422 for an envelope that this version does not know. */
+function checkVersion({ schema_version: version }: Body): void {
+  const [path, message] = ['body.schema_version', 'must be "v1"'];
+  if (version !== 'v1') throw impossible(`${path} ${message}.`, [{ path, message }]);
 }
 
 function configOf({ constraints, budget }: Body) {
@@ -87,7 +80,7 @@ function configOf({ constraints, budget }: Body) {
 async function workspaceOf(context: Context, caller: Caller, named: string | undefined): Promise<string> {
   if (named === undefined || named === caller.workspaceId) return caller.workspaceId;
   if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');
-  if (!(await context.db.withTenant(caller.tenantId, (tx) => hasWorkspace(tx, named)))) throw notFound('The workspace');
+  await requireWorkspace(context.db, { tenantId: caller.tenantId, id: named }, 'The workspace');
   return named;
 }
 

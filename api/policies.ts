@@ -1,10 +1,9 @@
 /** Policies: rules over tool calls, versioned, and a dry run of the gate. */
 import { z } from 'zod';
-import { notFound } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { RULE_DECISIONS, type PolicyDefinition } from '../core/policy.ts';
-import { findPolicy, listPolicies, listPolicyVersions } from '../db/policies.ts';
 import { STAGES } from '../modules/governance/gate.ts';
+import { readPolicies, readPolicyVersions, requirePolicy } from '../modules/governance/read-policies.ts';
 import { evaluatePolicies } from '../modules/governance/evaluate-policies.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../modules/governance/write-policy.ts';
@@ -113,7 +112,7 @@ const list = defineRoute({
   responses: { 200: pageFields('policies', policy) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => listPolicies(tx, { before, limit: limit + 1 }));
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readPolicies(tx, { before, limit: limit + 1 }));
     const { items, ...page } = pageOf(rows, limit, ({ id }) => id);
     return { status: 200, body: { policies: items.map(present), ...page } };
   },
@@ -127,8 +126,7 @@ const get = defineRoute({
   params: idOnly,
   responses: { 200: policy },
   async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findPolicy(tx, params.id));
-    if (!row) throw notFound('The policy');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requirePolicy(tx, params.id));
     return { status: 200, body: present(row) };
   },
 });
@@ -143,10 +141,9 @@ const versions = defineRoute({
   responses: { 200: pageFields('versions', policyVersion) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      if (!(await findPolicy(tx, params.id))) throw notFound('The policy');
-      return listPolicyVersions(tx, params.id, { before, limit: limit + 1 });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readPolicyVersions(tx, params.id, { before, limit: limit + 1 }),
+    );
     const { items, ...page } = pageOf(rows, limit, ({ version }) => version);
     const shown = items.map(({ version, definition, created_at }) => {
       return { version, ...definition, created_at: created_at.toISOString() };

@@ -1,10 +1,13 @@
 import { z } from 'zod';
-import { badRequest, notFound } from '../core/errors.ts';
+import { badRequest } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
-import { deleteSecret, findSecret, listSecrets } from '../db/secrets.ts';
-import type { SecretRow } from '../db/secrets.ts';
-import { recordAudit } from '../modules/audit/record-audit.ts';
-import { storeSecret } from '../modules/tenants/secrets.ts';
+import {
+  forgetSecret,
+  keepSecret,
+  readSecretNames,
+  requireSecret,
+  type SecretRow,
+} from '../modules/tenants/keep-secrets.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
@@ -34,12 +37,8 @@ const put = defineRoute({
       const message = 'must be up to 200 letters, digits, _, - or ., the first a letter, digit or _';
       throw badRequest(`The name of a secret ${message}.`, [{ path: 'path.name', message }]);
     }
-    const { tenantId } = caller;
-    const owned = { tenantId, name: params.name, value: body.value };
-    const { created, ...row } = await context.db.withTenant(tenantId, async (tx) => {
-      await recordAudit(tx, caller, { action: 'secret.stored', target: ['secret', params.name] });
-      return storeSecret(tx, context.keyring, owned);
-    });
+    const { name } = params;
+    const { created, ...row } = await keepSecret(context, caller, { name, value: body.value });
     return { status: created ? 201 : 200, body: presentSecret(row) };
   },
 });
@@ -52,8 +51,7 @@ const get = defineRoute({
   params: byName,
   responses: { 200: secret },
   async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findSecret(tx, params.name));
-    if (!row) throw notFound('This secret');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireSecret(tx, params.name));
     return { status: 200, body: presentSecret(row) };
   },
 });
@@ -67,7 +65,7 @@ const list = defineRoute({
   responses: { 200: pageFields('secrets', secret) },
   async handle({ caller, query, context }) {
     const { limit, cursor: after } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => listSecrets(tx, { after, limit: limit + 1 }));
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readSecretNames(tx, { after, limit: limit + 1 }));
     const { items, ...page } = pageOf(rows, limit, (row) => row.name);
     return { status: 200, body: { secrets: items.map(presentSecret), ...page } };
   },
@@ -81,10 +79,7 @@ const remove = defineRoute({
   params: byName,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
-    await context.db.withTenant(caller.tenantId, async (tx) => {
-      if (!(await deleteSecret(tx, params.name))) throw notFound('This secret');
-      await recordAudit(tx, caller, { action: 'secret.deleted', target: ['secret', params.name] });
-    });
+    await context.db.withTenant(caller.tenantId, (tx) => forgetSecret(tx, caller, params.name));
     return { status: 204 };
   },
 });

@@ -1,14 +1,14 @@
 /** What an operator's machines ask: alive, ready, numbers, and what there is to ask. */
 import { z } from 'zod';
 import { DroverError } from '../core/errors.ts';
-import { isDatabaseAway, pendingMigrations } from '../db/database.ts';
+import { checkReadiness } from '../modules/platform/check-readiness.ts';
+import { asUnavailable } from '../modules/unavailable.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
 import type { AppParts } from './kit/state.ts';
 
-const CHECK_MS = 2000;
 const VERSION = '0.1.0';
 
 const alive = defineRoute({
@@ -29,7 +29,7 @@ const ready = defineRoute({
   summary: 'Whether database, queue and migrations are usable; 503 says which is not',
   responses: { 200: z.strictObject({ status: z.literal('ready'), checks }) },
   async handle({ context, app }) {
-    const found = await checkAll(context);
+    const found = await checkReadiness(context);
     const faults = Object.entries(found).filter(([, state]) => state !== 'ok');
     if (app.closing.aborted) faults.push(['process', 'stopping']);
     if (faults.length === 0) return { status: 200, body: { status: 'ready', checks: found } };
@@ -63,31 +63,6 @@ const openapi = defineRoute({
 
 export const SYSTEM_ROUTES: readonly Route[] = [alive, ready, metrics, openapi];
 
-async function checkAll({ db, queues }: Context): Promise<z.output<typeof checks>> {
-  const database = await stateOf(() => db.ping(CHECK_MS));
-  const [queue, migrations] = await Promise.all([
-    stateOf(() => queues.ping(CHECK_MS)),
-    database === 'ok' ? stateOf(async () => assertMigrated(db)) : 'unknown',
-  ]);
-  return { database, queue, migrations };
-}
-
-async function stateOf(check: () => Promise<unknown>): Promise<string> {
-  try {
-    await check();
-    return 'ok';
-  } catch (error) {
-    return error instanceof PendingError ? error.message : 'away';
-  }
-}
-
-class PendingError extends Error {}
-
-async function assertMigrated(db: Context['db']): Promise<void> {
-  const pending = await pendingMigrations(db);
-  if (pending.length > 0) throw new PendingError(`pending: ${pending.join(', ')}`);
-}
-
 const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed', 'completed'] as const;
 
 /** Asks the queues how much they hold; one that is away keeps no scrape from its other numbers. */
@@ -99,8 +74,7 @@ async function refreshDepths({ metrics: { queueJobs }, log }: Context, { queues 
         const counts = await queue.getJobCounts(...STATES);
         for (const [state, count] of Object.entries(counts)) queueJobs.set({ queue: queue.name, state }, count);
       } catch (error) {
-        if (!isDatabaseAway(error))
-          log.warn({ err: error, queue: queue.name }, 'a queue did not say how much it holds');
+        if (!asUnavailable(error)) log.warn({ err: error, queue: queue.name }, 'a queue did not say how much it holds');
       }
     }),
   );

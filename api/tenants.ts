@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { forbidden } from '../core/errors.ts';
 import { createTenant } from '../modules/tenants/create-tenant.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
-import { applyBrake } from '../modules/governance/suspend.ts';
+import { setSuspension } from '../modules/governance/suspend.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
@@ -35,19 +35,19 @@ const create = defineRoute({
   },
 });
 
-const brake = defineRoute({
+const suspension = defineRoute({
   method: 'patch',
   path: '/v1/tenants/:id',
   access: 'admin',
-  summary: 'Suspend a tenant or lift that: its own admin, or the operator, whose brake only the operator lifts',
+  summary: 'Suspend a tenant or lift that: its own admin, or the operator, whose suspension only the operator lifts',
   params: z.strictObject({ id: idParam }),
   body: z.strictObject({ suspended: z.boolean() }),
   responses: { 200: z.strictObject({ id: z.uuid(), tenant_id: z.uuid(), suspended: z.boolean() }) },
   async handle({ caller, params: { id }, body: { suspended }, context }) {
     if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to a workspace.');
-    await applyBrake(context, caller, { kind: 'tenant', id, suspended });
+    await setSuspension(context, caller, { kind: 'tenant', id, suspended });
     return { status: 200, body: { id, tenant_id: id, suspended } };
   },
 });
 
-export const TENANT_ROUTES: readonly Route[] = [create, brake];
+export const TENANT_ROUTES: readonly Route[] = [create, suspension];

@@ -1,28 +1,19 @@
 /** Webhooks: whom to tell of events, and what was told. */
-import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { notFound } from '../core/errors.ts';
 import { EVENT_TYPES } from '../core/events.ts';
-import { newId } from '../core/ids.ts';
-import type { Tx } from '../db/database.ts';
-import { deleteSecret } from '../db/secrets.ts';
+import { idempotently } from '../modules/tenants/idempotency.ts';
+import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
 import {
-  deleteWebhook,
-  findWebhook,
-  insertWebhook,
-  listDeliveries,
-  listWebhooks,
-  redeliver,
-  updateWebhook,
+  changeWebhook,
+  createWebhook,
+  deliverAgain,
+  readDeliveries,
+  readWebhooks,
+  removeWebhook,
+  requireWebhook,
   type DeliveryRow,
   type WebhookRow,
-} from '../db/webhooks.ts';
-import type { Caller } from '../core/caller.ts';
-import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
-import { idempotently } from '../modules/tenants/idempotency.ts';
-import { recordAudit } from '../modules/audit/record-audit.ts';
-import { storeSecret } from '../modules/tenants/secrets.ts';
-import { secretNameOf } from '../modules/webhooks/send-webhooks.ts';
+} from '../modules/webhooks/write-webhooks.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
@@ -93,12 +84,8 @@ const create = defineRoute({
   body: z.strictObject({ url, events, description }),
   responses: { 201: z.strictObject({ ...fields, secret: z.string().optional() }) },
   async handle({ caller, body, context, idempotency }) {
-    const secret = `whsec_${randomBytes(32).toString('base64')}`;
     return idempotently(context, idempotency, async (tx) => {
-      const { tenantId, boundWorkspaceId: workspaceId } = caller;
-      const row = await insertWebhook(tx, { id: newId(), tenantId, workspaceId, ...body });
-      await storeSecret(tx, context.keyring, { tenantId, name: secretNameOf(row.id), value: secret });
-      await audit(tx, caller, { action: 'webhook.created', row });
+      const { row, secret } = await createWebhook(tx, { caller, keyring: context.keyring }, body);
       const shown = presentWebhook(row);
       return { status: 201, body: { ...shown, secret }, store: shown };
     });
@@ -114,8 +101,9 @@ const list = defineRoute({
   responses: { 200: pageFields('webhooks', webhook) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const page = { before, limit: limit + 1, workspaceId: caller.boundWorkspaceId };
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => listWebhooks(tx, page));
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readWebhooks(tx, caller, { before, limit: limit + 1 }),
+    );
     const { items, ...rest } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { webhooks: items.map(presentWebhook), ...rest } };
   },
@@ -143,13 +131,9 @@ const change = defineRoute({
   body: z.strictObject({ url: url.optional(), events: events.optional(), description, status: status.optional() }),
   responses: { 200: webhook },
   async handle({ caller, params, body, context }) {
-    const row = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireWebhook(tx, caller, params.id);
-      const changed = await updateWebhook(tx, params.id, body);
-      if (changed) await audit(tx, caller, { action: 'webhook.updated', row: changed });
-      return changed;
-    });
-    if (!row) throw notFound('This webhook');
+    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+      changeWebhook(tx, caller, { id: params.id, patch: body }),
+    );
     return { status: 200, body: presentWebhook(row) };
   },
 });
@@ -162,12 +146,7 @@ const remove = defineRoute({
   params: idOnly,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
-    await context.db.withTenant(caller.tenantId, async (tx) => {
-      const row = await requireWebhook(tx, caller, params.id);
-      await deleteWebhook(tx, params.id);
-      await deleteSecret(tx, secretNameOf(params.id));
-      await audit(tx, caller, { action: 'webhook.deleted', row });
-    });
+    await context.db.withTenant(caller.tenantId, (tx) => removeWebhook(tx, caller, params.id));
     return { status: 204 };
   },
 });
@@ -182,10 +161,9 @@ const deliveries = defineRoute({
   responses: { 200: pageFields('deliveries', delivery) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before, status: wanted } = query;
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireWebhook(tx, caller, params.id);
-      return listDeliveries(tx, { webhookId: params.id, status: wanted, before, limit: limit + 1 });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readDeliveries(tx, caller, { webhookId: params.id, status: wanted, before, limit: limit + 1 }),
+    );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { deliveries: items.map(presentDelivery), ...page } };
   },
@@ -200,32 +178,14 @@ const again = defineRoute({
   body: z.strictObject({}),
   responses: { 202: delivery },
   async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireWebhook(tx, caller, params.id);
-      return redeliver(tx, { webhookId: params.id, id: params.delivery });
-    });
-    if (!row) throw notFound('This delivery');
+    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+      deliverAgain(tx, caller, { webhookId: params.id, id: params.delivery }),
+    );
     return { status: 202, body: presentDelivery(row) };
   },
 });
 
 export const WEBHOOK_ROUTES: readonly Route[] = [create, list, get, change, remove, deliveries, again];
-
-async function requireWebhook(tx: Tx, caller: Caller, id: string): Promise<WebhookRow> {
-  const row = await findWebhook(tx, id, caller.boundWorkspaceId);
-  if (!row) throw notFound('This webhook');
-  return row;
-}
-
-function audit(
-  tx: Tx,
-  caller: Caller,
-  { action, row }: { action: 'webhook.created' | 'webhook.updated' | 'webhook.deleted'; row: WebhookRow },
-): Promise<void> {
-  // A path or a query may hold a credential.
-  const details = { host: new URL(row.url).host, events: row.events, status: row.status };
-  return recordAudit(tx, caller, { action, target: ['webhook', row.id], details });
-}
 
 function presentWebhook(row: WebhookRow): z.input<typeof webhook> {
   const { created_at, updated_at, ...rest } = row;

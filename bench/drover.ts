@@ -135,7 +135,7 @@ function tellingRest(context: Context, onRest: (run: string) => void): Context {
     ...context,
     async commit(change) {
       const result = await context.commit(change);
-      if (result.ok && change.release && !change.outbox) onRest(change.run);
+      if (result.ok && change.release && !change.outbox) onRest(change.run_id);
       return result;
     },
   };

@@ -6,7 +6,7 @@ import { costOfEach, type Costs, type Meter } from './costs.ts';
 
 export const TOOL_CALLS = 5;
 export const STEPS = 2 * TOOL_CALLS + 1;
-export const EXPECTED = 15;
+const EXPECTED = 15;
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const PADS = makePads();

@@ -80,7 +80,7 @@ function createReceiver(report: (error: Error) => void) {
   const receiver: BusReceiver = {
     onPayload(payload) {
       for (const message of decodePayload(payload)) {
-        for (const listener of subscribers.get(message.run) ?? []) guard(() => listener(message));
+        for (const listener of subscribers.get(message.runId) ?? []) guard(() => listener(message));
       }
     },
     onGap: () => gapListeners.forEach(guard),

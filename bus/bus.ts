@@ -6,27 +6,27 @@ import { openRedisTransport } from './redis-transport.ts';
 
 /** What one process tells the others about a run. A hint: it may be lost, and the log has the truth. */
 export type BusMessage =
-  | { run: string; kind: 'advanced'; seq: number }
+  | { runId: string; kind: 'advanced'; seq: number }
   | {
-      run: string;
+      runId: string;
       kind: 'delta';
-      turn: string;
+      turnId: string;
       step: number;
       delta: { type: 'text' | 'thinking'; text: string };
     }
   | {
-      run: string;
+      runId: string;
       kind: 'progress';
-      turn: string;
-      call: string;
+      turnId: string;
+      callId: string;
       tool: string;
       progress: number;
       total: number | undefined;
       message: string | undefined;
     }
   /** The tenant's governance has moved: whoever drives the run looks at it before the next call. */
-  | { run: string; kind: 'governed' }
-  | { run: string; kind: 'abort'; reason: 'cancel' | 'interrupt' };
+  | { runId: string; kind: 'governed' }
+  | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt' };
 
 export interface Bus {
   /** Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. */

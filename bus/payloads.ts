@@ -65,5 +65,5 @@ function cutPoint(text: string): number {
 const KINDS = new Set<unknown>(['advanced', 'delta', 'progress', 'abort', 'governed'] satisfies BusMessage['kind'][]);
 
 function isMessage(value: unknown): value is BusMessage {
-  return typeof value === 'object' && value !== null && 'run' in value && 'kind' in value && KINDS.has(value.kind);
+  return typeof value === 'object' && value !== null && 'runId' in value && 'kind' in value && KINDS.has(value.kind);
 }

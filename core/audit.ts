@@ -2,7 +2,7 @@
 import { canonicalJson, sha256 } from './ids.ts';
 
 /** Every act that is recorded: `family.what_happened`, in the past tense. */
-export const AUDIT_ACTIONS = [
+const AUDIT_ACTIONS = [
   'agent.created',
   'agent.updated',
   'agent.deprecated',

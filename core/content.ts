@@ -50,10 +50,6 @@ export interface StoredToolResult {
   tool_call_id: string;
 }
 
-export type StoredMessage =
-  | { role: 'user'; content: (TextBlock | ImageBlock | StoredToolResult)[] }
-  | { role: 'assistant'; content: AssistantBlock[] };
-
 /** A JSON value, as it comes out of `JSON.parse`. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -70,7 +66,7 @@ const UNSTORABLE = /\u0000|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF
 /** Whether `cleanText` would leave it as it is; most text is, and is told so at the speed of a scan. */
 const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0');
 
-/** Replaces NUL and lone surrogates by U+FFFD: Postgres's jsonb refuses them (execution.md, Checkpoints and messages). */
+/** Replaces NUL and lone surrogates by U+FFFD: Postgres's jsonb refuses them. */
 export function cleanText(text: string): string {
   return isStorable(text) ? text : text.replace(UNSTORABLE, '\uFFFD');
 }

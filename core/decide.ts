@@ -1,4 +1,4 @@
-/** What a run does next, as a pure function of its state: the default ReAct graph (doc 000, "ReAct Loop"). */
+/** What a run does next, as a pure function of its state: the default ReAct graph (think, act, observe). */
 import { isTerminal, OUT_OF_BUDGET } from './events.ts';
 import { INVALID_INTENTS, invalidAnswers, isLost } from './intents.ts';
 import { isSettled, type CallState, type RunState, type TurnState } from './state.ts';

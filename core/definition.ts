@@ -1,4 +1,4 @@
-/** Agent definitions: the documents' schema 000 (A1) and the registry fields of 002 (C1) in one body. */
+/** Agent definitions: what an agent is and does, and what the registry knows of it, in one body. */
 import { z } from 'zod';
 import { LIMITS } from './limits.ts';
 
@@ -6,7 +6,7 @@ const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
 
 /** A worked example: what a user asked and which calls led to the answer. Goes into the system prompt. */
-export const workflowExample = z
+const workflowExample = z
   .strictObject({
     question: z.string().max(5000).describe('What the user asks. `{name}` stands for a part that varies.'),
     steps: z
@@ -37,30 +37,12 @@ const systemPrompt = z.union([
   }),
 ]);
 
-const workflowGraph = z.strictObject({
-  entry_point: z.string(),
-  nodes: z.array(
-    z.strictObject({
-      name: z.string(),
-      type: z.enum(['llm', 'tool', 'router', 'human']),
-      config: z.record(z.string(), z.unknown()).optional(),
-    }),
-  ),
-  edges: z.array(
-    z.strictObject({
-      from: z.string(),
-      to: z.union([z.string(), z.array(z.string())]),
-      condition: z.string().nullable().optional(),
-    }),
-  ),
-});
-
-const rails = (...types: [string, ...string[]]) =>
-  z.array(z.strictObject({ type: z.enum(types), config: z.record(z.string(), z.unknown()).optional() })).max(50);
+/** A list that a client may name and leave empty: nothing would come of what stood in it. */
+const emptyList = z.array(z.unknown()).max(0);
 
 const guardrailConfig = z.strictObject({
-  input_rails: rails('pii', 'injection', 'topic').optional(),
-  output_rails: rails('hallucination', 'toxicity', 'format').optional(),
+  input_rails: emptyList.optional(),
+  output_rails: emptyList.optional(),
   tool_rails: z
     .strictObject({
       max_calls_per_turn: z.int().min(0).max(10_000).optional(),
@@ -70,26 +52,16 @@ const guardrailConfig = z.strictObject({
 });
 
 const memoryConfig = z.strictObject({
-  short_term: z
-    .strictObject({ max_tokens: tokens.optional(), strategy: z.enum(['fifo', 'summarize', 'hybrid']).optional() })
-    .optional(),
+  short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.literal('fifo').optional() }).optional(),
   long_term: z
     .strictObject({
-      enabled: z.boolean().optional(),
+      enabled: z.literal(false).optional(),
       embedding_model: z.string().max(200).optional(),
       top_k: z.int().min(1).max(100).optional(),
     })
     .optional(),
-  procedural: z.strictObject({ enabled: z.boolean().optional(), min_frequency: z.int().min(1).optional() }).optional(),
-  consolidation: z
-    .strictObject({
-      min_age_hours: z.number().min(0).optional(),
-      max_tokens: tokens.optional(),
-      importance_threshold: z.number().min(0).max(1).optional(),
-      max_entry_tokens: tokens.optional(),
-      archive_evicted: z.boolean().optional(),
-      half_life_hours: z.number().positive().optional(),
-    })
+  procedural: z
+    .strictObject({ enabled: z.literal(false).optional(), min_frequency: z.int().min(1).optional() })
     .optional(),
 });
 
@@ -115,7 +87,7 @@ const executionConfig = z.strictObject({
   approval_timeout_seconds: z.number().positive().optional(),
   four_eyes: z.boolean().optional().describe('The key that asked for a turn may not approve its calls.'),
   client_tool_timeout_seconds: z.number().positive().optional(),
-  reflect: z.boolean().optional(),
+  reflect: z.literal(false).optional(),
 });
 
 const capability = z.strictObject({
@@ -136,23 +108,13 @@ export const agentDefinition = z
       .regex(/^\d{1,9}\.\d{1,9}\.\d{1,9}$/, 'expected semver such as 1.0.0')
       .optional(),
     system_prompt: systemPrompt.optional(),
-    workflow_graph: workflowGraph.optional(),
     memory_config: memoryConfig.optional(),
     guardrail_config: guardrailConfig.optional(),
     llm_config: llmConfig.optional(),
     model_preferences: modelPreferences.optional(),
     execution_config: executionConfig.optional(),
     tools: z.array(z.string().min(1).max(200)).max(200).optional().describe('Tools by id or by name.'),
-    tool_bindings: z
-      .array(
-        z.strictObject({
-          tool_uri: z.string().max(2000),
-          permissions: z.array(z.enum(['read', 'write', 'execute'])).optional(),
-          rate_limit: z.int().min(1).optional(),
-        }),
-      )
-      .max(200)
-      .optional(),
+    tool_bindings: emptyList.optional(),
     capabilities: z.array(capability).max(200).optional(),
     permissions: z.array(z.string().min(1).max(200)).max(200).optional(),
     autonomy_level: z.int().min(0).max(3).optional(),

@@ -14,8 +14,8 @@ export function newCall({ payload }: Requested): CallState {
     place: payload.place,
     mode: payload.mode,
     effect: payload.effect,
-    status: BORN[payload.mode],
-    attempt: BORN[payload.mode] === 'running' ? 1 : 0,
+    status: FIRST_STATUS[payload.mode],
+    attempt: FIRST_STATUS[payload.mode] === 'running' ? 1 : 0,
     sent: false,
     asked: 'no',
     approvalId: null,
@@ -23,8 +23,8 @@ export function newCall({ payload }: Requested): CallState {
   };
 }
 
-/** A cheap call is born running: no event of its own tells its start. */
-const BORN: Record<CallState['mode'], CallStatus> = {
+/** A cheap call is inserted running: no event of its own tells its start. */
+const FIRST_STATUS: Record<CallState['mode'], CallStatus> = {
   cheap: 'running',
   inline: 'pending',
   queued: 'pending',

@@ -9,7 +9,7 @@ const key = uuid.optional();
 const requestedCall = { tool_call_id: uuid };
 /** What an approval is about: one call, a plan as a whole, or neither. */
 const ofApproval = { approval_id: uuid, tool_call_id: uuid.optional(), plan_id: uuid.optional() };
-/** Document 001, section 9, "agent_plans"; the matrix of section 5.1 goes by the highest risk. */
+/** A step of a plan. What a plan may do without a person goes by the highest risk of its steps (docs/design/decisions.md). */
 const planStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.enum(RISK_LEVELS) });
 const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
 

@@ -1,4 +1,4 @@
-/** How the outcome of an attempt changes its row in the ledger (execution.md, "The tool ledger"). */
+/** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
 import type { ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
 
 export type Settlement =
@@ -20,7 +20,7 @@ export interface AttemptRules {
  * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured); what may have
  * had its effect is retried only where the tool is read-only or idempotent, else it is `unknown` and never sent again.
  */
-export function settle(outcome: ToolOutcome, rules: AttemptRules): Settlement {
+export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') return { status: 'succeeded', output: outcome.output };
   const { code, message } = outcome;
   if (outcome.kind === 'error') return { status: 'failed', code, message };
@@ -42,7 +42,7 @@ export const INTERRUPTED: ToolOutcome = {
 
 /** Settles an attempt of a run that has ended: there is no next one. */
 export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude<Settlement, { status: 'retry' }> {
-  const settlement = settle(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
+  const settlement = settleAttempt(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
   if (settlement.status !== 'retry') return settlement;
   return { status: 'failed', code: settlement.code, message: settlement.message };
 }

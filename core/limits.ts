@@ -29,8 +29,6 @@ export const LIMITS = {
   /** Time a webhook has where the call does not say, and the longest time that anything is waited for, in seconds. */
   webhookSeconds: 86_400,
   waitSeconds: 31_536_000,
-  /** Depth of child runs. */
-  depth: 5,
   /** Answer of one model call in tokens where the agent does not say. */
   outputTokens: 4096,
   /** Conversation sent to a model in tokens where the agent does not say. */
@@ -69,8 +67,8 @@ export const LIMITS = {
   /** Steps after which a checkpoint is saved within a turn. */
   checkpointSteps: 25,
   /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
-  knownRuns: 200,
-  knownRunTokens: 50_000,
+  cachedRuns: 200,
+  cachedRunTokens: 50_000,
   /** Hours for which an Idempotency-Key is remembered. */
   idempotencyHours: 24,
   /** Days that closed waits are kept, and that signals and reservations are after the end of their run. */

@@ -1,4 +1,4 @@
-/** Policy rules as tenants write them, and what the gate says of a call (decisions.md, "Tools, policy, approvals"). */
+/** Policy rules as tenants write them, and what the gate says of a call (docs/policies.md). */
 
 export const RULE_DECISIONS = ['allow', 'block', 'rewrite', 'require_approval'] as const;
 export type RuleDecision = (typeof RULE_DECISIONS)[number];

@@ -1,4 +1,4 @@
-/** What a key may do (api.md, Auth). `admin` implies all the others. */
+/** What a key may do (docs/api.md). `admin` implies all the others. */
 export const SCOPES = [
   'runs:write',
   'runs:read',

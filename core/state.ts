@@ -199,7 +199,7 @@ function ofApproval(
   return { calls: state.calls.map((call) => (isMeant(call) ? { ...call, ...change(call) } : call)) };
 }
 
-/** What a person says about a call of unknown outcome (decisions.md, Runs and turns). */
+/** What a person says about a call of unknown outcome (docs/approvals.md). */
 const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> = {
   happened: { status: 'succeeded', asked: 'settled' },
   rerun: { status: 'pending', sent: false, asked: 'no' },

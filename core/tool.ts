@@ -76,14 +76,14 @@ export interface ToolDefinition {
   annotations: ToolAnnotations;
 }
 
-/** `risk_level: READ_ONLY` makes a tool read-only; else its annotations say (decisions.md, Tools). */
+/** `risk_level: READ_ONLY` makes a tool read-only; else its annotations say (docs/tools.md). */
 export function effectOf(tool: Pick<ToolDefinition, 'risk_level' | 'annotations'>): ToolEffect {
   if (tool.risk_level === 'READ_ONLY' || tool.annotations.readOnlyHint) return 'read_only';
   return tool.annotations.idempotentHint ? 'idempotent' : 'unknown';
 }
 
 /** Built-in tools that never leave the process: running one again is harmless, so they run inside the drive. */
-export const CHEAP_BUILTINS: readonly string[] = ['calculator', 'current_time', 'json_query'];
+export const PURE_BUILTINS: readonly string[] = ['calculator', 'current_time', 'json_query'];
 
 /** The built-in tool whose calls a person answers. */
 export const ASK_USER_TOOL = 'ask_user';
@@ -97,9 +97,9 @@ export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolea
   return type === 'client' || (type === 'builtin' && WAITING_BUILTINS.includes(tool.name));
 }
 
-/** Cheap calls are committed together with the next model response (execution.md, Jobs). */
-export function isCheap(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
-  return tool.transport.type === 'builtin' && CHEAP_BUILTINS.includes(tool.name);
+/** Pure calls are committed together with the next model response (docs/design/engine.md, "Tool calls"). */
+export function isPure(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
+  return tool.transport.type === 'builtin' && PURE_BUILTINS.includes(tool.name);
 }
 
 /** One attempt of one call, as a transport gets it. */

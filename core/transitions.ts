@@ -1,4 +1,4 @@
-/** The state machine of a run (doc 000, "State Machine Definition"; decisions.md adds to it), as data. */
+/** The state machine of a run (ARCHITECTURE.md, "States"), as data. */
 import { isTerminal, type RunStatus } from './events.ts';
 
 const NEXT: Record<RunStatus, readonly RunStatus[]> = {

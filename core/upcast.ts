@@ -13,7 +13,7 @@ export interface StoredEvent {
 export type Upcast = (event: StoredEvent) => StoredEvent;
 
 /** The first makes events of version 1 events of version 2, and so on. Add one, and a fixture, with every change. */
-export const UPCASTS: readonly Upcast[] = [];
+const UPCASTS: readonly Upcast[] = [];
 
 /** The version that this build writes, of all payloads together. */
 export const SCHEMA_VERSION = UPCASTS.length + 1;

@@ -97,8 +97,8 @@ export async function listBudgetScopes(tx: Tx): Promise<{ workspace_id: string |
 
 /** A model call for which a reservation is committed. */
 export interface ReservedCall {
-  tenant: string;
-  run: string;
+  tenant_id: string;
+  run_id: string;
   root_run_id: string;
   workspace_id: string;
   agent_id: string;
@@ -133,9 +133,9 @@ export async function checkBudgets(db: Database, call: ReservedCall): Promise<Bu
 
 /** Whose budgets are asked for: a run's, or without one an agent's or nobody's in a workspace. */
 export interface Budgeted {
-  tenant: string;
+  tenant_id: string;
   workspace_id: string;
-  run: string | null;
+  run_id: string | null;
   root_run_id: string | null;
   agent_id: string | null;
   run_budget?: RunBudget | undefined;

@@ -97,8 +97,8 @@ export async function claimRun(db: Database, claim: RunClaim): Promise<ClaimResu
 }
 
 export interface RunClaim {
-  tenant: string;
-  run: string;
+  tenant_id: string;
+  run_id: string;
   seq: number;
   leaseMs: number;
   known?: KnownPosition | undefined;
@@ -110,8 +110,8 @@ export function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
 }
 
 export interface ReadRequest {
-  tenant: string;
-  run: string;
+  tenant_id: string;
+  run_id: string;
   /** From the checkpoint before this one. */
   beforeCheckpoint?: number | undefined;
   /** Only what is new. */
@@ -143,8 +143,8 @@ export async function loadRunIn(tx: Tx, run: ReadRequest): Promise<ClaimResult> 
   );
 }
 
-function readRequest({ tenant, run, beforeCheckpoint, known }: ReadRequest): Columns {
-  return { tenant, run, claim: false, before_checkpoint: beforeCheckpoint, known };
+function readRequest({ beforeCheckpoint, ...request }: ReadRequest): Columns {
+  return { ...request, claim: false, before_checkpoint: beforeCheckpoint };
 }
 
 /** A claim's answer with the outcomes in their messages. */

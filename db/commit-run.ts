@@ -35,7 +35,7 @@ export interface CallChange {
 export interface OutboxRow {
   id: string;
   queue: 'turns' | 'tool-calls';
-  payload: { tenant: string; run: string; turn?: string | undefined; traceparent?: string | undefined };
+  payload: { tenantId: string; runId: string; turnId?: string | undefined; traceparent?: string | undefined };
   /** Not before so many ms have passed; a sweep does not keep to it. */
   delay_ms?: number;
   children?: { job_id: string; payload: Columns }[];
@@ -67,8 +67,8 @@ export interface NewWait extends Wait {
 
 /** One change of one run: all of it or nothing. */
 export interface RunChange {
-  tenant: string;
-  run: string;
+  tenant_id: string;
+  run_id: string;
   /** A driver's claim; absent for what the API and tool workers append under the row's lock. */
   fence?: number;
   /** Sequence number that the change builds on. */

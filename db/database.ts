@@ -43,6 +43,11 @@ export interface Database {
    * after a gap in which notifications may have been lost. Rejects where the first LISTEN fails. The function it gives stops it.
    */
   listen(channel: string, onPayload: (payload: string) => void, onReconnect: () => void): Promise<() => Promise<void>>;
+  /**
+   * Lets every session see that this process has a worker for the queue, for as long as its listening connection lives or
+   * until the function it gives is called (`listQueueWorkers`).
+   */
+  announceWorker(queue: string): Promise<() => Promise<void>>;
   /** NOTIFY in a statement of its own. `payload` is at most 7999 bytes. */
   notify(channel: string, payload: string): Promise<void>;
   /** What BullMQ's Postgres backend takes as `connection`: the session owner's, in the schema `bullmq`. */

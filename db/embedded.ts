@@ -8,7 +8,7 @@ import { withDeadline } from '../core/deadline.ts';
 import { withClient } from './checkout.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
-import { createQueuePool } from './queue-pool.ts';
+import { ANNOUNCE_WORKER, createQueuePool, WITHDRAW_WORKER } from './queue-pool.ts';
 import { ensureRoles } from './roles.ts';
 import { checkRoles, type SessionOwner, TYPES } from './session.ts';
 import { runTransaction } from './transaction.ts';
@@ -64,6 +64,12 @@ function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; 
       await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);
     },
     listen: createListen(pglite, (text) => run('app', (client) => client.query(text))),
+    async announceWorker(queue) {
+      await run('queue', (client) => client.query(ANNOUNCE_WORKER, [queue]));
+      return async () => {
+        if (!pglite.closed) await run('queue', (client) => client.query(WITHDRAW_WORKER, [queue]));
+      };
+    },
     async notify(channel, payload) {
       await run('app', (client) =>
         client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] }),

@@ -11,7 +11,7 @@ export interface GovernanceRow {
 }
 
 /** The version of the tenant of the transaction. */
-export async function readGovernanceVersion(tx: Tx): Promise<number> {
+export async function readPolicyEpoch(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ version: number }>('select governance_version as version from tenants');
   return row?.version ?? 0;
 }
@@ -39,6 +39,6 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
  * transaction of the change, and before it: two changes then wait for each other, and none can be overtaken by a commit
  * that was gated without it.
  */
-export async function raiseGovernance(tx: Tx): Promise<void> {
+export async function advancePolicyEpoch(tx: Tx): Promise<void> {
   await tx.query('update tenants set governance_version = governance_version + 1');
 }

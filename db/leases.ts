@@ -4,17 +4,17 @@ import { resultOf, type Database } from './database.ts';
 /** Renews a driver's lease; false where it has lost the run. */
 export function renewRunLease(
   db: Database,
-  lease: { tenant: string; run: string; fence: number; leaseMs: number },
+  lease: { tenantId: string; runId: string; fence: number; leaseMs: number },
 ): Promise<boolean> {
-  return renew(db, 'renew_run_lease', [lease.tenant, lease.run, lease.fence, lease.leaseMs]);
+  return renew(db, 'renew_run_lease', [lease.tenantId, lease.runId, lease.fence, lease.leaseMs]);
 }
 
 /** Renews the lease of a tool call's attempt; false where another attempt or an outcome has taken its place. */
 export function renewCallLease(
   db: Database,
-  lease: { tenant: string; call: string; attempt: number; leaseMs: number },
+  lease: { tenantId: string; callId: string; attempt: number; leaseMs: number },
 ): Promise<boolean> {
-  return renew(db, 'renew_call_lease', [lease.tenant, lease.call, lease.attempt, lease.leaseMs]);
+  return renew(db, 'renew_call_lease', [lease.tenantId, lease.callId, lease.attempt, lease.leaseMs]);
 }
 
 async function renew(

@@ -45,7 +45,7 @@ export interface LostFilter {
   limit: number;
 }
 
-/** The brake: what is suspended rests until it is lifted. `r` is the run. */
+/** Suspension: what is suspended rests until it is lifted. `r` is the run. */
 const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_id and n.suspended_by is not null)
          and not exists (select from agents n where n.id = r.agent_id and n.suspended_at is not null)`;
 

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import type { Client } from 'pg';
+import { ANNOUNCE_WORKER, WITHDRAW_WORKER } from './queue-pool.ts';
 
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5000;
@@ -21,6 +22,7 @@ export class PostgresListener {
   #current: Client | undefined;
   #connecting: Promise<Client> | undefined;
   #retry: NodeJS.Timeout | undefined;
+  #sending: Promise<unknown> = Promise.resolve();
   #hadGap = false;
   #closed = false;
 
@@ -39,12 +41,22 @@ export class PostgresListener {
     const client = await this.#connect();
     this.#subscriptions.add(subscription);
     try {
-      await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+      await this.#send(client, `listen ${pg.escapeIdentifier(channel)}`);
     } catch (error) {
       this.#subscriptions.delete(subscription);
       throw error;
     }
     return () => this.#stop(subscription);
+  }
+
+  /** Rejects where there is no connection. BullMQ announces its worker again after a gap. */
+  async announceWorker(queue: string): Promise<() => Promise<void>> {
+    const client = await this.#connect();
+    await this.#send(client, ANNOUNCE_WORKER, [queue]);
+    return async () => {
+      // A connection that has ended took the announcement with it.
+      if (client === this.#current) await this.#send(client, WITHDRAW_WORKER, [queue]).catch(() => undefined);
+    };
   }
 
   async close(): Promise<void> {
@@ -123,6 +135,14 @@ export class PostgresListener {
     this.#subscriptions.delete(subscription);
     const { channel } = subscription;
     if ([...this.#subscriptions].some((each) => each.channel === channel)) return;
-    await this.#current?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+    const client = this.#current;
+    if (client) await this.#send(client, `unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+  }
+
+  /** One statement at a time: several workers come and go at once, and a client of pg 9 will not queue their statements. */
+  #send(client: Client, text: string, values: readonly string[] = []): Promise<unknown> {
+    const sent = this.#sending.then(() => client.query(text, [...values]));
+    this.#sending = sent.catch(() => undefined);
+    return sent;
   }
 }

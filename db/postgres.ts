@@ -48,6 +48,7 @@ export async function openPostgres(
       await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);
     },
     listen: (channel, onPayload, onReconnect) => listener.listen(channel, onPayload, onReconnect),
+    announceWorker: (name) => listener.announceWorker(name),
     async notify(channel, payload) {
       await withClient(app, 'app', (client) =>
         client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] }),

@@ -9,11 +9,15 @@ type RunQuery = (text: string, values: readonly unknown[]) => Promise<PgQueryRes
 /** BullMQ's worker tries again at once after an error that is not ECONNREFUSED: while a server starts, that is a hot loop. */
 const AWAY_PAUSE_MS = 200;
 
+/** A shared lock on the queue's name, which ends with its session at the latest. `queue_workers` finds who holds it. */
+export const ANNOUNCE_WORKER = `select pg_try_advisory_lock_shared(hashtext('drover:worker'), hashtext($1))`;
+export const WITHDRAW_WORKER = `select pg_advisory_unlock_shared(hashtext('drover:worker'), hashtext($1))`;
+
 /**
  * What BullMQ takes for a `pg.Pool`. Its queries take a connection for as long as they run. The clients that it keeps
  * for LISTEN are not real: they share the database's one listening connection, however many workers there are.
  */
-export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen'>): PgPool {
+export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen' | 'announceWorker'>): PgPool {
   const runPaced: RunQuery = async (text, values) => {
     try {
       return await run(text, values);
@@ -32,7 +36,10 @@ export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen'
   });
 }
 
-function createListenClient(run: RunQuery, database: Pick<Database, 'listen'>): PgPoolClient {
+/** No channel's name. */
+const WORKER = 'worker ';
+
+function createListenClient(run: RunQuery, database: Pick<Database, 'listen' | 'announceWorker'>): PgPoolClient {
   const events = new EventEmitter().setMaxListeners(0);
   const stops = new Map<string, () => Promise<void>>();
   const empty = { rows: [], rowCount: 0 };
@@ -48,6 +55,9 @@ function createListenClient(run: RunQuery, database: Pick<Database, 'listen'>): 
     };
     stops.set(channel, await database.listen(channel, onPayload, onReconnect));
   };
+  const announce = async (queue: string) => {
+    if (!stops.has(WORKER)) stops.set(WORKER, await database.announceWorker(queue));
+  };
   const release = () => {
     for (const stop of stops.values()) stop().catch(() => undefined);
     stops.clear();
@@ -61,8 +71,11 @@ function createListenClient(run: RunQuery, database: Pick<Database, 'listen'>): 
         await listen(channel);
         return empty;
       }
-      // The name of a connection, by which BullMQ lists its workers; there is none of its own to name.
-      if (statement.includes(`set_config('application_name'`)) return empty;
+      // The name of a connection, by which BullMQ lists its workers: here they share one, which cannot have them all.
+      if (statement.includes(`set_config('application_name'`)) {
+        await announce(String(values[0]));
+        return empty;
+      }
       return await run(text, values);
     },
     release,

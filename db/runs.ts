@@ -127,15 +127,3 @@ export async function lockThread(tx: Tx, id: string): Promise<{ id: string; work
   );
   return row;
 }
-
-/** Which versions a run stands on. */
-export async function findRunPins(
-  tx: Tx,
-  id: string,
-): Promise<{ agentId: string; agentVersion: string; tools: RunRow['pinned']['tools'] } | undefined> {
-  const [row] = await tx.query<Pick<RunRow, 'agent_id' | 'agent_version' | 'pinned'>>(
-    'select agent_id, agent_version, pinned from runs where id = $1',
-    [id],
-  );
-  return row && { agentId: row.agent_id, agentVersion: row.agent_version, tools: row.pinned.tools };
-}

@@ -460,6 +460,7 @@ table runs row level security forced
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
   CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
+  CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND rests)
   CREATE INDEX runs_idle ON public.runs USING btree (idle_since) WHERE (idle_since IS NOT NULL)
   CREATE UNIQUE INDEX runs_one_unfinished ON public.runs USING btree (thread_id) WHERE (((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) AND (parent_run_id IS NULL))
   CREATE INDEX runs_page ON public.runs USING btree (tenant_id, id DESC)
@@ -609,6 +610,9 @@ table turns row level security forced
   completed_at timestamp with time zone
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
+  CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))
+  CREATE INDEX turns_failed ON public.turns USING btree (id DESC) WHERE ((status)::text = 'failed'::text)
+  policy maintenance_queue_board for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -715,6 +719,7 @@ function ensure_partition(parent text, key text, day date) returns boolean secur
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function model_gate_ms(gate text) returns integer executable by public
 function pass_model_gate(gate text, tokens integer, requests_a_minute integer, tokens_a_minute integer) returns integer executable by public
+function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public

@@ -1,7 +1,7 @@
 /** Whether tenants, agents, tools and MCP servers are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
 import type { Tx } from './database.ts';
 
-export interface Braked {
+export interface SuspensionChange {
   /** False where it was so before. */
   changed: boolean;
   /** Somebody else has suspended it, who alone may lift that; nothing was changed. */
@@ -12,7 +12,7 @@ export interface Braked {
 export async function suspendAgent(
   tx: Tx,
   { id, suspended, workspaceId }: { id: string; suspended: boolean; workspaceId: string },
-): Promise<Braked | undefined> {
+): Promise<SuspensionChange | undefined> {
   const [row] = await tx.query<{ was: boolean }>(
     `update agents a set suspended_at = case when $2 then coalesce(a.suspended_at, now()) end
      from (select id, suspended_at from agents where id = $1 and workspace_id = $3 for update) old
@@ -26,7 +26,7 @@ export async function suspendAgent(
 export async function suspendTool(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
-): Promise<Braked | undefined> {
+): Promise<SuspensionChange | undefined> {
   const [row] = await tx.query<{ was: boolean }>(
     `update tools t set suspended_at = case when $2 then coalesce(t.suspended_at, now()) end
      from (select id, suspended_at from tools where id = $1 and status = 'registered' for update) old
@@ -40,7 +40,7 @@ export async function suspendTool(
 export async function suspendMcpServer(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
-): Promise<Braked | undefined> {
+): Promise<SuspensionChange | undefined> {
   const [row] = await tx.query<{ was: boolean }>(
     `update mcp_servers s set suspended_at = case when $2 then coalesce(s.suspended_at, now()) end
      from (select id, suspended_at from mcp_servers where id = $1 for update) old
@@ -54,7 +54,7 @@ export async function suspendMcpServer(
 export async function suspendTenant(
   tx: Tx,
   { suspended, by }: { suspended: boolean; by: 'operator' | 'tenant' },
-): Promise<Braked | undefined> {
+): Promise<SuspensionChange | undefined> {
   const [now] = await tx.query<{ by: string | null }>('select suspended_by as by from tenants for update');
   if (!now) return undefined;
   if (by === 'tenant' && now.by === 'operator') return { changed: false, held: !suspended };

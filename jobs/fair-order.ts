@@ -7,9 +7,9 @@ import { LIMITS } from '../core/limits.ts';
 
 export interface FairOrder {
   /** The priority of the tenant's next job: the lower, the earlier. */
-  next: (tenant: string) => number;
+  next: (tenantId: string) => number;
   /** A job of the tenant has taken so long: what goes beyond a job's usual time moves the tenant back. */
-  spent: (tenant: string, ms: number) => void;
+  spent: (tenantId: string, ms: number) => void;
 }
 
 /** BullMQ's highest priority; at a job's usual time of a second it comes round again after 24 days. */
@@ -19,15 +19,15 @@ const MOST_TENANTS = 10_000;
 /** An order of this process's own: what it sends and runs of a tenant. `now` gives ms since the epoch. */
 export function createFairOrder(now: () => number = Date.now): FairOrder {
   const times = new Map<string, number>();
-  const move = (tenant: string, ms: number): number => {
+  const move = (tenantId: string, ms: number): number => {
     const at = now();
-    const time = Math.max(at, times.get(tenant) ?? 0);
+    const time = Math.max(at, times.get(tenantId) ?? 0);
     if (times.size >= MOST_TENANTS) for (const [each, past] of times) if (past <= at) times.delete(each);
-    times.set(tenant, Math.min(time + ms, at + LIMITS.fairAheadSeconds * 1000));
+    times.set(tenantId, Math.min(time + ms, at + LIMITS.fairAheadSeconds * 1000));
     return time;
   };
   return {
-    next: (tenant) => 1 + (Math.floor(move(tenant, LIMITS.fairJobMs) / LIMITS.fairJobMs) % (HIGHEST - 1)),
-    spent: (tenant, ms) => void move(tenant, Math.max(0, ms - LIMITS.fairJobMs)),
+    next: (tenantId) => 1 + (Math.floor(move(tenantId, LIMITS.fairJobMs) / LIMITS.fairJobMs) % (HIGHEST - 1)),
+    spent: (tenantId, ms) => void move(tenantId, Math.max(0, ms - LIMITS.fairJobMs)),
   };
 }

@@ -19,7 +19,7 @@ export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
 export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
 
-/** How often each act runs, in ms. Reconciliation runs twice a lease (decisions.md, Runs and turns). */
+/** How often each act runs, in ms. Reconciliation runs twice a lease (docs/design/engine.md, "Recovery"). */
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'end-waits':

@@ -10,18 +10,18 @@ import type { OutboxRow } from '../db/commit-run.ts';
 import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { JOB_OPTIONS } from './options.ts';
-import type { DrivenFrom, OfferSeat, Seat } from './seat.ts';
+import type { DrivenFrom, ReserveSlot, SlotReservation } from './slot-reservation.ts';
 import { turnJobId, TURNS, type TurnJob } from './turn.ts';
 
 export interface Outbox {
   /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
-  send: (run: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
+  send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
   /** Asks first, from now on, whether this process has room to drive a turn itself, at once. */
-  offer: (offerSeat: OfferSeat) => void;
+  offerSlots: (reserveSlot: ReserveSlot) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined where there is none. */
-  seat: (tenant: string) => Seat | undefined;
+  reserveSlot: (tenantId: string) => SlotReservation | undefined;
   /** Drives the turn there. Its failure is seen to; the promise is for those who want to know of it, too. */
-  drive: (seat: Seat, job: TurnJob, from: DrivenFrom) => Promise<unknown>;
+  drive: (slot: SlotReservation, job: TurnJob, from: DrivenFrom) => Promise<unknown>;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;
   /** Waits for what is being sent. */
@@ -52,7 +52,7 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  let offerSeat: OfferSeat = () => undefined;
+  let reserveSlot: ReserveSlot = () => undefined;
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
@@ -61,11 +61,11 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
 
   const deletion = createDeletion({ db, log }, track);
 
-  const enqueue = (row: Sendable) => sendOne(queues, { ...row, priority: order.next(String(row.payload['tenant'])) });
+  const enqueue = (row: Sendable) => sendOne(queues, { ...row, priority: order.next(String(row.payload['tenantId'])) });
 
   const follow = (driven: Promise<unknown>, row: Sendable) => {
     const left = (error: unknown) => {
-      log.warn({ err: error, run: row.payload['run'] }, 'turn left to the queue');
+      log.warn({ err: error, run: row.payload['runId'] }, 'turn left to the queue');
       return enqueue(row);
     };
     track(driven.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'turn left for reconciliation')));
@@ -74,9 +74,9 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const takeOne = (row: Sendable): boolean => {
     if (row.queue !== TURNS || row.delay_ms) return false;
     const job = row.payload as TurnJob;
-    const seat = offerSeat(job.tenant);
-    if (seat) follow(seat.drive(job), row);
-    return seat !== undefined;
+    const slot = reserveSlot(job.tenantId);
+    if (slot) follow(slot.drive(job), row);
+    return slot !== undefined;
   };
 
   const sendAll = async (rows: readonly Stored[], sendOneRow: (row: Sendable) => Promise<unknown>) => {
@@ -87,26 +87,28 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   };
 
   return {
-    send: (run, position, rows) => {
-      const ready = rows.map((row) => atPosition(row, run, position));
-      const atHandOrSent = async (row: Sendable) => takeOne(row) || enqueue(row);
+    send: (runId, position, rows) => {
+      const ready = rows.map((row) => atPosition(row, runId, position));
+      const dispatchedOrSent = async (row: Sendable) => takeOne(row) || enqueue(row);
       track(
-        sendAll(ready, atHandOrSent).catch((error: unknown) => log.warn({ err: error, run }, 'job left for the sweep')),
+        sendAll(ready, dispatchedOrSent).catch((error: unknown) =>
+          log.warn({ err: error, run: runId }, 'job left for the sweep'),
+        ),
       );
     },
-    offer: (offered) => {
-      offerSeat = offered;
+    offerSlots: (offered) => {
+      reserveSlot = offered;
     },
-    seat: (tenant) => offerSeat(tenant),
-    drive: (seat, job, from) => {
-      const job_id = turnJobId(job.run, job.seq, from.claimed.run.fence);
-      const driven = seat.drive(job, from);
+    reserveSlot: (tenantId) => reserveSlot(tenantId),
+    drive: (slot, job, from) => {
+      const job_id = turnJobId(job.runId, job.seq, from.claimed.run.fence);
+      const driven = slot.drive(job, from);
       follow(driven, { queue: TURNS, job_id, payload: { ...job } });
       return driven;
     },
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });
-      // Never at hand: another build may have written them, and the handler of the queue looks at that.
+      // Never dispatched locally: another build may have written them, and the handler of the queue looks at that.
       await sendAll(rows, enqueue);
       return rows.length;
     },
@@ -142,8 +144,8 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
 const noop = () => undefined;
 
 /** A row as the commit has written it, which knew the position. */
-function atPosition(row: OutboxRow, run: string, { seq, fence }: { seq: number; fence: number }): Stored {
-  return { ...row, job_id: turnJobId(run, seq, fence), payload: { ...row.payload, seq } };
+function atPosition(row: OutboxRow, runId: string, { seq, fence }: { seq: number; fence: number }): Stored {
+  return { ...row, job_id: turnJobId(runId, seq, fence), payload: { ...row.payload, seq } };
 }
 
 /** Sending a job twice is sending it once: its id says what it is for. */

@@ -4,10 +4,10 @@ import { z } from 'zod';
 export const TOOL_CALLS = 'tool-calls';
 
 export const toolCallJob = z.object({
-  tenant: z.uuid(),
-  run: z.uuid(),
-  turn: z.uuid().optional(),
-  call: z.uuid(),
+  tenantId: z.uuid(),
+  runId: z.uuid(),
+  turnId: z.uuid().optional(),
+  callId: z.uuid(),
   /** Attempts that the ledger had seen when the job was sent, and the step that asked for the call. */
   attempt: z.int().min(0).optional(),
   step: z.int().optional(),
@@ -18,6 +18,6 @@ export const toolCallJob = z.object({
 export type ToolCallJob = z.output<typeof toolCallJob>;
 
 /** `attempt` counts the attempts that the ledger has seen before this job. */
-export function toolCallJobId(call: string, attempt: number): string {
-  return `${call}-${attempt}`;
+export function toolCallJobId(callId: string, attempt: number): string {
+  return `${callId}-${attempt}`;
 }

@@ -4,16 +4,16 @@ import { z } from 'zod';
 export const TURNS = 'turns';
 
 export const turnJob = z.object({
-  tenant: z.uuid(),
-  run: z.uuid(),
+  tenantId: z.uuid(),
+  runId: z.uuid(),
   /** For the log only: what there is to do, the run's log says. */
-  turn: z.uuid().optional(),
+  turnId: z.uuid().optional(),
   seq: z.int().min(0),
   traceparent: z.string().optional(),
 });
 export type TurnJob = z.output<typeof turnJob>;
 
 /** The same position of the same claim is the same job, however often it is sent. */
-export function turnJobId(run: string, seq: number, fence: number): string {
-  return `${run}-${seq}-${fence}`;
+export function turnJobId(runId: string, seq: number, fence: number): string {
+  return `${runId}-${seq}-${fence}`;
 }

@@ -1,7 +1,7 @@
 import { impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
-import type { ModelRates } from '../db/model-gates.ts';
+import type { ModelRates } from '../db/model-rates.ts';
 import { OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, Provider } from './provider.ts';
@@ -34,7 +34,7 @@ export interface Models {
   defaultName: () => string;
 }
 
-/** The models that this process can ask, by name (api.md, Environment). */
+/** The models that this process can ask, by name (docs/models.md). */
 export function createModels(config: ModelsConfig): Models {
   const keys = config.modelKeys ?? {};
   const streams = new Map([

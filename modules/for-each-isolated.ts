@@ -5,7 +5,7 @@ import { isDatabaseAway } from '../db/database.ts';
  * Work on rows of many tenants, so many at a time: one that fails is told of in the log, and keeps none of the others
  * waiting. Answers what came of the others. Throws where the database is away, which all of them need.
  */
-export async function eachApart<R extends object, T>(
+export async function forEachIsolated<R extends object, T>(
   log: Logger,
   { rows, atATime = 1 }: { rows: readonly R[]; atATime?: number },
   work: (row: R) => Promise<T>,

@@ -11,7 +11,7 @@ await runOnce(async () => {
   const database = await openDatabase(loadConfig());
   try {
     const { runs, differences } = await rebuildProjections(database, { check });
-    for (const { run, table, row, column, stored, expected } of differences.slice(0, MOST_SHOWN)) {
+    for (const { runId: run, table, row, column, stored, expected } of differences.slice(0, MOST_SHOWN)) {
       const values = `${JSON.stringify(stored)} instead of ${JSON.stringify(expected)}`;
       process.stdout.write(`run ${run}: ${table} ${row}: ${column} is ${values}\n`);
     }

@@ -11,7 +11,7 @@ describe('config', () => {
     assert.equal(config.mode, 'embedded');
     assert.equal(config.dataDir, resolve('./.drover'));
     assert.deepEqual([config.port, config.host], [3000, '127.0.0.1']);
-    assert.deepEqual([config.leaseMs, config.heartbeatTimeoutMs], [30_000, 30_000]);
+    assert.equal(config.leaseMs, 30_000);
     assert.deepEqual([config.shutdownGraceMs, config.poolSize], [25_000, 20]);
     assert.equal(config.queuePrefix, 'drover');
     assert.equal(config.logLevel, 'info');
@@ -87,7 +87,7 @@ describe('config', () => {
     [{ PORT: '1e3' }, 'PORT', /whole number/],
     [{ DROVER_DATA_DIR: 's3://bucket' }, 'DROVER_DATA_DIR', /a directory/],
     [{ DROVER_LEASE_MS: '30s' }, 'DROVER_LEASE_MS', /"30s"/],
-    [{ DROVER_HEARTBEAT_TIMEOUT_MS: '-1' }, 'DROVER_HEARTBEAT_TIMEOUT_MS', /whole number/],
+    [{ DROVER_LEASE_MS: '-1' }, 'DROVER_LEASE_MS', /whole number/],
     [{ DROVER_SHUTDOWN_MS: 'soon' }, 'DROVER_SHUTDOWN_MS', /whole number/],
     [{ DROVER_POOL_SIZE: '0' }, 'DROVER_POOL_SIZE', /from 1/],
     [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],

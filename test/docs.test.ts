@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { ROUTES } from '../api/routes.ts';
 import { LIMITS } from '../core/limits.ts';
 import { PROVIDERS, variableOf } from '../llm/providers.ts';
+import { startFakeAnthropic, type AnthropicReply } from './support/fake-anthropic.ts';
+import type { FakeServer } from './support/fake-http.ts';
+import { openTestPlatform, type TestPlatform } from './support/platform.ts';
 
 const PROVIDER_VARIABLES = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);
 
@@ -13,7 +21,7 @@ const pages = [
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
   'CHANGELOG.md',
-  ...readdirSync(new URL('docs/', root))
+  ...readdirSync(new URL('docs/', root), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
@@ -46,6 +54,11 @@ describe('the documentation', () => {
     assert.deepEqual(listed.toSorted(), [...new Set(there)].toSorted());
   });
 
+  it('has the two commands on lines of their own', () => {
+    const lines = read('README.md').split('\n');
+    for (const command of ['npm ci && npm run demo', 'npm test']) assert.ok(lines.includes(command), command);
+  });
+
   for (const page of pages) {
     it(`has no broken link in ${page}`, () => {
       const links = [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];
@@ -57,6 +70,60 @@ describe('the documentation', () => {
       }
     });
   }
+});
+
+/** In a folder of its own, whose package says nothing of modules, as on the desk of somebody who tries it. */
+describe('the program of the README', () => {
+  let folder: string;
+  let model: FakeServer;
+  let platform: TestPlatform;
+  let reply: AnthropicReply;
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'drover-readme-'));
+    symlinkSync(fileURLToPath(new URL('node_modules', root)), join(folder, 'node_modules'));
+    writeFileSync(join(folder, 'package.json'), '{"name":"ask","version":"1.0.0"}');
+    writeFileSync(join(folder, 'ask.ts'), /^```ts\n([\s\S]*?)^```$/m.exec(read('README.md'))?.[1] ?? '');
+    model = await startFakeAnthropic(() => reply);
+    const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
+    platform = await openTestPlatform('embedded', { api: true, workers: true, env });
+  });
+  after(async () => {
+    await platform.close();
+    await model.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** Exit code and output of a program of the folder's packages. */
+  async function run(program: string, ...args: string[]): Promise<{ code: number; text: string }> {
+    const env = { DROVER_URL: platform.url, DROVER_KEY: platform.apiKey };
+    const path = join(folder, 'node_modules', program);
+    return promisify(execFile)(process.execPath, [path, ...args], { cwd: folder, env, timeout: 60_000 }).then(
+      ({ stdout, stderr }) => ({ code: 0, text: stdout + stderr }),
+      ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({ code, text: stdout + stderr }),
+    );
+  }
+  const ask = () => run('tsx/dist/cli.mjs', 'ask.ts');
+
+  it('has the types that a strict CommonJS project asks for', async () => {
+    const strict = ['--strict', '--noUncheckedIndexedAccess', '--exactOptionalPropertyTypes'];
+    const commonJs = ['--noEmit', '--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
+    assert.deepEqual(await run('typescript/bin/tsc', ...strict, ...commonJs, 'ask.ts'), { code: 0, text: '' });
+  });
+
+  it('prints the answer', async () => {
+    reply = { content: [{ type: 'text', text: 'It is 1545.81.' }] };
+    const { code, text } = await ask();
+    assert.match(text, /^It is 1545\.81\. \{ tokens_in: \d+, tokens_out: \d+, cost_usd: [\d.e-]+ \}\n$/);
+    assert.equal(code, 0);
+  });
+
+  it('prints the failure of a turn, and fails', async () => {
+    reply = { error: { status: 401, type: 'authentication_error' } };
+    const { code, text } = await ask();
+    assert.match(text, /The turn is failed: \S/);
+    assert.equal(code, 1);
+  });
 });
 
 function anchorsOf(markdown: string): string[] {

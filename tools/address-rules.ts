@@ -1,4 +1,4 @@
-/** Which network addresses tools may reach (api.md, Egress). */
+/** Which network addresses tools may reach (docs/tools.md, Egress). */
 import ipaddr from 'ipaddr.js';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;

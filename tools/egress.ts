@@ -1,4 +1,4 @@
-/** The egress guard: the one way out of the process for tools and webhooks (api.md, Egress). */
+/** The egress guard: the one way out of the process for tools and webhooks (docs/tools.md, Egress). */
 import { lookup as dnsLookup } from 'node:dns/promises';
 import { Agent, fetch } from 'undici';
 import type { Response } from 'undici';

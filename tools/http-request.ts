@@ -86,7 +86,7 @@ function isQueryMethod(transport: HttpTransport): boolean {
   return methodOf(transport) === 'GET' || methodOf(transport) === 'DELETE';
 }
 
-/** The plain form (api.md): GET and DELETE carry the arguments in the query, unless the tool says what goes there. */
+/** The plain form (docs/tools.md): GET and DELETE carry the arguments in the query, unless the tool says what goes there. */
 function urlOf(transport: HttpTransport, values: TemplateValues): URL | { fault: string } {
   const { endpoint, path, query } = transport;
   if (!URL.canParse(endpoint)) return { fault: 'The endpoint of the tool is no URL.' };

@@ -1,4 +1,4 @@
-/** Plain HTTP tools (api.md, "What a plain HTTP tool sees"). */
+/** Plain HTTP tools (docs/tools.md). */
 import type { ToolAttempt, ToolOutcome } from '../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from './egress-error.ts';
 import type { Egress, EgressResponse } from './egress.ts';

@@ -15,7 +15,7 @@ export interface TransportKind<T extends ToolTransport = ToolTransport> {
   check?(transport: T): FieldError[];
   /** Every text in which `{{secret:name}}` stands for a secret. */
   secretTexts(transport: T): string[];
-  /** As answers show it: what may be a credential is hidden (`tools/hide.ts`). */
+  /** As answers show it: what may be a credential is hidden (`tools/redact.ts`). */
   present(transport: T): Record<string, unknown> & { type: string };
   /** One attempt. What the tool or the network does is an outcome; secrets are taken out of it afterwards. */
   call(call: TransportCall<T>, attempt: ToolAttempt, runtime: TransportRuntime): Promise<ToolOutcome>;

@@ -64,15 +64,22 @@ export const HANDLERS: Record<string, Handler> = {
 /** Runs a job's handler, with its log line and its metrics. A payload that does not parse is not tried again. */
 export async function handle(context: Context, job: Job, duty: Duty & { token: string | undefined }): Promise<unknown> {
   const startedMs = performance.now();
-  const { run, turn, tenant, traceparent } = job.data as Partial<
-    Record<'run' | 'turn' | 'tenant' | 'traceparent', string>
+  const { runId, turnId, tenantId, traceparent } = job.data as Partial<
+    Record<'runId' | 'turnId' | 'tenantId' | 'traceparent', string>
   >;
-  const about = { queue: job.queueName, job: job.id, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
+  const about = {
+    queue: job.queueName,
+    job: job.id,
+    run: runId,
+    turn: turnId,
+    tenant: tenantId,
+    trace_id: traceparent?.split('-')[1],
+  };
   const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue: job.queueName, outcome, startedMs }) });
   try {
     const handler = HANDLERS[job.queueName];
     if (!handler || isOfNewerBuild(job)) return await leaveToNewerBuild(job, duty.token);
-    const result = await inSlot(context, { job, duty, tenant }, () => handler(context, job, duty));
+    const result = await inSlot(context, { job, duty, tenantId }, () => handler(context, job, duty));
     const line = { ...end('ok'), result };
     if (job.queueName === MAINTENANCE) context.log.debug(line, 'job');
     else context.log.info(line, 'job');
@@ -108,19 +115,19 @@ function isOfNewerBuild(job: Job): boolean {
 /** Does the work where its tenant has a slot left, and tells what it took; else the job waits while others run. */
 async function inSlot<T>(
   context: Context,
-  { job, duty, tenant }: { job: Job; duty: Duty & { token: string | undefined }; tenant: string | undefined },
+  { job, duty, tenantId }: { job: Job; duty: Duty & { token: string | undefined }; tenantId: string | undefined },
   work: () => Promise<T>,
 ): Promise<T> {
   const { slots } = duty;
-  if (!slots || tenant === undefined) return work();
-  const giveBack = slots.take(tenant);
-  if (!giveBack) return putBack(job, duty.token, slots.pauseMs(tenant));
+  if (!slots || tenantId === undefined) return work();
+  const giveBack = slots.take(tenantId);
+  if (!giveBack) return putBack(job, duty.token, slots.pauseMs(tenantId));
   const startedMs = performance.now();
   try {
     return await work();
   } finally {
     giveBack();
-    context.order.spent(tenant, performance.now() - startedMs);
+    context.order.spent(tenantId, performance.now() - startedMs);
   }
 }
 

@@ -8,7 +8,7 @@ import { handle, HANDLERS } from './handlers.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { createTenantSlots } from './tenant-slots.ts';
 import { createTurnSlots } from './turn-slots.ts';
-import { createTurnsAtHand, type TurnsAtHand } from './turns-at-hand.ts';
+import { createLocalDispatch, type LocalDispatch } from './local-dispatch.ts';
 
 export interface Workers {
   /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
@@ -23,13 +23,13 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const turns = createTurnSlots(config.concurrency[TURNS]);
   const duty = { stop: stop.signal, draining: () => draining, turns };
   const served = config.queues.filter((name) => name in HANDLERS);
-  let atHand: TurnsAtHand | undefined;
+  let local: LocalDispatch | undefined;
   const workers = served.map((name) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
     if (name === TURNS) {
-      atHand = createTurnsAtHand(context, { ...duty, slots });
-      context.outbox.offer(atHand.offer);
+      local = createLocalDispatch(context, { ...duty, slots });
+      context.outbox.offerSlots(local.reserve);
     }
     const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, slots, token }), {
       concurrency,
@@ -47,7 +47,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
       const closed = workers.map((worker: Worker) => worker.close());
-      await Promise.all([reconciled, maintaining?.stop(), atHand?.idle(), ...closed]);
+      await Promise.all([reconciled, maintaining?.stop(), local?.idle(), ...closed]);
       clearTimeout(deadline);
     },
   };

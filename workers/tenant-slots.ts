@@ -3,9 +3,9 @@ import { LIMITS } from '../core/limits.ts';
 
 export interface TenantSlots {
   /** Takes a slot, and answers how to give it back; undefined where the tenant has its share already. */
-  take: (tenant: string) => (() => void) | undefined;
+  take: (tenantId: string) => (() => void) | undefined;
   /** How long to put back a job that got no slot, in ms: the more of a tenant are put back, the longer. */
-  pauseMs: (tenant: string) => number;
+  pauseMs: (tenantId: string) => number;
 }
 
 /** Others count as wanting to run for so long after their last job. */
@@ -21,32 +21,32 @@ export function createTenantSlots(concurrency: number, now: () => number = Date.
   const seen = new Map<string, number>();
   const refused = new Map<string, { count: number; until: number }>();
 
-  const isAlone = (tenant: string): boolean => {
+  const isAlone = (tenantId: string): boolean => {
     const at = now();
     for (const [each, last] of seen) {
       if (last < at - REMEMBERED_MS) seen.delete(each);
-      else if (each !== tenant) return false;
+      else if (each !== tenantId) return false;
     }
     return true;
   };
   return {
-    take(tenant) {
-      const held = taken.get(tenant) ?? 0;
-      const alone = isAlone(tenant);
-      seen.set(tenant, now());
+    take(tenantId) {
+      const held = taken.get(tenantId) ?? 0;
+      const alone = isAlone(tenantId);
+      seen.set(tenantId, now());
       if (held >= most && !alone) return undefined;
-      taken.set(tenant, held + 1);
+      taken.set(tenantId, held + 1);
       return () => {
-        const left = (taken.get(tenant) ?? 1) - 1;
-        if (left > 0) taken.set(tenant, left);
-        else taken.delete(tenant);
+        const left = (taken.get(tenantId) ?? 1) - 1;
+        if (left > 0) taken.set(tenantId, left);
+        else taken.delete(tenantId);
       };
     },
-    pauseMs(tenant) {
-      const before = refused.get(tenant);
+    pauseMs(tenantId) {
+      const before = refused.get(tenantId);
       const count = before && before.until > now() ? before.count + 1 : 1;
       const ms = Math.min(FIRST_PAUSE_MS + PAUSE_PER_JOB_MS * count, LONGEST_PAUSE_MS);
-      refused.set(tenant, { count, until: now() + ms });
+      refused.set(tenantId, { count, until: now() + ms });
       return Math.round(ms * (0.75 + Math.random() / 2));
     },
   };

@@ -1,4 +1,4 @@
-/** How many turns a process drives at once, whether they came through the queue or were taken at hand. */
+/** How many turns a process drives at once, whether they came through the queue or were dispatched locally. */
 export interface TurnSlots {
   /** Waits for a slot, first come first served; answers how to give it back. */
   enter: () => Promise<() => void>;

@@ -1,4 +1,4 @@
-/** The two pages before and after the board: plain HTML, no script. */
+/** The pages beside the board: plain HTML, no script. */
 
 /** The form that asks for a key. */
 export function signInPage(action: string, problem?: string): string {
@@ -19,7 +19,8 @@ export function signOutPage(action: string): string {
   return page('Sign out', `<form method="post" action="${action}"><button autofocus>Sign out</button></form>`);
 }
 
-function page(title: string, content: string): string {
+/** A whole page around content that is HTML already. */
+export function page(title: string, content: string): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -27,10 +28,11 @@ function page(title: string, content: string): string {
 <meta name="viewport" content="width=device-width">
 <title>${title} · Drover</title>
 <style>
-  body { font: 16px/1.5 system-ui, sans-serif; color-scheme: light dark; max-width: 24rem; margin: 15vh auto 0; padding: 0 1rem }
+  body { font: 16px/1.5 system-ui, sans-serif; color-scheme: light dark; max-width: 26rem; margin: 15vh auto 0; padding: 0 1rem }
   label { display: block }
   input, button { font: inherit; box-sizing: border-box; width: 100%; padding: .5rem; margin: .25rem 0 .75rem }
   .problem { color: #d33 }
+  dd { margin: 0 0 .5rem; overflow-wrap: anywhere }
 </style>
 </head>
 <body>

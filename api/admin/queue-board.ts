@@ -1,21 +1,28 @@
 /** Bull Board at `/admin/queues`, for the operator: by Bearer key, or in a browser by a session after signing in. */
 import { createBullBoard } from '@bull-board/api';
-import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { KoaAdapter } from '@bull-board/koa';
 import { bodyParser } from '@koa/bodyparser';
-import { forbidden } from '../../core/errors.ts';
+import { z } from 'zod';
+import { forbidden, notFound } from '../../core/errors.ts';
+import { TURNS } from '../../jobs/turn.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { authenticate } from '../kit/authenticate.ts';
 import type { ApiContext, AppParts, Middleware } from '../kit/state.ts';
 import { signInPage, signOutPage } from './pages.ts';
+import { BOARD as BASE, QueueAdapter } from './queue-adapter.ts';
+import { runPage } from './run-page.ts';
 import { createSessionCookies, SESSION_MS } from './session-cookie.ts';
 import type { SessionCookies } from './session-cookie.ts';
+import { TurnsAdapter } from './turns-adapter.ts';
 
-const BASE = '/admin/queues';
 const SIGN_IN = `${BASE}/sign-in`;
 const SIGN_OUT = `${BASE}/sign-out`;
+const RUNS = `${BASE}/runs/`;
 const COOKIE = 'drover_admin';
+
+/** Turns of a run that its page shows. */
+const MOST_TURNS = 100;
 
 // The board has inline styles, and a link to fonts that are elsewhere: it does without them, on any network.
 const BOARD_POLICY =
@@ -33,7 +40,7 @@ interface Desk {
 /** Answers everything under `/admin/queues`. */
 export function queueBoard(context: Context, parts: AppParts): Middleware {
   const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKeys[0]) };
-  const board = mountBoard(parts);
+  const { board, turns } = mountBoard(context, parts);
   const parseForm = bodyParser({ enableTypes: ['form'], formLimit: '8kb' });
   return async (koaContext, next) => {
     const ctx = koaContext as ApiContext;
@@ -47,15 +54,17 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     const caller = await visitorOf(ctx, desk);
     if (!caller) return showForm(ctx, 401);
     ctx.state.caller = caller;
+    if (ctx.path.startsWith(RUNS)) return showRun(ctx, turns);
     ctx.set('Content-Security-Policy', BOARD_POLICY);
     await board(ctx, next);
   };
 }
 
-function mountBoard({ queues }: AppParts) {
+function mountBoard(context: Context, { queues }: AppParts) {
   const adapter = new KoaAdapter();
+  const turns = new TurnsAdapter(context, context.queues.queue(TURNS));
   createBullBoard({
-    queues: queues.map((queue) => new BullMQAdapter(queue)),
+    queues: queues.map((queue) => (queue.name === TURNS ? turns : new QueueAdapter(context, queue))),
     serverAdapter: adapter,
     options: {
       uiConfig: {
@@ -70,7 +79,15 @@ function mountBoard({ queues }: AppParts) {
   adapter.setErrorHandler((error) => {
     throw error;
   });
-  return adapter.registerPlugin({ mount: BASE });
+  return { board: adapter.registerPlugin({ mount: BASE }), turns };
+}
+
+async function showRun(ctx: ApiContext, adapter: TurnsAdapter): Promise<void> {
+  const run = ctx.path.slice(RUNS.length);
+  const turns = z.uuid().safeParse(run).success ? await adapter.turnsOf(run, MOST_TURNS) : [];
+  const [last] = turns;
+  if (!last) throw notFound(`Run ${run.slice(0, 100)}`);
+  showPage(ctx, 200, runPage(last, turns));
 }
 
 /** Who asks, by key or by session. A page that a browser asks for without either is the form, not a problem. */

@@ -1,12 +1,9 @@
 import { z } from 'zod';
 import { agentDefinition } from '../../core/definition.ts';
-import { notFound } from '../../core/errors.ts';
-import { findAgent, findAgentVersion, listAgents, listAgentVersions } from '../../db/agents.ts';
-import type { Tx } from '../../db/database.ts';
-import type { Caller } from '../../core/caller.ts';
 import { createAgent } from '../../modules/agents/create-agent.ts';
+import { readAgents, readAgentVersions, requireAgent, requireAgentVersion } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { retireAgent, updateAgent } from '../../modules/agents/update-agent.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -50,9 +47,8 @@ const list = defineRoute({
   responses: { 200: pageFields('agents', agent) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before, status } = query;
-    const { workspaceId } = caller;
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listAgents(tx, { workspaceId, before, limit: limit + 1, status }),
+      readAgents(tx, caller, { before, limit: limit + 1, status }),
     );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { agents: items.map(presentAgent), ...page } };
@@ -85,7 +81,7 @@ const change = defineRoute({
     if (Object.keys(patch).length > 0) {
       await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
     }
-    if (suspended !== undefined) await applyBrake(context, caller, { kind: 'agent', id: params.id, suspended });
+    if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
     return { status: 200, body: presentAgent(row) };
   },
@@ -114,10 +110,9 @@ const versions = defineRoute({
   responses: { 200: pageFields('versions', agentVersion) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireAgent(tx, caller, params.id);
-      return listAgentVersions(tx, { agentId: params.id, before, limit: limit + 1 });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readAgentVersions(tx, caller, { agentId: params.id, before, limit: limit + 1 }),
+    );
     const { items, ...page } = pageOf(rows, limit, (row) => row.ordinal);
     return { status: 200, body: { versions: items.map(presentVersion), ...page } };
   },
@@ -131,19 +126,11 @@ const version = defineRoute({
   params: z.strictObject({ id: idParam, version: z.string().max(50) }),
   responses: { 200: agentVersion },
   async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireAgent(tx, caller, params.id);
-      return findAgentVersion(tx, params.id, params.version);
-    });
-    if (!row) throw notFound('This version');
+    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+      requireAgentVersion(tx, caller, { agentId: params.id, version: params.version }),
+    );
     return { status: 200, body: presentVersion(row) };
   },
 });
 
 export const AGENT_ROUTES: readonly Route[] = [create, list, get, change, retire, versions, version];
-
-async function requireAgent(tx: Tx, caller: Caller, id: string) {
-  const row = await findAgent(tx, id, caller.workspaceId);
-  if (!row) throw notFound('This agent');
-  return row;
-}

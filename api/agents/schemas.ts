@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { agentDefinition } from '../../core/definition.ts';
-import type { AgentRow, AgentVersionRow } from '../../db/agents.ts';
+import type { AgentRow, AgentVersionRow } from '../../modules/agents/read-agents.ts';
 
 const { name, version, ...others } = agentDefinition.shape;
 

@@ -1,7 +1,7 @@
-import { DroverError, forbidden, notFound, unauthorized } from '../../core/errors.ts';
+import { DroverError, forbidden, unauthorized } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
-import type { Database } from '../../db/database.ts';
-import { hasWorkspace } from '../../db/tenants.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { Access } from './route.ts';
@@ -15,7 +15,7 @@ import { idParam } from './validate.ts';
 export async function authenticate(
   ctx: ApiContext,
   access: Access,
-  { authenticator, db }: { authenticator: Authenticator; db: Database },
+  { authenticator, db }: { authenticator: Authenticator; db: Context['db'] },
 ): Promise<Caller | undefined> {
   if (access === 'open') return undefined;
   if ((access === 'loopback' || access === 'loopback-operator') && isLocal(ctx)) return undefined;
@@ -56,16 +56,14 @@ function checkAccess(caller: Caller, access: Exclude<Access, 'open'>): void {
   throw new DroverError('forbidden', 403, `The key does not have the scope "${access}".`, { extra: { scope: access } });
 }
 
-async function pickWorkspace(ctx: ApiContext, caller: Caller, db: Database): Promise<Caller> {
+async function pickWorkspace(ctx: ApiContext, caller: Caller, db: Context['db']): Promise<Caller> {
   const header = ctx.get('x-workspace-id');
   if (header === '') return caller;
   const workspaceId = idParam.safeParse(header).data;
   if (workspaceId === caller.workspaceId) return caller;
   if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');
-  const exists =
-    workspaceId !== undefined && (await db.withTenant(caller.tenantId, (tx) => hasWorkspace(tx, workspaceId)));
-  if (!exists) throw notFound('The workspace of X-Workspace-Id');
-  return { ...caller, workspaceId };
+  await requireWorkspace(db, { tenantId: caller.tenantId, id: workspaceId }, 'The workspace of X-Workspace-Id');
+  return { ...caller, workspaceId: workspaceId ?? caller.workspaceId };
 }
 
 /** A request from this machine that no proxy has passed on. */

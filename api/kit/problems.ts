@@ -1,8 +1,8 @@
 /** The one place where errors become answers: RFC 9457, `application/problem+json`. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
-import { DroverError, unavailable } from '../../core/errors.ts';
-import { isDatabaseAway } from '../../db/database.ts';
+import { DroverError } from '../../core/errors.ts';
+import { asUnavailable } from '../../modules/unavailable.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { ApiContext, Middleware } from './state.ts';
 import { shortPath } from './validate.ts';
@@ -52,18 +52,11 @@ function answerProblem(ctx: ApiContext, error: DroverError): void {
 
 function asDroverError(thrown: unknown): DroverError {
   if (thrown instanceof DroverError) return thrown;
-  if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
-  if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
+  const away = asUnavailable(thrown);
+  if (away) return away;
   return new DroverError('internal', 500, 'Something went wrong here; the log has it under the request id.', {
     cause: thrown,
   });
-}
-
-/** ioredis's own errors have no code, only these names and words. */
-function isQueueAway(thrown: unknown): boolean {
-  if (!(thrown instanceof Error)) return false;
-  if (thrown.name === 'MaxRetriesPerRequestError' || thrown.name === 'ClusterAllFailedError') return true;
-  return /^(Connection is closed|Stream isn't writeable|Command timed out)/.test(thrown.message);
 }
 
 function logFault(context: Pick<Context, 'log'>, ctx: ApiContext, thrown: unknown): void {

@@ -1,6 +1,6 @@
 /** A checkpoint without its state, as lists show it. */
 import { z } from 'zod';
-import type { CheckpointView } from '../../db/checkpoints.ts';
+import type { CheckpointView } from '../../modules/runs/read-runs.ts';
 
 export const checkpointHead = z.object({
   id: z.uuid(),

@@ -1,19 +1,24 @@
 /** What happened in a run: its stream, its events, its checkpoints, the whole output of a call. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import { badRequest, notFound } from '../../core/errors.ts';
+import { badRequest } from '../../core/errors.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
-import { findCheckpoint, listCheckpoints, readMessages } from '../../db/checkpoints.ts';
-import { listEvents, type LoggedEvent } from '../../db/events.ts';
-import { findToolCall } from '../../db/turns.ts';
-import { messagesFor } from '../../modules/run-log/conversation.ts';
+import {
+  readCheckpointMessages,
+  readCheckpoints,
+  readLog,
+  requireCheckpoint,
+  requireRun,
+  requireToolCall,
+  type LoggedEvent,
+} from '../../modules/runs/read-runs.ts';
 import { hasMore } from '../../modules/runs/stream-run.ts';
 import { integerParam, listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
-import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { defineRunRoutes, runParams } from './run-access.ts';
 import { eventStream, SSE_CONTENT } from './sse.ts';
 import { untilGone } from './turn-routes.ts';
 
@@ -30,7 +35,7 @@ const stream = defineRunRoutes({
   async handle({ caller, params, query, context, app, ctx }) {
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const after = lastEventId(ctx) ?? query.after ?? 0;
-    const ref = { tenant: caller.tenantId, run: params.run, after };
+    const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };
     const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing) });
     return { status: 200, body: Readable.from(events), headers: { 'content-type': 'text/event-stream' } };
@@ -71,11 +76,13 @@ const events = defineRunRoutes({
   }),
   responses: { 200: pageFields('events', event) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireRun(tx, caller, params);
-      const after = query.cursor ?? query.after ?? 0;
-      return listEvents(tx, { run: params.run, after, limit: query.limit + 1, types: query.types });
-    });
+    const wanted = {
+      path: params,
+      after: query.cursor ?? query.after ?? 0,
+      limit: query.limit + 1,
+      types: query.types,
+    };
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readLog(tx, caller, wanted));
     const { items, ...page } = pageOf(rows, query.limit, (row) => row.seq);
     return {
       status: 200,
@@ -98,10 +105,13 @@ const checkpoints = defineRunRoutes({
   query: pageQuery().extend({ before: idParam.optional() }),
   responses: { 200: pageFields('checkpoints', checkpointHead) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireRun(tx, caller, params);
-      return listCheckpoints(tx, params.run, { before: query.cursor ?? query.before, limit: query.limit + 1 });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readCheckpoints(tx, caller, {
+        path: params,
+        before: query.cursor ?? query.before,
+        limit: query.limit + 1,
+      }),
+    );
     const { items, ...page } = pageOf(rows, query.limit, (row) => row.id);
     return { status: 200, body: { checkpoints: items.map(presentHead), ...page } };
   },
@@ -128,10 +138,8 @@ const getCheckpoint = defineRunRoutes({
   responses: { 200: checkpoint },
   async handle({ caller, params, context }) {
     const body = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireRun(tx, caller, params);
-      const row = await findCheckpoint(tx, params.run, params.checkpoint);
-      if (!row) throw notFound('The checkpoint');
-      const { messages } = messagesFor(await readMessages(tx, params.run, row.length), Number.POSITIVE_INFINITY);
+      const row = await requireCheckpoint(tx, caller, params);
+      const messages = await readCheckpointMessages(tx, { runId: params.run, length: row.length });
       return {
         ...presentHead(row),
         state: {
@@ -168,12 +176,7 @@ const callOutput = defineRoute({
     }),
   },
   async handle({ caller, params, context }) {
-    const call = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const row = await findToolCall(tx, params.id);
-      if (!row) throw notFound('The tool call');
-      await requireRun(tx, caller, { run: row.run_id });
-      return row;
-    });
+    const call = await context.db.withTenant(caller.tenantId, (tx) => requireToolCall(tx, caller, params.id));
     const { id, run_id, name: tool, status, is_error, output_bytes, output } = call;
     return { status: 200, body: { id, tool_call_id: id, run_id, tool, status, is_error, output_bytes, output } };
   },

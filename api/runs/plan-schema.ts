@@ -1,7 +1,7 @@
 /** A plan as a turn shows it. */
 import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import type { PlanRow } from '../../modules/runs/read-runs.ts';
 
 const when = z.iso.datetime();
 

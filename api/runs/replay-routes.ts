@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { findCheckpoint } from '../../db/checkpoints.ts';
 import { compareRuns } from '../../modules/runs/compare-runs.ts';
+import { requireCheckpoint, requireRun } from '../../modules/runs/read-runs.ts';
 import { replayRun } from '../../modules/runs/replay-run.ts';
 import { retryRun } from '../../modules/runs/retry-run.ts';
 import { saveCheckpoint } from '../../modules/runs/save-checkpoint.ts';
@@ -11,7 +11,7 @@ import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
 import { comparison, presentComparison, replayBody, replayedRun, retriedRun } from './replay-schemas.ts';
-import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { defineRunRoutes, runParams } from './run-access.ts';
 
 const retry = defineRunRoutes({
   method: 'post',
@@ -99,8 +99,9 @@ const save = defineRunRoutes({
     const ref = { tenantId: caller.tenantId, runId: params.run };
     const answer = await saveCheckpoint(context, { ...ref, idempotency: { ...idempotency, route } });
     const { id } = answer.body;
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findCheckpoint(tx, params.run, id));
-    if (!row) throw new Error(`checkpoint ${id} was saved and is not there`);
+    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+      requireCheckpoint(tx, caller, { ...params, checkpoint: id }),
+    );
     const location = `/v1/runs/${params.run}/checkpoints/${id}`;
     return { ...answer, body: presentHead(row), headers: { location } };
   },

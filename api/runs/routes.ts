@@ -1,17 +1,15 @@
 /** Runs: start, list, get, cancel, complete. */
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { findAgent } from '../../db/agents.ts';
-import { listRuns } from '../../db/runs.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
+import { readRuns, requireRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { defineRunRoutes, runParams } from './run-access.ts';
 import { createdRun, createRunBody, presentRun, run } from './schemas.ts';
 
 const agentParams = z.strictObject({ id: idParam });
@@ -62,7 +60,7 @@ const list = defineRoute({
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, query, context }) {
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      listRuns(tx, { ...toFilter(query), workspaceId: caller.workspaceId, agentId: query.agent ?? query.agent_id }),
+      readRuns(tx, caller, { ...toFilter(query), agentId: query.agent ?? query.agent_id }),
     );
     return { status: 200, body: toPage(rows, query.limit) };
   },
@@ -77,10 +75,9 @@ const listOfAgent = defineRoute({
   query: filters,
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      if (!(await findAgent(tx, params.id, caller.workspaceId))) throw notFound('The agent');
-      return listRuns(tx, { ...toFilter(query), agentId: params.id });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readRuns(tx, caller, { ...toFilter(query), ofAgent: params.id }),
+    );
     return { status: 200, body: toPage(rows, query.limit) };
   },
 });
@@ -96,7 +93,7 @@ function toFilter(query: z.output<typeof filters>) {
   };
 }
 
-function toPage(rows: Awaited<ReturnType<typeof listRuns>>, limit: number) {
+function toPage(rows: readonly RunView[], limit: number) {
   const { items, ...page } = pageOf(rows, limit, (row) => row.id);
   return { runs: items.map((row) => presentRun(row)), ...page };
 }
@@ -129,7 +126,7 @@ const cancel = defineRunRoutes({
   body: z.strictObject({ reason: z.string().max(1000).optional() }),
   responses: { 200: run, 202: run },
   async handle({ caller, params, body, context }) {
-    const ref = { tenant: caller.tenantId, run: params.run, by: caller };
+    const ref = { tenantId: caller.tenantId, runId: params.run, by: caller };
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const isNew = await cancelRun(context, ref, body.reason);
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
@@ -147,7 +144,7 @@ const complete = defineRunRoutes({
   responses: { 200: run },
   async handle({ caller, params, context }) {
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-    await completeRun(context, { tenant: caller.tenantId, run: params.run });
+    await completeRun(context, { tenantId: caller.tenantId, runId: params.run });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     return { status: 200, body: presentRun(row) };
   },

@@ -1,14 +1,9 @@
 /** Run paths come in two forms, `/v1/runs/{run}/…` and `/v1/agents/{id}/runs/{run}/…`; both reach the same handlers. */
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
-import type { Tx } from '../../db/database.ts';
-import { findRun, type RunView } from '../../db/runs.ts';
-import type { Caller } from '../../core/caller.ts';
 import { defineRoute, type Access, type Route, type RouteSpec } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
 export const runParams = z.strictObject({ id: idParam.optional(), run: idParam });
-export type RunParams = z.output<typeof runParams>;
 
 type Schema = z.ZodType | undefined;
 
@@ -22,16 +17,4 @@ export function defineRunRoutes<
   return [`/v1/runs/:run${spec.path}`, `/v1/agents/:id/runs/:run${spec.path}`].map((path) =>
     defineRoute<A, P, Q, B>({ ...spec, path }),
   );
-}
-
-/** The run that a path names, of the caller's workspace and of the agent, where the path has one. Throws 404. */
-export async function requireRun(
-  tx: Tx,
-  caller: Caller,
-  params: { run: string; id?: string | undefined },
-): Promise<RunView> {
-  const run = await findRun(tx, params.run);
-  const isTheirs = run && run.workspace_id === caller.workspaceId && (!params.id || run.agent_id === params.id);
-  if (!isTheirs) throw notFound('The run');
-  return run;
 }

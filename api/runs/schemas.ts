@@ -1,13 +1,11 @@
 /** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
 import { z } from 'zod';
-import type { PlanRow } from '../../db/plans.ts';
 import { runBudget } from '../../core/budget.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
-import type { RunView } from '../../db/runs.ts';
-import type { ModelCallRow, ToolCallRow, TurnRow } from '../../db/turns.ts';
 import { openWait, presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { plan, presentPlan } from './plan-schema.ts';
+import type { ModelCallRow, PlanRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
 
 const attachment = z
   .discriminatedUnion('type', [
@@ -22,7 +20,7 @@ const attachment = z
   ])
   .meta({ id: 'Attachment' });
 
-export const turnInput = z
+const turnInput = z
   .strictObject({
     message: z.string().min(1),
     attachments: z.array(attachment).max(50).nullish(),
@@ -225,7 +223,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
   };
 }
 
-/** What a synchronous turn answers (doc 000, "Execute Turn"). */
+/** What a synchronous turn answers (docs/api.md). */
 export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
   return {
     turn_id: row.id,

@@ -1,22 +1,20 @@
 /** Turns: synchronously, in the background, or streamed; and as they went. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../core/link-signals.ts';
-import { listPlans } from '../../db/plans.ts';
-import { findTurn, listAwaitedCalls, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { postToolResults } from '../../modules/waits/post-tool-results.ts';
 import { postTurn } from '../../modules/runs/post-turn.ts';
+import { readAnswerCalls, readTurns, requireRun, requireTurn } from '../../modules/runs/read-runs.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
-import { defineRunRoutes, requireRun, runParams } from './run-access.ts';
+import { defineRunRoutes, runParams } from './run-access.ts';
 import {
   postTurnBody,
   presentAnswer,
@@ -42,7 +40,7 @@ const post = defineRunRoutes({
   async handle(request) {
     const { caller, params, context, app, ctx } = request;
     const { turnId, replayed } = await start(request);
-    const ref = { tenant: caller.tenantId, run: params.run, turn: turnId };
+    const ref = { tenantId: caller.tenantId, runId: params.run, turnId };
     const timeoutMs = waitMs(ctx);
     const row =
       timeoutMs > 0 ? await waitForTurn(context, ref, { timeoutMs, signal: untilGone(ctx, app.closing) }) : undefined;
@@ -52,9 +50,7 @@ const post = defineRunRoutes({
       const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
       return { status: 202, body, replayed, headers: { location, ...applied } };
     }
-    const calls = await context.db.withTenant(ref.tenant, (tx) =>
-      row.status === 'awaiting_tool' ? listAwaitedCalls(tx, ref.run) : listToolCalls(tx, ref.run, ref.turn),
-    );
+    const calls = await context.db.withTenant(ref.tenantId, (tx) => readAnswerCalls(tx, row));
     return { status: 200, body: presentAnswer(row, calls), replayed };
   },
 });
@@ -72,7 +68,13 @@ const stream = defineRunRoutes({
     const { caller, params, context, app, ctx } = request;
     const { turnId, after, replayed } = await start(request);
     const signal = untilGone(ctx, app.closing);
-    const events = eventStream(context, { tenant: caller.tenantId, run: params.run, turn: turnId, after, signal });
+    const events = eventStream(context, {
+      tenantId: caller.tenantId,
+      runId: params.run,
+      turnId: turnId,
+      after,
+      signal,
+    });
     return { status: 200, body: Readable.from(events), replayed, headers: { 'content-type': 'text/event-stream' } };
   },
 });
@@ -141,10 +143,9 @@ const list = defineRunRoutes({
   query: pageQuery(z.int()),
   responses: { 200: pageFields('turns', turn) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const { id } = await requireRun(tx, caller, params);
-      return listTurns(tx, id, { after: query.cursor, limit: query.limit + 1 });
-    });
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readTurns(tx, caller, { path: params, after: query.cursor, limit: query.limit + 1 }),
+    );
     const { items, ...page } = pageOf(rows, query.limit, (row) => row.number);
     return { status: 200, body: { turns: items.map(presentTurn), ...page } };
   },
@@ -158,16 +159,8 @@ const get = defineRunRoutes({
   params: runParams.extend({ turn: idParam }),
   responses: { 200: turnDetail },
   async handle({ caller, params, context }) {
-    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireRun(tx, caller, params);
-      const row = await findTurn(tx, params.run, params.turn);
-      if (!row) throw notFound('The turn');
-      const modelCalls = await listModelCalls(tx, params.run, params.turn);
-      const toolCalls = await listToolCalls(tx, params.run, params.turn);
-      const plans = await listPlans(tx, params.run, params.turn);
-      return presentTurnDetail(row, { modelCalls, toolCalls, plans });
-    });
-    return { status: 200, body };
+    const detail = await context.db.withTenant(caller.tenantId, (tx) => requireTurn(tx, caller, params));
+    return { status: 200, body: presentTurnDetail(detail.turn, detail) };
   },
 });
 

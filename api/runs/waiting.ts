@@ -1,7 +1,7 @@
 /** What a run waits for, as its row and the rows of its waits say. */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
-import type { OpenWait, RunView } from '../../db/runs.ts';
+import type { OpenWait, RunView } from '../../modules/runs/read-runs.ts';
 
 export const waitingFor = z.object({
   type: z.enum(['approval', 'tool_results', 'user', 'webhook', 'timer']),

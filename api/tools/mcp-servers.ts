@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
-import { findMcpServer, listMcpServers, type McpServerRow } from '../../db/mcp-servers.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { readMcpServers, requireMcpServer, type McpServerRow } from '../../modules/tools-registry/read-mcp-servers.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
@@ -28,7 +27,7 @@ const list = defineRoute({
   responses: { 200: pageFields('mcp_servers', server) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => listMcpServers(tx, { before, limit: limit + 1 }));
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readMcpServers(tx, { before, limit: limit + 1 }));
     const { items, ...page } = pageOf(rows, limit, ({ id }) => id);
     return { status: 200, body: { mcp_servers: items.map(present), ...page } };
   },
@@ -42,13 +41,12 @@ const get = defineRoute({
   params: idOnly,
   responses: { 200: server },
   async handle({ caller, params: { id }, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
-    if (!row) throw notFound('This MCP server');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireMcpServer(tx, id));
     return { status: 200, body: present(row) };
   },
 });
 
-const brake = defineRoute({
+const suspension = defineRoute({
   method: 'patch',
   path: '/v1/mcp-servers/:id',
   access: 'tools:write',
@@ -57,9 +55,8 @@ const brake = defineRoute({
   body: z.strictObject({ suspended: z.boolean() }),
   responses: { 200: server },
   async handle({ caller, params: { id }, body: { suspended }, context }) {
-    await applyBrake(context, caller, { kind: 'mcp_server', id, suspended });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findMcpServer(tx, id));
-    if (!row) throw notFound('This MCP server');
+    await setSuspension(context, caller, { kind: 'mcp_server', id, suspended });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireMcpServer(tx, id));
     return { status: 200, body: present(row) };
   },
 });
@@ -68,4 +65,4 @@ function present({ id, address, tools, suspended, created_at }: McpServerRow): z
   return { id, transport: address, tools, suspended, created_at: created_at.toISOString() };
 }
 
-export const MCP_SERVER_ROUTES: readonly Route[] = [list, get, brake];
+export const MCP_SERVER_ROUTES: readonly Route[] = [list, get, suspension];

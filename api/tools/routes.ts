@@ -1,12 +1,11 @@
 import { z } from 'zod';
-import { notFound } from '../../core/errors.ts';
-import { findTool } from '../../db/tools.ts';
 import { executeTool } from '../../modules/tool-calls/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
 import { askServer, importTools } from '../../modules/tools-registry/import-tools.ts';
+import { listAllTools, parseFilter, requireTool } from '../../modules/tools-registry/read-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { McpServer } from '../../tools/mcp/server.ts';
@@ -14,7 +13,6 @@ import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { listAllTools, parseFilter } from './list-tools.ts';
 import {
   createdTool,
   importRequest,
@@ -82,8 +80,7 @@ const get = defineRoute({
   async handle({ caller, params, context }) {
     const builtin = BUILTIN_TOOLS.find(({ id }) => id === params.id);
     if (builtin) return { status: 200, body: presentTool(builtin) };
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, params.id));
-    if (!row) throw notFound('This tool');
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireTool(tx, params.id));
     return { status: 200, body: presentTool(row.definition, row) };
   },
 });
@@ -104,9 +101,8 @@ const change = defineRoute({
       await context.db.withTenant(caller.tenantId, (tx) => updateTool(tx, by, { id, patch }));
     }
     if (suspended === false) await context.db.withTenant(caller.tenantId, (tx) => confirmProposal(tx, caller, id));
-    if (suspended !== undefined) await applyBrake(context, caller, { kind: 'tool', id, suspended });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => findTool(tx, id));
-    if (!row) throw notFound('This tool');
+    if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tool', id, suspended });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireTool(tx, id));
     return { status: 200, body: presentTool(row.definition, row) };
   },
 });
@@ -177,7 +173,7 @@ const importAll = defineRoute({
   },
 });
 
-/** The documents' `stdio`, `http` and `sse` are MCP (decisions: a plain HTTP tool has no server to import from). */
+/** In an import `stdio`, `http` and `sse` are transports of MCP: a plain HTTP tool has no server to import from. */
 function serverToImport(transport: z.output<typeof importRequest>['transport']): McpServer {
   if (transport.type === 'stdio') {
     return { ...transport, type: 'mcp_stdio', args: transport.args ?? [], env: transport.env ?? {} };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
-import type { ToolRow } from '../../db/tools.ts';
+import type { ToolRow } from '../../modules/tools-registry/read-tools.ts';
 import { kindOf, TRANSPORTS } from '../../tools/transports.ts';
 import { program, remote } from '../../tools/transports/mcp.ts';
 
@@ -21,7 +21,7 @@ const execution = z.strictObject({
     })
     .optional(),
   inline: z.boolean().optional().describe('The driver calls the tool itself instead of a queue.'),
-  sandbox: z.boolean().optional(),
+  sandbox: z.literal(false).optional(),
 });
 
 const annotations = z.strictObject({
@@ -162,7 +162,7 @@ export function presentTool(
   };
 }
 
-/** A tool in a list: permissions by name alone (document 000, List Available Tools). */
+/** A tool in a list: permissions by name alone. */
 export function presentListedTool(
   definition: ToolDefinition,
   times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,

@@ -1,5 +1,5 @@
 /**
- * The SSE view of a run (doc 000, "Stream Turn"): one durable event gives one SSE event or none, by a pure function.
+ * The SSE view of a run: one durable event gives one SSE event or none, by a pure function.
  * An event that only refers to a message or a call comes with it.
  */
 import type { EventType } from '../events.ts';

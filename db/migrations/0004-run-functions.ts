@@ -8,8 +8,8 @@ import type { Migration } from './index.ts';
 const COMMIT = `
 create function commit_run(c jsonb) returns jsonb language plpgsql as $$
 declare
-  tenant uuid := c->>'tenant';
-  run uuid := c->>'run';
+  tenant uuid := c->>'tenant_id';
+  run uuid := c->>'run_id';
   s jsonb := c->'runs'->'set';
   a jsonb := c->'runs'->'add';
   last bigint;
@@ -26,7 +26,7 @@ declare
   answer jsonb;
 begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
-  d := set_config('drover.tenant_id', c->>'tenant', true);
+  d := set_config('drover.tenant_id', c->>'tenant_id', true);
   if c ? 'governance' then
     perform from tenants t where t.id = tenant and t.governance_version = (c->>'governance')::bigint;
     if not found then return jsonb_build_object('ok', false, 'why', 'governance'); end if;
@@ -174,7 +174,7 @@ begin
     woke := not found;
     -- Or takes the run itself, where its process has room.
     if woke and c ? 'then_claim' then
-      claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant', tenant, 'run', run, 'seq', last, 'claim', true));
+      claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant_id', tenant, 'run_id', run, 'seq', last, 'claim', true));
     end if;
     if woke and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'wake'); end if;
   end if;

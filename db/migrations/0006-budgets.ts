@@ -118,15 +118,15 @@ language sql stable as $$
     count(*) filter (where r.state <> 'open'), coalesce(sum(r.tokens) filter (where r.state = 'open'), 0),
     coalesce(sum(r.cost_usd) filter (where r.state = 'open'), 0), count(*) filter (where r.state = 'open')
   from reservations r
-  where r.root_run_id = (p->>'root_run_id')::uuid and r.state <> 'released' and not (r.run_id = (p->>'run')::uuid
+  where r.root_run_id = (p->>'root_run_id')::uuid and r.state <> 'released' and not (r.run_id = (p->>'run_id')::uuid
     and r.step = (p->>'step')::int and r.fence = (p->>'fence')::int)
   having p->'run_budget' is not null
   union all
   select b.id || ':' || s.period_start, b.id, b.name, b.max_tokens, b.max_cost_usd, null, b.soft_limit, b.on_soft_limit,
     s.tokens, s.cost_usd, s.steps, s.open_tokens, s.open_cost_usd, s.open_steps
   from budgets b
-  cross join lateral budget_spending(b, (p->>'run')::uuid, (p->>'step')::int, (p->>'fence')::int) s
-  where b.tenant_id = (p->>'tenant')::uuid and (b.workspace_id is null or b.workspace_id = (p->>'workspace_id')::uuid)
+  cross join lateral budget_spending(b, (p->>'run_id')::uuid, (p->>'step')::int, (p->>'fence')::int) s
+  where b.tenant_id = (p->>'tenant_id')::uuid and (b.workspace_id is null or b.workspace_id = (p->>'workspace_id')::uuid)
     and (b.agent_id is null or b.agent_id = (p->>'agent_id')::uuid)
   order by 1
 $$;
@@ -165,7 +165,7 @@ declare
   waits boolean;
   locked boolean := false;
 begin
-  d := set_config('drover.tenant_id', p->>'tenant', true);
+  d := set_config('drover.tenant_id', p->>'tenant_id', true);
   loop
     granted := (p->>'output')::numeric;
     standings := '[]';
@@ -194,13 +194,13 @@ begin
   end loop;
   if short is not null then
     update reservations set state = 'released', settled_at = now()
-      where run_id = (p->>'run')::uuid and step = (p->>'step')::int and fence = (p->>'fence')::int and state = 'open';
+      where run_id = (p->>'run_id')::uuid and step = (p->>'step')::int and fence = (p->>'fence')::int and state = 'open';
     return jsonb_build_object('fits', false, 'waits', waits, 'short', short, 'standings', standings);
   end if;
   if granted < (p->>'output')::numeric then
     update reservations set tokens = (p->>'input')::bigint + granted,
         cost_usd = (p->>'input_cost')::numeric + (p->>'output_cost')::numeric * granted / (p->>'output')::numeric
-      where run_id = (p->>'run')::uuid and step = (p->>'step')::int and fence = (p->>'fence')::int and state = 'open';
+      where run_id = (p->>'run_id')::uuid and step = (p->>'step')::int and fence = (p->>'fence')::int and state = 'open';
   end if;
   return jsonb_build_object('fits', true, 'output', granted, 'standings', standings);
 end $$;

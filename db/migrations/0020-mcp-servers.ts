@@ -1,4 +1,4 @@
-/** Where the tools of a tenant have MCP servers: what the brake stops as one. */
+/** Where the tools of a tenant have MCP servers: what a suspension stops as one. */
 import type { Migration } from './index.ts';
 import { tenantTable } from './tenant-table.ts';
 

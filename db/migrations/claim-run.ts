@@ -42,7 +42,7 @@ declare
   known jsonb := p->'known';
   from_seq bigint := 1;
 begin
-  d := set_config('drover.tenant_id', p->>'tenant', true);
+  d := set_config('drover.tenant_id', p->>'tenant_id', true);
   -- Planning a query over partitions anew costs more than running it (0.4 ms against 0.05 ms); and a plan that was made
   -- while a table was small must not scan it when it has grown (16 ms against 0.1 ms for the calls of ten messages).
   d := set_config('plan_cache_mode', 'force_generic_plan', true);
@@ -50,18 +50,18 @@ begin
   if (p->>'claim')::boolean then
     update runs set fence = fence + 1,
         driver_lease_expires_at = clock_timestamp() + (p->>'lease_ms')::int * interval '1 ms'
-      where id = (p->>'run')::uuid and status not in ('completed', 'failed', 'cancelled')
+      where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
         and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp())
         and last_seq >= (p->>'seq')::bigint
       returning * into r;
     if r.id is null then
-      select * into r from runs where id = (p->>'run')::uuid;
+      select * into r from runs where id = (p->>'run_id')::uuid;
       return jsonb_build_object('ok', false, 'seq', r.last_seq, 'why', case when r.id is null then 'missing'
         when r.last_seq < (p->>'seq')::bigint then 'beyond'
         when r.status in ('completed', 'failed', 'cancelled') then 'finished' else 'held' end);
     end if;
   else
-    select * into r from runs where id = (p->>'run')::uuid;
+    select * into r from runs where id = (p->>'run_id')::uuid;
     if r.id is null then return jsonb_build_object('ok', false, 'why', 'missing'); end if;
   end if;
   if r.last_seq < (known->>'seq')::bigint or r.length < (known->>'length')::int then known := null; end if;

@@ -4,13 +4,9 @@ import type { FieldError } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { parseModelName } from '../../llm/model-name.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
-import { unsupportedFields } from '../tools-registry/unsupported.ts';
 
-/** Throws `impossible` (422) with every field that asks for what is not there: a feature, a model, a tool. */
+/** Throws `impossible` (422) with every field that names a model or a tool which does not exist. */
 export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> {
-  const unsupported = unsupportedFields(agent);
-  if (unsupported.length > 0)
-    throw impossible('The agent asks for features that this version does not have.', unsupported);
   const errors = [...modelErrors(agent), ...(await toolErrors(tx, agent.tools ?? []))];
   if (errors.length > 0) throw impossible('The agent names models or tools that do not exist.', errors);
 }

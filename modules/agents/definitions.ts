@@ -13,7 +13,7 @@ const tools = new Map<string, ToolDefinition>();
 const builtins = new Map(BUILTIN_TOOLS.map((tool) => [tool.id, tool]));
 
 interface Pins {
-  tenant: string;
+  tenantId: string;
   agentId: string;
   agentVersion: string;
   tools: PinnedTool[];
@@ -26,7 +26,7 @@ export interface PinnedDefinitions {
 
 /** The definition and the tools by name that a run started with. Throws where a version is gone. */
 export async function loadDefinitions(db: Database, pins: Pins): Promise<PinnedDefinitions> {
-  return keptDefinitions(pins) ?? (await db.withTenant(pins.tenant, (tx) => loadDefinitionsIn(tx, pins)));
+  return keptDefinitions(pins) ?? (await db.withTenant(pins.tenantId, (tx) => loadDefinitionsIn(tx, pins)));
 }
 
 /** The same within a transaction of the tenant. */
@@ -36,8 +36,8 @@ export async function loadDefinitionsIn(tx: Tx, pins: Pins): Promise<PinnedDefin
   const definition = await loadAgentVersion(tx, pins.agentId, pins.agentVersion);
   if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
   keep(agents, agentKey(pins), definition);
-  const missing = pins.tools.filter((tool) => !keptTool(pins.tenant, tool));
-  for (const tool of await loadToolVersions(tx, missing)) keep(tools, toolKey(pins.tenant, tool), tool);
+  const missing = pins.tools.filter((tool) => !keptTool(pins.tenantId, tool));
+  for (const tool of await loadToolVersions(tx, missing)) keep(tools, toolKey(pins.tenantId, tool), tool);
   const loaded = keptDefinitions(pins);
   if (!loaded) throw new Error(`a tool of run's agent ${pins.agentId} has no such version any more`);
   return loaded;
@@ -45,17 +45,17 @@ export async function loadDefinitionsIn(tx: Tx, pins: Pins): Promise<PinnedDefin
 
 function keptDefinitions(pins: Pins): PinnedDefinitions | undefined {
   const definition = agents.get(agentKey(pins));
-  const pinned = pins.tools.map((pin) => keptTool(pins.tenant, pin)).filter((tool) => tool !== undefined);
+  const pinned = pins.tools.map((pin) => keptTool(pins.tenantId, pin)).filter((tool) => tool !== undefined);
   if (!definition || pinned.length < pins.tools.length) return undefined;
   return { definition, tools: new Map(pinned.map((tool) => [tool.name, tool])) };
 }
 
-function keptTool(tenant: string, pin: { id: string; version: string }): ToolDefinition | undefined {
-  return builtins.get(pin.id) ?? tools.get(toolKey(tenant, pin));
+function keptTool(tenantId: string, pin: { id: string; version: string }): ToolDefinition | undefined {
+  return builtins.get(pin.id) ?? tools.get(toolKey(tenantId, pin));
 }
 
-const agentKey = (pins: Pins) => `${pins.tenant}/${pins.agentId}/${pins.agentVersion}`;
-const toolKey = (tenant: string, tool: { id: string; version: string }) => `${tenant}/${tool.id}/${tool.version}`;
+const agentKey = (pins: Pins) => `${pins.tenantId}/${pins.agentId}/${pins.agentVersion}`;
+const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${tool.id}/${tool.version}`;
 
 function keep<V>(cache: Map<string, V>, key: string, value: V): void {
   cache.set(key, value);

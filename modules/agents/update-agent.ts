@@ -4,7 +4,7 @@ import { compareVersions, nextMinor } from '../../core/semver.ts';
 import { deprecateAgent, findAgent, lockAgent, publishAgentVersion } from '../../db/agents.ts';
 import type { AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
-import { raiseGovernance } from '../../db/governance.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { hashAgent } from './create-agent.ts';
@@ -22,7 +22,7 @@ export async function updateAgent(
   caller: Caller,
   { id, patch }: { id: string; patch: AgentPatch },
 ): Promise<AgentRow> {
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   const current = await lockAgent(tx, id, caller.workspaceId);
   if (!current) throw notFound('This agent');
   if (current.status === 'deprecated') throw conflict('A deprecated agent takes no new versions.');
@@ -52,7 +52,7 @@ export async function updateAgent(
 
 /** Deprecates an agent: no new runs, no new versions. Again is no different. Throws 404. */
 export async function retireAgent(tx: Tx, caller: Caller, id: string): Promise<void> {
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   const agent = await lockAgent(tx, id, caller.workspaceId);
   if (!agent) throw notFound('This agent');
   if (agent.status === 'deprecated') return;

@@ -98,7 +98,7 @@ export function isOfBudget(approval: ApprovalRow): boolean {
 
 /** A run that waits is looked at again; one that is driven sees what was appended by itself. */
 export function wake(run: RunRow): { outbox: OutboxRow[] } {
-  const payload = { tenant: run.tenant_id, run: run.id, turn: run.open_turn_id ?? undefined };
+  const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
   return { outbox: [{ id: newId(), queue: 'turns', payload }] };
 }
 

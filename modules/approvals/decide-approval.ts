@@ -17,7 +17,7 @@ import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { expired, granted, isOfBudget, lapsed, refused, settled, type OpenApproval } from './approval-outcome.ts';
-import { judgeNow } from '../governance/reauthorize-call.ts';
+import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 export type ApprovalDecision =
@@ -27,7 +27,7 @@ export type ApprovalDecision =
   | { decision: 'rerun' | 'give_up'; reason?: string | undefined };
 
 interface ApprovalRef {
-  tenant: string;
+  tenantId: string;
   id: string;
   workspaceId?: string | undefined;
   /** Whoever decides: may be refused by four eyes, and is in the audit log. */
@@ -54,7 +54,7 @@ export async function decideApproval(
   const approval = await readApproval(context, ref);
   checkKind(approval, decided);
   let refusal: string | undefined;
-  await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
+  await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (!now) throw notFound('The approval');
     if (now.status !== 'pending') return alreadyDecided(now, decided);
@@ -72,7 +72,7 @@ export async function decideApproval(
 /** Nobody has decided in time: the model is told. False where somebody has, meanwhile. */
 export async function expireApproval(context: Context, ref: ApprovalRef): Promise<boolean> {
   const approval = await readApproval(context, ref);
-  const appended = await appendToRun(context, { tenant: ref.tenant, run: approval.run_id }, async (run, tx) => {
+  const appended = await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (now?.status !== 'pending') return null;
     return expired({ run, approval: now, calls: callsOf(now) });
@@ -120,7 +120,7 @@ async function approve(
   let fourEyes = approval.four_eyes;
   let { digest } = approval;
   for (const { callId, name, args } of stepsOf(approval, given)) {
-    const { decision, definition } = await judgeNow(context, tx, { run, name, arguments: args });
+    const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args });
     const obstacle = obstacleTo(decision);
     if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
     if (obstacle) return lapse(open, obstacle, decisionEvents(decision, placeOf(approval, callId)));
@@ -185,12 +185,12 @@ async function auditDecision(
   const { decision, reason } = made.decided;
   const { digest } = made;
   const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...(reason && { reason }) };
-  const by = ref.by ?? { tenantId: ref.tenant };
+  const by = ref.by ?? { tenantId: ref.tenantId };
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }
 
 async function readApproval(context: Context, ref: ApprovalRef): Promise<ApprovalRow> {
-  const approval = await context.db.withTenant(ref.tenant, (tx) => findApproval(tx, ref.id, ref.workspaceId));
+  const approval = await context.db.withTenant(ref.tenantId, (tx) => findApproval(tx, ref.id, ref.workspaceId));
   if (!approval) throw notFound('The approval');
   return approval;
 }

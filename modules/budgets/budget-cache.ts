@@ -2,11 +2,11 @@
 import { listBudgetScopes } from '../../db/budgets.ts';
 import type { Database } from '../../db/database.ts';
 
-export interface KnownBudgets {
+export interface BudgetCache {
   /** Whether a budget of the tenant, its workspace or its agent applies to a run. */
   applyTo: (run: { tenant_id: string; workspace_id: string; agent_id: string }) => Promise<boolean>;
   /** Looks again at the next question: a budget of the tenant has come or gone. */
-  forget: (tenant: string) => void;
+  forget: (tenantId: string) => void;
 }
 
 type Scopes = Awaited<ReturnType<typeof listBudgetScopes>>;
@@ -16,15 +16,15 @@ const REMEMBERED_MS = 5000;
 const MOST_TENANTS = 10_000;
 
 /** `now` gives ms since the epoch. */
-export function createKnownBudgets(db: Database, now: () => number = Date.now): KnownBudgets {
+export function createBudgetCache(db: Database, now: () => number = Date.now): BudgetCache {
   const known = new Map<string, { scopes: Promise<Scopes>; until: number }>();
-  const scopesOf = (tenant: string): Promise<Scopes> => {
-    const found = known.get(tenant);
+  const scopesOf = (tenantId: string): Promise<Scopes> => {
+    const found = known.get(tenantId);
     if (found && found.until > now()) return found.scopes;
     if (known.size >= MOST_TENANTS) known.clear();
-    const scopes = db.withTenant(tenant, listBudgetScopes);
-    known.set(tenant, { scopes, until: now() + REMEMBERED_MS });
-    scopes.catch(() => known.delete(tenant));
+    const scopes = db.withTenant(tenantId, listBudgetScopes);
+    known.set(tenantId, { scopes, until: now() + REMEMBERED_MS });
+    scopes.catch(() => known.delete(tenantId));
     return scopes;
   };
   return {
@@ -36,6 +36,6 @@ export function createKnownBudgets(db: Database, now: () => number = Date.now): 
           (agent_id === null || agent_id === run.agent_id),
       );
     },
-    forget: (tenant) => void known.delete(tenant),
+    forget: (tenantId) => void known.delete(tenantId),
   };
 }

@@ -10,9 +10,11 @@ export type BudgetedRun =
 
 /** The budget that lets a run make no more calls, as things stand now. */
 export async function findUsedUpBudget(tx: Tx, of: BudgetedRun): Promise<BudgetStanding | undefined> {
-  const { tenant_id: tenant, workspace_id, agent_id } = of;
+  const { tenant_id: tenantId, workspace_id, agent_id } = of;
   const run = 'config' in of ? of : { id: null, root_run_id: null, config: {} };
   const { budget: run_budget } = run.config as { budget?: RunBudget };
   const { id, root_run_id } = run;
-  return findUsedUp(await readStandings(tx, { tenant, workspace_id, run: id, root_run_id, agent_id, run_budget }));
+  return findUsedUp(
+    await readStandings(tx, { tenant_id: tenantId, workspace_id, run_id: id, root_run_id, agent_id, run_budget }),
+  );
 }

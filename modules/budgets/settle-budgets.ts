@@ -10,12 +10,12 @@ import {
 import type { Database } from '../../db/database.ts';
 import { listTenantIds } from '../../db/tenants.ts';
 import type { ProcessContext } from '../context.ts';
-import { eachApart } from '../for-each-isolated.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
 
 /** Answers how many reservations were settled at their estimate, and how many were added up. */
 export async function settleBudgets({ db, config, log }: ProcessContext): Promise<{ settled: number; added: number }> {
   const tenants = await db.asMaintenance(listReservingTenants);
-  const done = await eachApart(log, { rows: tenants.map((tenant) => ({ tenant })) }, ({ tenant }) =>
+  const done = await forEachIsolated(log, { rows: tenants.map((tenantId) => ({ tenant: tenantId })) }, ({ tenant }) =>
     db.withTenant(tenant, async (tx) => ({
       settled: await settleLostReservations(tx, tenant, config.leaseMs),
       added: await rollUpBudgets(tx, tenant, LIMITS.budgetRollUpRows),
@@ -28,8 +28,8 @@ export async function settleBudgets({ db, config, log }: ProcessContext): Promis
 /** Reservations of all tenants that disagree with the model calls, and usage that disagrees with them: none, if all is well. */
 export async function findBudgetDrift(db: Database): Promise<BudgetDrift[]> {
   const drift: BudgetDrift[] = [];
-  for (const tenant of await db.asMaintenance(listTenantIds)) {
-    drift.push(...(await db.withTenant(tenant, (tx) => listBudgetDrift(tx, tenant, LIMITS.settledDays - 1))));
+  for (const tenantId of await db.asMaintenance(listTenantIds)) {
+    drift.push(...(await db.withTenant(tenantId, (tx) => listBudgetDrift(tx, tenantId, LIMITS.settledDays - 1))));
   }
   return drift;
 }

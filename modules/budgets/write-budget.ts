@@ -1,19 +1,13 @@
 /** Makes and changes budgets of a tenant, a workspace or an agent. */
-import { forbidden, impossible, notFound } from '../../core/errors.ts';
+import { forbidden, impossible } from '../../core/errors.ts';
 import { newId } from '../../core/ids.ts';
 import { findAgent } from '../../db/agents.ts';
-import {
-  deleteBudget,
-  findBudget,
-  insertBudget,
-  updateBudget,
-  type BudgetLimits,
-  type BudgetRow,
-} from '../../db/budgets.ts';
+import { deleteBudget, insertBudget, updateBudget, type BudgetLimits, type BudgetRow } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { requireBudget } from './read-budgets.ts';
 
 export interface BudgetRequest {
   name?: string | undefined;
@@ -89,13 +83,6 @@ export async function removeBudget(tx: Tx, caller: Caller, id: string): Promise<
   const row = await requireBudget(tx, caller, id);
   await deleteBudget(tx, id);
   await auditBudget(tx, caller, { action: 'budget.deleted', row });
-}
-
-/** A budget that the caller may see. Throws 404. */
-export async function requireBudget(tx: Tx, caller: Caller, id: string): Promise<BudgetRow> {
-  const row = await findBudget(tx, id, caller.boundWorkspaceId);
-  if (!row) throw notFound('This budget');
-  return row;
 }
 
 async function auditBudget(

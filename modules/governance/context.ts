@@ -1,9 +1,9 @@
-import type { KnownBudgets } from '../budgets/budget-cache.ts';
+import type { BudgetCache } from '../budgets/budget-cache.ts';
 import type { RunLogContext } from '../run-log/context.ts';
-import type { KnownGovernance } from './policy-cache.ts';
+import type { PolicyCache } from './policy-cache.ts';
 
 /** All that a process works with, for the modules from this one upwards, and for API and workers. */
 export interface Context extends RunLogContext {
-  governance: KnownGovernance;
-  budgets: KnownBudgets;
+  governance: PolicyCache;
+  budgets: BudgetCache;
 }

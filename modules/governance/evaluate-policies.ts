@@ -78,7 +78,7 @@ async function subjectOf(
     const run = await findRunRow(tx, tried.run_id);
     if (!run || run.workspace_id !== caller.workspaceId) throw notFound('The run');
     const pins = { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
-    const pinned = await loadDefinitionsIn(tx, { tenant: caller.tenantId, ...pins });
+    const pinned = await loadDefinitionsIn(tx, { tenantId: caller.tenantId, ...pins });
     const usedUp = await findUsedUpBudget(tx, run);
     return { ...pinned, usedUp, run: { ...run, config: { ...run.config, ...level } } };
   }

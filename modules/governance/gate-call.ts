@@ -24,7 +24,7 @@ export interface WantedCall {
   step: number;
 }
 
-/** The level of a run: its own, else its agent's, else 2 (architecture.md). */
+/** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
 function autonomyOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): number {
   return (run.config as { autonomy_level?: number }).autonomy_level ?? definition.autonomy_level ?? 2;
 }

@@ -77,7 +77,7 @@ export interface Stage {
   judge: (call: GatedCall) => StageVerdict | undefined;
 }
 
-/** The order that holds (decisions.md): a new stage is a file in `modules/governance/stages/` and a line here (docs/extending.md). */
+/** The order that holds (docs/design/decisions.md): a new stage is a file in `modules/governance/stages/` and a line here (docs/extending.md). */
 const ORDER: readonly Stage[] = [
   { name: 'binding', judge: judgeBinding },
   { name: 'permissions', judge: judgePermissions },

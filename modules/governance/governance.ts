@@ -12,7 +12,7 @@ export interface Governance {
   rules: readonly Rule[];
   /** Ids of tools that were taken out of the registry: runs that pin them may not call them any more. */
   deletedTools: ReadonlySet<string>;
-  /** The brake: whether the tenant is suspended, ids of agents and tools that are, and digests of addresses of servers. */
+  /** Suspension: whether the tenant is suspended, ids of agents and tools that are, and digests of addresses of servers. */
   suspended: {
     tenant: boolean;
     agents: ReadonlySet<string>;
@@ -65,6 +65,6 @@ export function toolSuspension(
 }
 
 /** Whether an MCP server is suspended, whatever the credentials that it would be asked with. */
-export function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
+function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
   return suspended.servers.size > 0 && suspended.servers.has(digestOf(addressOf(server)));
 }

@@ -1,44 +1,44 @@
 /** Each tenant's governance as a process knows it: compiled once for each version, and read anew where it has moved. */
 import type { Database, Tx } from '../../db/database.ts';
-import { readGovernance, readGovernanceVersion } from '../../db/governance.ts';
+import { readGovernance, readPolicyEpoch } from '../../db/governance.ts';
 import { toGovernance, type Governance } from './governance.ts';
 
-export interface KnownGovernance {
+export interface PolicyCache {
   /** What this process has seen last, which may not hold any more: for a change that is refused then. */
-  last(tenant: string): Governance | undefined;
+  last(tenantId: string): Governance | undefined;
   /** Reads it anew when it is asked for next. */
-  forget(tenant: string): void;
+  forget(tenantId: string): void;
   /** What holds at `version`, or at a later one. Costs nothing where the process has seen it. */
-  at(tenant: string, version: number): Promise<Governance>;
+  at(tenantId: string, version: number): Promise<Governance>;
   /** What holds now, within a transaction of the tenant that has changed none of it. */
-  current(tx: Tx, tenant: string): Promise<Governance>;
+  current(tx: Tx, tenantId: string): Promise<Governance>;
 }
 
 /** Tenants whose governance a process keeps at hand. */
 const MOST_KEPT = 1000;
 
-export function createKnownGovernance(db: Database): KnownGovernance {
+export function createPolicyCache(db: Database): PolicyCache {
   const kept = new Map<string, Governance>();
-  const read = async (tx: Tx, tenant: string) => {
+  const read = async (tx: Tx, tenantId: string) => {
     const governance = toGovernance(await readGovernance(tx));
-    kept.delete(tenant);
-    kept.set(tenant, governance);
+    kept.delete(tenantId);
+    kept.set(tenantId, governance);
     const oldest = kept.keys().next().value;
     if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);
     return governance;
   };
   return {
-    last: (tenant) => kept.get(tenant),
-    forget: (tenant) => void kept.delete(tenant),
-    async at(tenant, version) {
-      const known = kept.get(tenant);
+    last: (tenantId) => kept.get(tenantId),
+    forget: (tenantId) => void kept.delete(tenantId),
+    async at(tenantId, version) {
+      const known = kept.get(tenantId);
       if (known?.version === version) return known;
-      return db.withTenant(tenant, (tx) => read(tx, tenant));
+      return db.withTenant(tenantId, (tx) => read(tx, tenantId));
     },
-    async current(tx, tenant) {
-      const known = kept.get(tenant);
-      if (known && known.version === (await readGovernanceVersion(tx))) return known;
-      return read(tx, tenant);
+    async current(tx, tenantId) {
+      const known = kept.get(tenantId);
+      if (known && known.version === (await readPolicyEpoch(tx))) return known;
+      return read(tx, tenantId);
     },
   };
 }

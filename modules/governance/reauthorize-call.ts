@@ -8,7 +8,7 @@ import { gateCall } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';
 import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
 
-export interface JudgedCall {
+export interface CallToReauthorize {
   run: RunRow;
   name: string;
   arguments: Record<string, unknown>;
@@ -16,13 +16,13 @@ export interface JudgedCall {
 }
 
 /** What the gate says now. How many calls the turn had before was asked when the call was requested, and is not again. */
-export async function judgeNow(
+export async function reauthorizeCall(
   context: Pick<Context, 'governance'>,
   tx: Tx,
-  { run, step = run.steps, ...call }: JudgedCall,
+  { run, step = run.steps, ...call }: CallToReauthorize,
 ): Promise<{ decision: GateDecision; definition: AgentDefinition; tools: PinnedDefinitions['tools'] }> {
   const pinned = await loadDefinitionsIn(tx, {
-    tenant: run.tenant_id,
+    tenantId: run.tenant_id,
     agentId: run.agent_id,
     agentVersion: run.agent_version,
     tools: run.pinned.tools,

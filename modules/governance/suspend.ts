@@ -1,14 +1,14 @@
-/** The brake: a tenant, an agent, a tool or an MCP server is suspended before its next call, in every worker, until that is lifted. */
+/** Suspension: a tenant, an agent, a tool or an MCP server is suspended before its next call, in every worker, until that is lifted. */
 import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
-import { raiseGovernance } from '../../db/governance.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import {
   listDrivenRuns,
   suspendAgent,
   suspendMcpServer,
   suspendTenant,
   suspendTool,
-  type Braked,
+  type SuspensionChange,
 } from '../../db/suspension.ts';
 import { asOtherTenant } from '../../db/tenants.ts';
 import type { Context } from './context.ts';
@@ -17,7 +17,7 @@ import type { Caller } from '../../core/caller.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-export interface Brake {
+export interface SuspensionRequest {
   kind: 'tenant' | 'agent' | 'tool' | 'mcp_server';
   id: string;
   suspended: boolean;
@@ -28,45 +28,53 @@ export interface Brake {
  * suspended tool or server is an observation. Throws 404; 403 for a tenant that lifts what the operator has suspended; 409 for a
  * built-in tool.
  */
-export async function applyBrake(context: Context, caller: Caller, brake: Brake): Promise<void> {
-  if (brake.kind === 'tool' && BUILTIN_TOOLS.some(({ id }) => id === brake.id)) {
+export async function setSuspension(context: Context, caller: Caller, suspend: SuspensionRequest): Promise<void> {
+  if (suspend.kind === 'tool' && BUILTIN_TOOLS.some(({ id }) => id === suspend.id)) {
     throw conflict('A built-in tool cannot be suspended; a policy can block it.');
   }
-  const tenant = brake.kind === 'tenant' ? brake.id : caller.tenantId;
-  if (tenant !== caller.tenantId && !caller.isOperator) throw notFound('This tenant');
-  const { changed, driven } = await context.db.withTenant(tenant, async (tx) => {
+  const tenantId = suspend.kind === 'tenant' ? suspend.id : caller.tenantId;
+  if (tenantId !== caller.tenantId && !caller.isOperator) throw notFound('This tenant');
+  const { changed, driven } = await context.db.withTenant(tenantId, async (tx) => {
     // Before the change: a commit that waits for this row sees what comes of it.
-    await raiseGovernance(tx);
-    const done = await write(tx, caller, brake);
-    if (!done) throw notFound(brake.kind === 'mcp_server' ? 'This MCP server' : `This ${brake.kind}`);
+    await advancePolicyEpoch(tx);
+    const done = await write(tx, caller, suspend);
+    if (!done) throw notFound(suspend.kind === 'mcp_server' ? 'This MCP server' : `This ${suspend.kind}`);
     if (done.held) throw forbidden('The operator has suspended this tenant, and lifts it.');
-    if (done.changed) await auditBrake(tx, caller, { brake, tenant });
-    return { ...done, driven: done.changed && brake.suspended ? await listDrivenRuns(tx) : [] };
+    if (done.changed) await auditSuspension(tx, caller, { suspension: suspend, tenantId });
+    return { ...done, driven: done.changed && suspend.suspended ? await listDrivenRuns(tx) : [] };
   });
-  for (const run of driven) context.bus.publish({ run, kind: 'governed' });
-  if (changed && !brake.suspended) await goOn(context, tenant);
+  for (const runId of driven) context.bus.publish({ runId, kind: 'governed' });
+  if (changed && !suspend.suspended) await goOn(context, tenantId);
 }
 
-function write(tx: Tx, caller: Caller, { kind, id, suspended }: Brake): Promise<Braked | undefined> {
+function write(
+  tx: Tx,
+  caller: Caller,
+  { kind, id, suspended }: SuspensionRequest,
+): Promise<SuspensionChange | undefined> {
   if (kind === 'agent') return suspendAgent(tx, { id, suspended, workspaceId: caller.workspaceId });
   if (kind === 'tool') return suspendTool(tx, { id, suspended });
   if (kind === 'mcp_server') return suspendMcpServer(tx, { id, suspended });
   return suspendTenant(tx, { suspended, by: caller.isOperator ? 'operator' : 'tenant' });
 }
 
-async function auditBrake(tx: Tx, caller: Caller, { brake, tenant }: { brake: Brake; tenant: string }): Promise<void> {
-  const { kind, id, suspended } = brake;
+async function auditSuspension(
+  tx: Tx,
+  caller: Caller,
+  { suspension, tenantId }: { suspension: SuspensionRequest; tenantId: string },
+): Promise<void> {
+  const { kind, id, suspended } = suspension;
   const entry = { action: suspended ? (`${kind}.suspended` as const) : (`${kind}.resumed` as const) };
   const target = [kind, id] as const;
-  await recordAudit(tx, { ...caller, tenantId: tenant }, { ...entry, target });
-  if (tenant === caller.tenantId) return;
+  await recordAudit(tx, { ...caller, tenantId }, { ...entry, target });
+  if (tenantId === caller.tenantId) return;
   await asOtherTenant(tx, caller.tenantId, () => recordAudit(tx, caller, { ...entry, target }));
 }
 
 /** What waited gets its jobs back at once; where the queue is away, reconciliation sees to it. */
-async function goOn(context: Context, tenant: string): Promise<void> {
+async function goOn(context: Context, tenantId: string): Promise<void> {
   try {
-    await reconcile(context, 0, tenant);
+    await reconcile(context, 0, tenantId);
   } catch (error) {
     context.log.warn({ err: error }, 'what was suspended goes on with the next reconciliation');
   }

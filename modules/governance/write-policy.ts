@@ -4,7 +4,7 @@ import { canonicalJson, digestOf, newId } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { PolicyDefinition } from '../../core/policy.ts';
 import type { Tx } from '../../db/database.ts';
-import { raiseGovernance } from '../../db/governance.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import {
   countPolicies,
   deletePolicy,
@@ -23,7 +23,7 @@ export type PolicyPatch = { [Field in keyof PolicyDefinition]?: PolicyDefinition
 /** Makes a policy. Throws 409 for a name that is taken, 422 for an expression or a combination that cannot be. */
 export async function createPolicy(tx: Tx, caller: Caller, definition: PolicyDefinition): Promise<PolicyRow> {
   checkPolicy(definition);
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   if ((await countPolicies(tx)) >= LIMITS.policiesPerTenant) {
     throw impossible(`A tenant has at most ${LIMITS.policiesPerTenant} policies.`);
   }
@@ -40,7 +40,7 @@ export async function updatePolicy(
   { id, patch }: { id: string; patch: PolicyPatch },
 ): Promise<PolicyRow> {
   // Locks the tenant's row, so that two changes come one after the other.
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   const current = await findPolicy(tx, id);
   if (!current) throw notFound('The policy');
   const merged = Object.entries({ ...current.definition, ...patch }).filter(([, value]) => value != null);
@@ -56,7 +56,7 @@ export async function updatePolicy(
 
 /** Takes a policy away; what it has decided stays on record. Throws 404. */
 export async function removePolicy(tx: Tx, caller: Caller, id: string): Promise<void> {
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   if (!(await deletePolicy(tx, id))) throw notFound('The policy');
   await recordAudit(tx, caller, { action: 'policy.deleted', target: ['policy', id] });
 }

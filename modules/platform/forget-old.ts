@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Database } from '../../db/database.ts';
 import { forgetOld, type Forgettable } from '../../db/retention.ts';
 import type { Context } from '../governance/context.ts';
-import { eachApart } from '../for-each-isolated.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
 
 const HOURS: Record<Forgettable, number> = {
   idempotency_keys: LIMITS.idempotencyHours,
@@ -16,7 +16,7 @@ const HOURS: Record<Forgettable, number> = {
 /** Forgets what is old in each table, in small transactions; answers how many rows went. */
 export async function forgetOldRows({ db, log }: Context): Promise<Record<string, number>> {
   const rows = Object.entries(HOURS).map(([table, hours]) => ({ table: table as Forgettable, hours }));
-  const done = await eachApart(log, { rows }, async (of) => [of.table, await forgetRows(db, of)] as const);
+  const done = await forEachIsolated(log, { rows }, async (of) => [of.table, await forgetRows(db, of)] as const);
   return Object.fromEntries(done);
 }
 

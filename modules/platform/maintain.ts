@@ -4,7 +4,7 @@ import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/mainten
 import type { Context } from '../governance/context.ts';
 import type { MaintenanceAct } from '../../jobs/maintenance.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
-import { eachApart } from '../for-each-isolated.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { forgetOldRows } from './forget-old.ts';
@@ -47,16 +47,16 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
 
 async function expireApprovals(context: Context): Promise<number> {
   const rows = await listDueApprovals(context.db, LIMITS.sweepRows);
-  const done = await eachApart(context.log, { rows }, ({ tenant_id: tenant, id }) =>
-    expireApproval(context, { tenant, id }),
+  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id }) =>
+    expireApproval(context, { tenantId, id }),
   );
   return done.filter(Boolean).length;
 }
 
 async function expireIdle(context: Context): Promise<number> {
   const rows = await listIdleRuns(context.db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
-  const done = await eachApart(context.log, { rows }, ({ tenant_id: tenant, id: run }) =>
-    expireRun(context, { tenant, run }),
+  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id: runId }) =>
+    expireRun(context, { tenantId, runId }),
   );
   return done.filter(Boolean).length;
 }

@@ -6,10 +6,10 @@ import type { Config } from '../../config.ts';
 import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../../db/database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
-import { createKnownGovernance } from '../governance/policy-cache.ts';
+import { createPolicyCache } from '../governance/policy-cache.ts';
 import { createGroupCommit } from '../run-log/group-commit.ts';
-import { createKnownRuns } from '../run-log/run-cache.ts';
-import { createKnownBudgets } from '../budgets/budget-cache.ts';
+import { createRunCache } from '../run-log/run-cache.ts';
+import { createBudgetCache } from '../budgets/budget-cache.ts';
 import { createMetrics } from '../metrics.ts';
 import { openQueueBackend } from '../../jobs/backend.ts';
 import { createFairOrder } from '../../jobs/fair-order.ts';
@@ -19,7 +19,7 @@ import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
-import { noteServerNews } from '../tools-registry/detect-tool-drift.ts';
+import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
@@ -75,15 +75,15 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
       egress,
       stdioCommands: embedded ? 'any' : [...config.stdioCommands],
       readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
-      onToolsChanged: (news) => noteServerNews(db, news),
+      onToolsChanged: (news) => detectToolDrift(db, news),
       onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
     });
     const models = createModels(config);
     const engine = {
       ...createGroupCommit(db, { lanes: COMMIT_LANES }),
-      known: createKnownRuns(),
-      governance: createKnownGovernance(db),
-      budgets: createKnownBudgets(db),
+      runCache: createRunCache(),
+      governance: createPolicyCache(db),
+      budgets: createBudgetCache(db),
       metrics: createMetrics(),
     };
     const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
@@ -95,7 +95,7 @@ async function openOnce(config: Config, log: Logger): Promise<Platform> {
 }
 
 /** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
-export function createLog(config: Pick<Config, 'logLevel'>): Logger {
+function createLog(config: Pick<Config, 'logLevel'>): Logger {
   return pino({
     level: config.logLevel,
     redact: {

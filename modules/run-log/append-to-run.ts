@@ -31,14 +31,14 @@ export interface AppendedChange {
 }
 
 /** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
-export async function appendIn(tx: Tx, ref: { tenant: string; run: string }, act: Act): Promise<Appended | null> {
-  const run = await lockRun(tx, ref.run);
+export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string }, act: Act): Promise<Appended | null> {
+  const run = await lockRun(tx, ref.runId);
   if (!run) throw notFound('The run');
   const change = await act(run, tx);
   if (!change) return null;
   const { events, ...rest } = change;
   const result = await commitRunIn(tx, { ...toRunChange(run, events), ...rest });
-  if (!result.ok) throw new Error(`an append to run ${ref.run} was refused: ${result.why}`);
+  if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
   const outbox = [...(change.outbox ?? []), ...(result.woke && change.wake ? [change.wake] : [])];
   return { seq: result.seq, fence: result.fence, run, outbox };
 }
@@ -46,11 +46,11 @@ export async function appendIn(tx: Tx, ref: { tenant: string; run: string }, act
 /** Does the same in a transaction of its own, then sends the jobs and tells the bus. */
 export async function appendToRun(
   context: RunLogContext,
-  ref: { tenant: string; run: string },
+  ref: { tenantId: string; runId: string },
   act: Act,
 ): Promise<Appended | null> {
-  const appended = await context.db.withTenant(ref.tenant, (tx) => appendIn(tx, ref, act));
-  if (appended) announceAppended(context, { ...appended, runId: ref.run });
+  const appended = await context.db.withTenant(ref.tenantId, (tx) => appendIn(tx, ref, act));
+  if (appended) announceAppended(context, { ...appended, runId: ref.runId });
   return appended;
 }
 
@@ -65,7 +65,7 @@ export interface Announcement {
 /** After the transaction: sends what it wants sent, and says where the log stands. */
 export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
   if (outbox.length > 0) context.outbox.send(runId, { seq, fence }, outbox);
-  context.bus.publish({ run: runId, kind: 'advanced', seq });
+  context.bus.publish({ runId, kind: 'advanced', seq });
 }
 
 /** Events of a run with their projections, as `commit_run` takes them. */
@@ -85,8 +85,8 @@ export function toRunChange(
     events.map(checkEvent),
   );
   return {
-    tenant: run.tenant_id,
-    run: run.id,
+    tenant_id: run.tenant_id,
+    run_id: run.id,
     expect: run.last_seq,
     events: events.map(toLogged),
     runs: rows.runs,

@@ -14,8 +14,8 @@ export function checkpointHash(state: RunState, chain: string): string {
 }
 
 export interface NewCheckpoint {
-  tenant: string;
-  run: string;
+  tenantId: string;
+  runId: string;
   parentId: string | null;
   trigger: 'turn_complete' | 'tool_result' | 'manual';
   state: RunState;
@@ -27,8 +27,8 @@ export interface NewCheckpoint {
 export function checkpointRow(input: NewCheckpoint) {
   const { state } = input;
   return {
-    tenant_id: input.tenant,
-    run_id: input.run,
+    tenant_id: input.tenantId,
+    run_id: input.runId,
     seq: state.seq,
     id: input.id ?? newId(),
     parent_id: input.parentId,

@@ -1,8 +1,8 @@
 import type { ProcessContext } from '../context.ts';
 import type { GroupCommit } from './group-commit.ts';
-import type { KnownRuns } from './run-cache.ts';
+import type { RunCache } from './run-cache.ts';
 
 /** What reads and writes runs. */
 export interface RunLogContext extends ProcessContext, GroupCommit {
-  known: KnownRuns;
+  runCache: RunCache;
 }

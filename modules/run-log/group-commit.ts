@@ -64,7 +64,7 @@ async function sendBatch(db: Database, batch: readonly Item[]): Promise<void> {
   if (only && batch.length === 1) return sendOne(db, only);
   try {
     // In the order of the runs, so that two processes never wait for each other's rows.
-    const sorted = batch.toSorted((a, b) => compare(a.of.run, b.of.run));
+    const sorted = batch.toSorted((a, b) => compare(a.of.run_id, b.of.run_id));
     await changeRuns(db, sorted);
   } catch (error) {
     // After a lost connection nobody knows what was committed: each driver must load its run again.

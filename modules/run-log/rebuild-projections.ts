@@ -21,7 +21,7 @@ type Columns = Record<string, unknown>;
 
 /** A column, or a whole row, that is not what the log says. */
 export interface Difference {
-  run: string;
+  runId: string;
   table: keyof typeof KEYS;
   /** `turn 2`, `seq 14`; empty for the run's own row. */
   row: string;
@@ -118,7 +118,7 @@ function withoutOperational(row: Columns): Columns {
 
 const isOperational = (column: string) => [...OPERATIONAL, ...NOT_IN_THE_LOG].includes(column);
 
-function differencesOf(run: string, stored: StoredRows, expected: ProjectedRows): Difference[] {
+function differencesOf(runId: string, stored: StoredRows, expected: ProjectedRows): Difference[] {
   const lists = [
     { table: 'runs' as const, stored: stored.run ? [stored.run] : [], expected: [expected.run] },
     { table: 'turns' as const, stored: stored.turns, expected: expected.turns },
@@ -132,7 +132,7 @@ function differencesOf(run: string, stored: StoredRows, expected: ProjectedRows)
     return [...keys].flatMap((value) => {
       const find = (list: readonly Columns[]) => list.find((row) => row[key] === value);
       const found = compare(find(rows.stored), find(rows.expected));
-      return found.map((difference) => ({ run, table, row: `${key} ${String(value)}`, ...difference }));
+      return found.map((difference) => ({ runId, table, row: `${key} ${String(value)}`, ...difference }));
     });
   });
 }

@@ -22,13 +22,13 @@ const LATE_MS = 60_000;
 export async function reconcile(
   context: RunLogContext,
   quietMs: number,
-  tenant?: string,
+  tenantId?: string,
 ): Promise<{ runs: number; calls: number }> {
-  const filter = { quietMs, tenant, limit: LIMITS.sweepRows };
+  const filter = { quietMs, tenant: tenantId, limit: LIMITS.sweepRows };
   const runs = await eachPage(
     (after) => listLostRuns(context.db, { ...filter, after }),
     (run) => {
-      const data = { tenant: run.tenant_id, run: run.id, seq: run.last_seq };
+      const data = { tenantId: run.tenant_id, runId: run.id, seq: run.last_seq };
       const id = turnJobId(run.id, run.last_seq, run.fence);
       return ensureJob(context, TURNS, { id, data, isDue: ({ delay }) => run.quiet_ms > delay + LATE_MS });
     },
@@ -36,7 +36,7 @@ export async function reconcile(
   const calls = await eachPage(
     (after) => listLostCalls(context.db, { ...filter, after }),
     (call) => {
-      const data = { tenant: call.tenant_id, run: call.run_id, call: call.id };
+      const data = { tenantId: call.tenant_id, runId: call.run_id, callId: call.id };
       const id = toolCallJobId(call.id, call.attempt);
       return ensureJob(context, TOOL_CALLS, { id, data, isDue: () => true });
     },
@@ -65,7 +65,7 @@ async function eachPage<R extends { id: string }>(
 async function ensureJob(
   { queues, order }: RunLogContext,
   name: string,
-  job: { id: string; data: { tenant: string; run: string }; isDue: (delayed: Job) => boolean },
+  job: { id: string; data: { tenantId: string; runId: string }; isDue: (delayed: Job) => boolean },
 ): Promise<boolean> {
   const queue = queues.queue(name);
   const existing = await queue.getJob(job.id);
@@ -75,7 +75,7 @@ async function ensureJob(
     if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
     await queue.remove(job.id);
   }
-  await queue.add(queue.name, job.data, { ...JOB_OPTIONS, jobId: job.id, priority: order.next(job.data.tenant) });
+  await queue.add(queue.name, job.data, { ...JOB_OPTIONS, jobId: job.id, priority: order.next(job.data.tenantId) });
   return true;
 }
 

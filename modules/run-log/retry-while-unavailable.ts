@@ -8,7 +8,7 @@ const LONGEST_PAUSE_MS = 1000;
  * Does what must not fail because the database is away for a moment, again and again for so long. After the signal it is
  * tried once more; then, and when the time is up, its error stands.
  */
-export async function patiently<T>(
+export async function retryWhileUnavailable<T>(
   work: () => Promise<T>,
   { forMs, signal }: { forMs: number; signal: AbortSignal },
 ): Promise<T> {

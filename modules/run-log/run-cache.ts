@@ -10,7 +10,7 @@ import { firstBrokenMessage } from './checkpoint.ts';
 import { messagesFor } from './conversation.ts';
 
 /** A verified position of a run, as committed. */
-export interface KnownRun {
+export interface CachedRun {
   state: RunState;
   /** Time of the event at `state.seq`, as the database writes it: no other log has the same event there. */
   at: string;
@@ -20,32 +20,32 @@ export interface KnownRun {
 }
 
 /** Runs that this process has driven last. */
-export interface KnownRuns {
+export interface RunCache {
   /** Takes a run out: a drive that fails leaves nothing behind that it may have got wrong. */
-  take: (run: string) => KnownRun | undefined;
+  take: (runId: string) => CachedRun | undefined;
   /** Up to where a run is known; it stays. */
-  position: (run: string) => KnownPosition | undefined;
-  keep: (run: string, known: KnownRun) => void;
+  position: (runId: string) => KnownPosition | undefined;
+  keep: (runId: string, known: CachedRun) => void;
   clear: () => void;
 }
 
 /** Keeps the newest `most`, long conversations left out. */
-export function createKnownRuns(most: number = LIMITS.knownRuns): KnownRuns {
-  const runs = new Map<string, KnownRun>();
+export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
+  const runs = new Map<string, CachedRun>();
   return {
-    take(run) {
-      const known = runs.get(run);
-      runs.delete(run);
+    take(runId) {
+      const known = runs.get(runId);
+      runs.delete(runId);
       return known;
     },
-    position(run) {
-      const known = runs.get(run);
+    position(runId) {
+      const known = runs.get(runId);
       return known && positionOf(known);
     },
-    keep(run, known) {
-      if (messagesFor(known.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.knownRunTokens) return;
-      runs.delete(run);
-      runs.set(run, known);
+    keep(runId, known) {
+      if (messagesFor(known.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.cachedRunTokens) return;
+      runs.delete(runId);
+      runs.set(runId, known);
       const oldest = runs.keys().next().value;
       if (runs.size > most && oldest !== undefined) runs.delete(oldest);
     },
@@ -54,7 +54,7 @@ export function createKnownRuns(most: number = LIMITS.knownRuns): KnownRuns {
 }
 
 /** What the database is asked to leave out, and the calls whose outcomes may be others by now. */
-export function positionOf({ state, messages }: KnownRun): KnownPosition {
+export function positionOf({ state, messages }: CachedRun): KnownPosition {
   const outcomes = messages.flatMap((row) => Object.entries(row.outcomes ?? {}));
   const calls = outcomes.flatMap(([id, { status }]) => (FINAL.includes(status) ? [] : [id]));
   return { seq: state.seq, length: messages.length, calls };
@@ -67,12 +67,12 @@ const FINAL: readonly string[] = ['succeeded', 'failed', 'denied'];
  * What is known, carried on to where the log stands. Null where the two do not fit, as after a database was restored to
  * an earlier point: then all of it has to be read, and judged by itself.
  */
-export function carryOn(known: KnownRun, loaded: ClaimedRun): KnownRun | null {
+export function carryOn(known: CachedRun, loaded: ClaimedRun): CachedRun | null {
   const [same, ...rows] = loaded.events;
   if (loaded.from !== known.state.seq || same?.seq !== known.state.seq || same.occurred_at !== known.at) return null;
   const messages = [...known.messages.map((row) => refresh(row, loaded)), ...loaded.messages];
   if (firstBrokenMessage(messages, known.messages.length) !== null) return null;
-  let next: KnownRun = { ...known, messages, at: loaded.events.at(-1)?.occurred_at ?? known.at };
+  let next: CachedRun = { ...known, messages, at: loaded.events.at(-1)?.occurred_at ?? known.at };
   for (const event of rows.map(readEvent)) next = { ...next, ...after(next, event) };
   const fits = next.state.seq === loaded.run.last_seq && next.state.length === messages.length;
   return fits ? next : null;
@@ -84,7 +84,7 @@ function refresh(row: MessageRow, { outcomes }: ClaimedRun): MessageRow {
   return isStale ? showOutcomes(row, { ...row.outcomes, ...outcomes }) : row;
 }
 
-function after(known: KnownRun, event: RunEvent): Partial<KnownRun> {
+function after(known: CachedRun, event: RunEvent): Partial<CachedRun> {
   const state = fold(known.state, event);
   if (event.type !== 'checkpoint.saved') return { state };
   return { state, lastCheckpointId: event.payload.checkpoint_id, stepsAtCheckpoint: state.steps };

@@ -1,4 +1,4 @@
-/** The brake over many runs at once. */
+/** Cancels many runs at once. */
 import { DroverError } from '../../core/errors.ts';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -44,7 +44,8 @@ export async function cancelRuns(
   const run_ids: string[] = [];
   for (let at = 0; at < runs.length; at += AT_A_TIME) {
     const some = runs.slice(at, at + AT_A_TIME).map(async ({ id }) => {
-      if (await cancelUnlessEnded(context, { tenant: caller.tenantId, run: id, by: caller }, reason)) run_ids.push(id);
+      if (await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId: id, by: caller }, reason))
+        run_ids.push(id);
     });
     await Promise.all(some);
   }

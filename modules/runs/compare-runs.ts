@@ -30,11 +30,11 @@ const MOST_FORKS = 100;
 
 async function stepsOf(tx: Tx, runId: string): Promise<Map<number, StepRow>> {
   const steps = new Map<number, StepRow>();
-  let at: { run: string; steps: number } | undefined = { run: runId, steps: 2_147_483_647 };
+  let at: { runId: string; steps: number } | undefined = { runId, steps: 2_147_483_647 };
   for (let depth = 0; at && depth < MOST_FORKS; depth++) {
-    for (const row of await listSteps(tx, at.run, at.steps)) if (!steps.has(row.step)) steps.set(row.step, row);
-    const fork = await findFork(tx, at.run);
-    at = fork && { run: fork.run, steps: Math.min(fork.steps, at.steps) };
+    for (const row of await listSteps(tx, at.runId, at.steps)) if (!steps.has(row.step)) steps.set(row.step, row);
+    const fork = await findFork(tx, at.runId);
+    at = fork && { runId: fork.run, steps: Math.min(fork.steps, at.steps) };
   }
   return steps;
 }

@@ -8,10 +8,10 @@ import { lastRunOfThread, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';
-import { claimOf, type NewbornRun } from './driver/initial-commit.ts';
-import type { Birth, Seat } from '../../jobs/seat.ts';
+import { claimOf, type NewRun } from './driver/initial-commit.ts';
+import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turn.ts';
-import { checkAutonomy, knownStart, readStart, type Start } from './creation/agent-for-run.ts';
+import { checkAutonomy, cachedStart, readStart, type Start } from './creation/agent-for-run.ts';
 import { announceAppended, toRunChange, type Announcement } from '../run-log/append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
@@ -78,7 +78,7 @@ const MOST_ATTEMPTS = 20;
 async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     // oxlint-disable-next-line no-await-in-loop -- again where an agent, a tool or a policy has changed meanwhile
-    const { start, governance } = await knownStart(context, request);
+    const { start, governance } = await cachedStart(context, request);
     checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
     const made = newRun(request, start, undefined);
     // oxlint-disable-next-line no-await-in-loop
@@ -91,20 +91,24 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
 }
 
 /** Where this process has room to drive the run, its driver creates it; else it is created with a job that says so. */
-async function commitNew(context: Context, made: NewRun, governance: number): Promise<CommitResult> {
-  const seat = made.job && context.outbox.seat(made.job.tenant);
-  if (made.job && seat) return driveNew(context, { ...made, job: made.job, seat, governance });
+async function commitNew(context: Context, made: PreparedRun, governance: number): Promise<CommitResult> {
+  const slot = made.job && context.outbox.reserveSlot(made.job.tenantId);
+  if (made.job && slot) return driveNew(context, { ...made, job: made.job, slot, governance });
   const change = changeOf(made);
   const result = await context.commit({ ...change, governance });
   if (result.ok) announceAppended(context, announcement(change, result));
   return result;
 }
 
-function driveNew(context: Context, made: NewRun & DrivenAtOnce): Promise<CommitResult> {
-  const { run, events, thread, job, seat, governance } = made;
+function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<CommitResult> {
+  const { run, events, thread, job, slot, governance } = made;
   return new Promise((resolve, reject) => {
-    const birth: Birth = { events, thread, governance, written: resolve };
-    const driven = context.outbox.drive(seat, { ...job, seq: events.length }, { claimed: claimOf(run, birth), birth });
+    const initialCommit: InitialCommit = { events, thread, governance, written: resolve };
+    const driven = context.outbox.drive(
+      slot,
+      { ...job, seq: events.length },
+      { claimed: claimOf(run, initialCommit), initialCommit },
+    );
     // Only a process that is about to stop leaves a drive before its first commit, and then without an error.
     driven.then(() => reject(unavailable('This process is stopping; the request may be sent again.')), reject);
   });
@@ -124,8 +128,8 @@ export async function writeRun(
   return { body: made.body, written: announcement(change, result) };
 }
 
-interface NewRun {
-  run: NewbornRun;
+interface PreparedRun {
+  run: NewRun;
   /** Of a run that begins one. */
   thread: Record<string, unknown> | undefined;
   events: NewEvent[];
@@ -136,23 +140,26 @@ interface NewRun {
 
 interface DrivenAtOnce {
   job: Omit<TurnJob, 'seq'>;
-  seat: Seat;
+  slot: SlotReservation;
   governance: number;
 }
 
 type Creation = RunChange & { outbox: OutboxRow[] };
 
-function changeOf({ run, thread, events, job }: NewRun): Creation {
+function changeOf({ run, thread, events, job }: PreparedRun): Creation {
   const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
   return { ...toRunChange({ ...run, last_seq: 0 }, events), ...(thread && { thread }), outbox };
 }
 
-function announcement({ run, outbox }: Creation, { seq, fence }: { seq: number; fence: number }): Announcement {
-  return { runId: run, seq, fence, outbox };
+function announcement(
+  { run_id: runId, outbox }: Creation,
+  { seq, fence }: { seq: number; fence: number },
+): Announcement {
+  return { runId, seq, fence, outbox };
 }
 
-function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous: RunRow | undefined): NewRun {
-  const { tenantId: tenant, traceparent, input } = request;
+function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous: RunRow | undefined): PreparedRun {
+  const { tenantId, traceparent, input } = request;
   const runId = newId();
   const threadId = request.threadId ?? newId();
   const turnId = newId();
@@ -163,8 +170,8 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous:
     const turn = { number: 1, input, ...(requestedBy !== undefined && { requested_by: requestedBy }) };
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
-  const job = input && { tenant, run: runId, turn: turnId, ...(traceparent && { traceparent }) };
-  const owner = { tenant_id: tenant, workspace_id: request.workspaceId };
+  const job = input && { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
+  const owner = { tenant_id: tenantId, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
   const isNew = request.threadId === undefined;
   return {

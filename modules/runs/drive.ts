@@ -11,7 +11,7 @@ import { linkSignals } from '../../core/link-signals.ts';
 import type { ClaimResult, MessageRow } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
 import { renewRunLease } from '../../db/leases.ts';
-import type { DrivenFrom } from '../../jobs/seat.ts';
+import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turn.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
@@ -27,7 +27,7 @@ import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
 import { completePlan } from './driver/propose-plan.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
-import { record, append, knownOf, type DriveSession } from './driver/session.ts';
+import { appendEvent, append, toCachedRun, type DriveSession } from './driver/session.ts';
 import { mustPause } from './driver/suspension.ts';
 import { openWaits, useSignal } from './driver/open-waits.ts';
 
@@ -45,16 +45,17 @@ export interface DriveOptions {
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
   const { leaseMs } = context.config;
-  const known = context.known.take(job.run);
-  const { tenant, run, seq } = job;
+  const known = context.runCache.take(job.runId);
+  const { tenantId, runId, seq } = job;
   const { from } = options;
   const claimed =
-    from?.claimed ?? (await context.claim({ tenant, run, seq, leaseMs, known: known && positionOf(known) }));
+    from?.claimed ??
+    (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: known && positionOf(known) }));
   if (!claimed.ok) return claimed.why;
-  const held = { tenant, run, fence: claimed.run.fence };
+  const held = { tenantId, runId, fence: claimed.run.fence };
   let session: DriveSession | undefined;
-  const isBorn = () => !from?.birth || session?.birth === null;
-  const hold = holdRun(context, held, isBorn);
+  const isCreated = () => !from?.initialCommit || session?.initialCommit === null;
+  const hold = holdRun(context, held, isCreated);
   const { signal, release } = linkSignals(hold.lost, options.stop);
   try {
     session = await openSession(context, claimed, {
@@ -62,7 +63,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
       traceparent: job.traceparent,
       known,
       news: hold.news,
-      birth: from?.birth,
+      initialCommit: from?.initialCommit,
     });
     const end = await loop(session, options);
     if (end === 'rest' || end === 'handed_over') keepInMind(session);
@@ -84,19 +85,27 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
 
 /** A run that has ended is not driven again, and one that answers from a record is read with its record. */
 function keepInMind(session: DriveSession): void {
-  const known = session.record || isTerminal(session.state.status) ? undefined : knownOf(session);
-  if (known) session.context.known.keep(session.run.id, known);
+  const known = session.replaySource || isTerminal(session.state.status) ? undefined : toCachedRun(session);
+  if (known) session.context.runCache.keep(session.run.id, known);
 }
 
 /** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
 async function giveBack(context: Context, held: Held, again: boolean): Promise<void> {
-  const { tenant, run, fence } = held;
-  const outbox = again ? [{ id: newId(), queue: 'turns' as const, payload: { tenant, run } }] : [];
+  const { tenantId, runId, fence } = held;
+  const outbox = again ? [{ id: newId(), queue: 'turns' as const, payload: { tenantId, runId } }] : [];
   try {
-    const result = await commitRun(context.db, { ...held, ...NO_ROWS, events: [], release: true, outbox });
-    if (result.ok && again) context.outbox.send(run, result, outbox);
+    const result = await commitRun(context.db, {
+      ...NO_ROWS,
+      tenant_id: tenantId,
+      run_id: runId,
+      fence,
+      events: [],
+      release: true,
+      outbox,
+    });
+    if (result.ok && again) context.outbox.send(runId, result, outbox);
   } catch (error) {
-    context.log.warn({ run, fence, err: error }, 'lease not given back');
+    context.log.warn({ run: runId, fence, err: error }, 'lease not given back');
   }
 }
 
@@ -167,7 +176,7 @@ function beginTurn(session: DriveSession): void {
   const turn = session.state.turn;
   const isFirst = session.state.status === 'created';
   if (isFirst) {
-    record(session, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
+    appendEvent(session, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
     become(session, 'initializing');
   }
   become(session, 'planning', 'executing');
@@ -198,13 +207,13 @@ function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'com
   const by = { actor: 'worker' as const, turn_id };
   become(session, 'reflecting', session.state.keepOpen ? 'awaiting_human' : 'completed');
   if (!session.state.keepOpen) {
-    record(session, {
+    appendEvent(session, {
       ...by,
       type: 'run.completed',
       payload: { stop_reason: end.stopReason, output_ordinal: end.ordinal },
     });
   }
-  record(session, {
+  appendEvent(session, {
     ...by,
     type: 'turn.completed',
     payload: { stop_reason: end.stopReason, ordinal: end.ordinal, checkpoint_id },
@@ -221,9 +230,9 @@ function failTurn(session: DriveSession, error: { code: string; message: string 
     become(session, 'awaiting_human');
   } else {
     become(session, 'failed');
-    record(session, { ...by, type: 'run.failed', payload: { error } });
+    appendEvent(session, { ...by, type: 'run.failed', payload: { error } });
   }
-  record(session, { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } });
+  appendEvent(session, { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } });
 }
 
 /** The last message of the turn in which the model said something. */
@@ -259,8 +268,8 @@ function mustYield(session: DriveSession, options: DriveOptions): boolean {
 }
 
 interface Held {
-  tenant: string;
-  run: string;
+  tenantId: string;
+  runId: string;
   fence: number;
 }
 
@@ -271,13 +280,13 @@ interface Hold {
 }
 
 /** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
-function holdRun(context: Context, held: Held, isBorn: () => boolean): Hold {
+function holdRun(context: Context, held: Held, isCreated: () => boolean): Hold {
   const lost = new AbortController();
   const news = { governance: false };
   const { leaseMs } = context.config;
   let expiresAtMs = Date.now() + leaseMs;
   const timer = setInterval(() => {
-    if (!isBorn()) return;
+    if (!isCreated()) return;
     renewRunLease(context.db, { ...held, leaseMs }).then(
       (isHeld) => {
         if (isHeld) expiresAtMs = Date.now() + leaseMs;
@@ -287,7 +296,7 @@ function holdRun(context: Context, held: Held, isBorn: () => boolean): Hold {
       () => Date.now() > expiresAtMs && lost.abort(new LostRunError('lease')),
     );
   }, leaseMs / 3);
-  const unsubscribe = context.bus.subscribe(held.run, (message) => {
+  const unsubscribe = context.bus.subscribe(held.runId, (message) => {
     if (message.kind === 'abort') lost.abort(new LostRunError(message.reason));
     if (message.kind === 'governed') news.governance = true;
   });

@@ -15,8 +15,8 @@ import { appendToRun } from '../run-log/append-to-run.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 interface RunRef {
-  tenant: string;
-  run: string;
+  tenantId: string;
+  runId: string;
   /** Whoever ends it, for the audit log. */
   by?: AuditedBy;
 }
@@ -30,7 +30,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
     const details = { status: run.status, ...(reason !== undefined && { reason }) };
-    const by = ref.by ?? { tenantId: ref.tenant };
+    const by = ref.by ?? { tenantId: ref.tenantId };
     await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
     return {
       events: [...(await closeApprovals(tx, run)), ...(await closePlan(tx, run)), ...cancelEvents(run, reason)],
@@ -40,7 +40,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
       release: true,
     };
   });
-  if (appended) context.bus.publish({ run: ref.run, kind: 'abort', reason: 'cancel' });
+  if (appended) context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel' });
   return appended !== null;
 }
 

@@ -26,17 +26,17 @@ export interface PostTurn {
  */
 export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string; replayed: boolean }> {
   let written: Announcement | undefined;
-  const { tenantId: tenant, runId } = request;
+  const { tenantId, runId } = request;
   const answer = await idempotently<{ turn_id: string }>(context, request.idempotency, async (tx) => {
     const turnId = newId();
     const payload = {
-      tenant,
-      run: runId,
-      turn: turnId,
+      tenantId,
+      runId,
+      turnId,
       ...(request.traceparent && { traceparent: request.traceparent }),
     };
     const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', payload }];
-    const appended = await appendIn(tx, { tenant, run: runId }, (run) => {
+    const appended = await appendIn(tx, { tenantId, runId }, (run) => {
       if (run.agent_id !== request.agentId) throw notFound('The run');
       mustWait(run);
       const started: NewEvent = {

@@ -82,7 +82,14 @@ function checkedState(given: ReplayRun['modified'], from: StartPoint): ModifiedS
   const { current_node, pending_sends, messages, custom, iteration } = given;
   const path = 'body.modified_state';
   const faults: FieldError[] = messages ? messageFaults(messages, `${path}.messages`) : [];
-  const row = checkpointRow({ tenant: '', run: '', parentId: null, trigger: 'manual', state: from.state, chain: '' });
+  const row = checkpointRow({
+    tenantId: '',
+    runId: '',
+    parentId: null,
+    trigger: 'manual',
+    state: from.state,
+    chain: '',
+  });
   if (current_node !== undefined && current_node !== row.node) {
     faults.push({ path: `${path}.current_node`, message: `must be "${row.node}", the only node of this run` });
   }

@@ -24,13 +24,13 @@ export interface SaveCheckpoint {
  */
 export async function saveCheckpoint(
   context: Context,
-  { tenantId: tenant, runId: run, idempotency }: SaveCheckpoint,
+  { tenantId, runId, idempotency }: SaveCheckpoint,
 ): Promise<IdempotentAnswer<{ id: string }>> {
   let written: Announcement | undefined;
   const answer = await idempotently<{ id: string }>(context, idempotency, async (tx) => {
     const id = newId();
-    const appended = await appendIn(tx, { tenant, run }, (row) => checkpointOf(tx, row, id));
-    if (appended) written = { ...appended, runId: run, outbox: [] };
+    const appended = await appendIn(tx, { tenantId, runId }, (row) => checkpointOf(tx, row, id));
+    if (appended) written = { ...appended, runId, outbox: [] };
     return { status: 201, body: { id } };
   });
   if (written) announceAppended(context, written);
@@ -44,7 +44,7 @@ async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedCh
   if (await isDriven(tx, row.id)) {
     throw conflict('The run is being driven at this moment; try again once it waits.', { status_of_run: row.status });
   }
-  const ref = { tenant: row.tenant_id, run: row.id };
+  const ref = { tenant_id: row.tenant_id, run_id: row.id };
   const read = await loadRunIn(tx, ref);
   if (!read.ok) throw new Error(`run ${row.id} could not be read: ${read.why}`);
   const { state, loaded } = await restore((request) => loadRunIn(tx, request), read);
@@ -59,6 +59,14 @@ async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedCh
   const after = fold(state, atSeq(saved, state.seq + 1));
   return {
     events: [saved],
-    checkpoint: checkpointRow({ ...ref, parentId, trigger: 'manual', state: after, chain, id }),
+    checkpoint: checkpointRow({
+      tenantId: row.tenant_id,
+      runId: row.id,
+      parentId,
+      trigger: 'manual',
+      state: after,
+      chain,
+      id,
+    }),
   };
 }

@@ -1,4 +1,4 @@
-/** An objective (D1) becomes a run: once, however often it is sent. */
+/** An objective becomes a run: once, however often it is sent. */
 import { impossible } from '../../core/errors.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
 import { claimObjective, linkObjective } from '../../db/objectives.ts';

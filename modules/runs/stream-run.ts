@@ -6,16 +6,16 @@ import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import type { Database } from '../../db/database.ts';
 import { findRun } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
-import { createSharedReads, type SharedReads } from './streams/coalesce-reads.ts';
-import { listenToRun, type Delta, type RunNews } from './streams/run-news.ts';
+import { coalesceReads, type CoalescedReads } from './streams/coalesce-reads.ts';
+import { listenToRun, type Delta, type RunNotices } from './streams/run-notices.ts';
 
 export interface StreamRequest {
-  tenant: string;
-  run: string;
+  tenantId: string;
+  runId: string;
   /** Sequence number after which to begin. */
   after: number;
   /** Only this turn's events, up to its end. */
-  turn?: string | undefined;
+  turnId?: string | undefined;
   signal: AbortSignal;
 }
 
@@ -42,7 +42,7 @@ export async function hasMore(context: Context, request: Omit<StreamRequest, 'si
   return !page.isOver || page.events.some((event) => toSse(event) !== null);
 }
 
-async function* follow(context: Context, request: StreamRequest, news: RunNews): AsyncGenerator<StreamItem> {
+async function* follow(context: Context, request: StreamRequest, news: RunNotices): AsyncGenerator<StreamItem> {
   const at = { seq: request.after, finishedStep: 0, quietSinceMs: Date.now() };
   for (;;) {
     const page = await readPage(context, { ...request, after: at.seq });
@@ -60,12 +60,12 @@ async function* follow(context: Context, request: StreamRequest, news: RunNews):
 
 /** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
 async function* live(
-  news: RunNews,
+  news: RunNotices,
   at: { seq: number; finishedStep: number; quietSinceMs: number },
 ): AsyncGenerator<StreamItem> {
   for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
     at.quietSinceMs = Date.now();
-    // Reasoning is shown once it is whole: pieces are pieces of the answer (decisions.md, Streams).
+    // Reasoning is shown once it is whole: pieces are pieces of the answer (docs/api.md, Streams).
     if (delta.kind === 'progress') yield progressView(delta);
     else if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
   }
@@ -84,22 +84,22 @@ interface Page {
   endsTurn: boolean;
 }
 
-const shared = new WeakMap<Database, SharedReads<Page>>();
+const shared = new WeakMap<Database, CoalescedReads<Page>>();
 
 /** Read once for all streams of this process that stand at the same place: an event costs a read, however many watch. */
 function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
-  const reads = shared.get(context.db) ?? createSharedReads<Page>();
+  const reads = shared.get(context.db) ?? coalesceReads<Page>();
   shared.set(context.db, reads);
-  const { tenant, run, after, turn = '' } = request;
-  return reads([tenant, run, after, turn].join('/'), () => readPageAlone(context, request));
+  const { tenantId, runId, after, turnId = '' } = request;
+  return reads([tenantId, runId, after, turnId].join('/'), () => readPageAlone(context, request));
 }
 
 async function readPageAlone(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
-  const { tenant, run, after, turn } = request;
-  return context.db.withTenant(tenant, async (tx) => {
+  const { tenantId, runId, after, turnId } = request;
+  return context.db.withTenant(tenantId, async (tx) => {
     // The status first: what it says is over has all its events in the log already.
-    const row = await findRun(tx, run);
-    const events = await listEvents(tx, { run, after, limit: PAGE, types: [...SHOWN], turn });
+    const row = await findRun(tx, runId);
+    const events = await listEvents(tx, { run: runId, after, limit: PAGE, types: [...SHOWN], turn: turnId });
     const isFull = events.length === PAGE;
     const lastShown = events.at(-1)?.seq ?? after;
     // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
@@ -110,16 +110,16 @@ async function readPageAlone(context: Context, request: Omit<StreamRequest, 'sig
       hasMore: isFull || isAhead,
       lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
       isOver: !isFull && (!row || isTerminal(row.status as RunStatus)),
-      endsTurn: turn !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
+      endsTurn: turnId !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
     };
   });
 }
 
-function deltaView({ delta, turn, step }: Extract<Delta, { kind: 'delta' }>): SseEvent {
-  return { event: 'message', data: { content: delta.text, done: false, turn_id: turn, step } };
+function deltaView({ delta, turnId, step }: Extract<Delta, { kind: 'delta' }>): SseEvent {
+  return { event: 'message', data: { content: delta.text, done: false, turn_id: turnId, step } };
 }
 
 function progressView(news: Extract<Delta, { kind: 'progress' }>): SseEvent {
-  const { tool, call, turn, progress, total, message } = news;
-  return { event: 'tool_progress', data: { tool, tool_call_id: call, progress, total, message, turn_id: turn } };
+  const { tool, callId, turnId, progress, total, message } = news;
+  return { event: 'tool_progress', data: { tool, tool_call_id: callId, progress, total, message, turn_id: turnId } };
 }

@@ -5,9 +5,9 @@ import { findTurn, type TurnRow } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 
 export interface WaitedTurn {
-  tenant: string;
-  run: string;
-  turn: string;
+  tenantId: string;
+  runId: string;
+  turnId: string;
 }
 
 /** The turn as it is once it has ended, or as it stands after `timeoutMs`. The work goes on either way. */
@@ -18,13 +18,13 @@ export async function waitForTurn(
 ): Promise<TurnRow | undefined> {
   const deadlineMs = Date.now() + wait.timeoutMs;
   let news = new AbortController();
-  const unsubscribe = context.bus.subscribe(ref.run, (message) => {
+  const unsubscribe = context.bus.subscribe(ref.runId, (message) => {
     if (message.kind === 'advanced') news.abort();
   });
   try {
     for (;;) {
       news = new AbortController();
-      const turn = await context.db.withTenant(ref.tenant, (tx) => findTurn(tx, ref.run, ref.turn));
+      const turn = await context.db.withTenant(ref.tenantId, (tx) => findTurn(tx, ref.runId, ref.turnId));
       const leftMs = deadlineMs - Date.now();
       if (!turn || turn.status !== 'running' || leftMs <= 0 || wait.signal.aborted) return turn;
       const pollMs = Math.min(leftMs, LIMITS.streamPollSeconds * 1000);

@@ -5,9 +5,9 @@ import { ensureDefaultTenant } from './bootstrap.ts';
 import { createApiKey, type ApiKeyRequest } from './create-api-key.ts';
 
 /** Makes a key of a tenant, the default one where none is named, for whoever holds the database: the first key. */
-export async function createOperatorKey(db: Database, request: ApiKeyRequest, tenant?: string) {
+export async function createOperatorKey(db: Database, request: ApiKeyRequest, wantedTenantId?: string) {
   const { tenantId: ownTenant } = await ensureDefaultTenant(db);
-  const tenantId = tenant ?? ownTenant;
+  const tenantId = wantedTenantId ?? ownTenant;
   return db.withTenant(tenantId, async (tx) => {
     if (!(await hasTenant(tx, tenantId))) throw notFound('The tenant');
     return createApiKey(tx, { tenantId }, request);

@@ -1,5 +1,5 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
-import { INTERRUPTED, settle, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
 import { isTerminal, type RunStatus } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
@@ -37,16 +37,16 @@ export async function claimToolCall(context: Context, job: ToolCallJob): Promise
  * nothing was written then.
  */
 async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedCall | undefined> {
-  const { attempt, step, turn, governance } = job;
-  if (attempt === undefined || step === undefined || turn === undefined || governance === undefined) return undefined;
-  const given = await giveCall(context, job, claimChange({ id: job.call, turn_id: turn, step, attempt }, context));
+  const { attempt, step, turnId, governance } = job;
+  if (attempt === undefined || step === undefined || turnId === undefined || governance === undefined) return undefined;
+  const given = await giveCall(context, job, claimChange({ id: job.callId, turn_id: turnId, step, attempt }, context));
   if (!given) return undefined;
   const { pins, ...call } = given;
   try {
     return {
       call,
       attempt: call.attempt,
-      ...toolOf(await loadDefinitions(context.db, { tenant: job.tenant, ...pins }), call.name),
+      ...toolOf(await loadDefinitions(context.db, { tenantId: job.tenantId, ...pins }), call.name),
     };
   } catch (error) {
     // A claim that could not be used would look like an attempt that was lost.
@@ -67,7 +67,7 @@ async function giveCall(context: Context, job: ToolCallJob, claim: AppendedChang
   try {
     const result = await context.commit(change);
     if (!result.ok) return null;
-    announceAppended(context, { runId: job.run, ...result, outbox: [] });
+    announceAppended(context, { runId: job.runId, ...result, outbox: [] });
     return result.given;
   } catch (error) {
     if (hasMovedOn(error)) return null;
@@ -78,7 +78,7 @@ async function giveCall(context: Context, job: ToolCallJob, claim: AppendedChang
 async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
   let result: ClaimedCall | ToolCallEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
-    const call = await lockToolCall(tx, job.call);
+    const call = await lockToolCall(tx, job.callId);
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
     const waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
     if (waitMs > 0) {
@@ -87,12 +87,12 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     }
     if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
     // Only with the tool at hand: see above.
-    const definitions = await loadDefinitionsIn(tx, { tenant: run.tenant_id, ...pinsOf(run) });
+    const definitions = await loadDefinitionsIn(tx, { tenantId: run.tenant_id, ...pinsOf(run) });
     const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
     const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
     if (lost) return { ...lost, wake: wakeOf(job) };
-    // It stays as it is, without a job, until the brake is lifted.
-    const governance = await context.governance.current(tx, job.tenant);
+    // It stays as it is, without a job, until the suspension is lifted.
+    const governance = await context.governance.current(tx, job.tenantId);
     if (suspendedBy(governance, run.agent_id)) return null;
     const stopped = await recheckClaim(context, tx, { run, call });
     if (stopped) return { ...stopped, wake: wakeOf(job) };
@@ -131,7 +131,7 @@ function claimChange(
 /** What becomes of a call whose worker was lost; undefined where it may be sent again. */
 function interrupted({ call, tool, acceptsDuplicates }: ClaimedCall, attempt: number): AppendedChange | undefined {
   const retry = tool.execution.retry_config;
-  const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
+  const settlement = settleAttempt(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
   if (settlement.status === 'retry') return undefined;
   const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
   return { events: [callEvent(call, settlementEvent(settled))], calls: [settlementChange(settled)] };

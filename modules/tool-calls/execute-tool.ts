@@ -103,7 +103,7 @@ function allowedInput(
 }
 
 /** A tool of the tenant, or a built-in one, by its id. Throws 404. */
-export async function findAnyTool(db: Database, tenantId: string, id: string): Promise<ToolDefinition> {
+async function findAnyTool(db: Database, tenantId: string, id: string): Promise<ToolDefinition> {
   const [tool] = await db.withTenant(tenantId, (tx) => resolveTools(tx, [id]));
   // A name may look like an id; here only ids count.
   if (tool?.id !== id) throw notFound('This tool');

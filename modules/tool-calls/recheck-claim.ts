@@ -15,7 +15,7 @@ import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { refusedCall } from '../approvals/approval-outcome.ts';
-import { judgeNow } from '../governance/reauthorize-call.ts';
+import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 
 /** What becomes of a call that may not be made now; undefined where it may. */
 export async function recheckClaim(
@@ -24,7 +24,7 @@ export async function recheckClaim(
   { run, call }: { run: RunRow; call: ToolCallRow },
 ): Promise<AppendedChange | undefined> {
   const { name, arguments: args, step } = call;
-  const { decision, definition } = await judgeNow(context, tx, { run, name, arguments: args, step });
+  const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args, step });
   const events = decisionEvents(decision, { callId: call.id, turnId: call.turn_id, step });
   const obstacle = obstacleTo(decision);
   if (obstacle) return denied(call, { code: codeOf(decision), message: obstacle }, events);

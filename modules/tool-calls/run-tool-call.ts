@@ -3,7 +3,7 @@ import { linkSignals } from '../../core/link-signals.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { renewCallLease } from '../../db/leases.ts';
 import type { Context } from '../governance/context.ts';
-import { patiently } from '../run-log/retry-while-unavailable.ts';
+import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import { reportProgress } from './report-progress.ts';
 import type { ToolCallJob } from '../../jobs/tool-call.ts';
 import { claimToolCall, type ClaimedCall, type ToolCallEnd } from './claim-tool-call.ts';
@@ -27,7 +27,7 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
     hold.close();
   }
   const made = { claim, outcome, latencyMs: Math.round(performance.now() - startedMs) };
-  return patiently(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
+  return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
 }
 
 /** What the tool did is known here and nowhere else: a database that is away for a moment must not make it unknown. */
@@ -40,15 +40,20 @@ function execute(
 ): Promise<ToolOutcome> {
   const { call, attempt, tool } = made.claim;
   return context.tools.execute(tool, {
-    tenantId: job.tenant,
-    runId: job.run,
+    tenantId: job.tenantId,
+    runId: job.runId,
     toolCallId: call.id,
     idempotencyKey: call.idempotency_key,
     attempt,
     arguments: call.arguments,
     timeoutMs: tool.execution.timeout_ms,
     traceparent: job.traceparent,
-    onProgress: reportProgress(context.bus, { run: job.run, turn: call.turn_id, call: call.id, tool: call.name }),
+    onProgress: reportProgress(context.bus, {
+      runId: job.runId,
+      turnId: call.turn_id,
+      callId: call.id,
+      tool: call.name,
+    }),
     signal: made.signal,
   });
 }
@@ -58,13 +63,13 @@ function holdCall(context: Context, job: ToolCallJob, attempt: number) {
   const lost = new AbortController();
   const { leaseMs } = context.config;
   const timer = setInterval(() => {
-    renewCallLease(context.db, { tenant: job.tenant, call: job.call, attempt, leaseMs }).then(
+    renewCallLease(context.db, { tenantId: job.tenantId, callId: job.callId, attempt, leaseMs }).then(
       (isHeld) => isHeld || lost.abort(new Error('the lease of the call was lost')),
       // The database is away: the attempt goes on, and its result is refused if another has taken over.
       () => undefined,
     );
   }, leaseMs / 3);
-  const unsubscribe = context.bus.subscribe(job.run, (message) => {
+  const unsubscribe = context.bus.subscribe(job.runId, (message) => {
     if (message.kind === 'abort') lost.abort(new Error(`the run got a ${message.reason}`));
   });
   return {

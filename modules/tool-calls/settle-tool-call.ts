@@ -1,6 +1,6 @@
 /** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
 import { isTerminal, type RunStatus } from '../../core/events.ts';
-import { settle, settleForGood } from '../../core/ledger.ts';
+import { settleAttempt, settleForGood } from '../../core/ledger.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
@@ -30,23 +30,23 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd | undefined> {
   const { change, end } = settled(job, made);
   const { events, calls, wake } = change;
-  const seat = wake && context.outbox.seat(job.tenant);
+  const slot = wake && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
   try {
-    const then_claim = seat && { lease_ms: context.config.leaseMs, known: context.known.position(job.run) };
+    const then_claim = slot && { lease_ms: context.config.leaseMs, known: context.runCache.position(job.runId) };
     const settling = { ...appended(job, events), ...(calls && { calls }), wake, ...(then_claim && { then_claim }) };
     const result = await context.commit(settling);
     if (!result.ok) return undefined;
     claimed = result.claimed;
     const sends = result.woke && wake && !claimed?.ok;
-    announceAppended(context, { runId: job.run, ...result, outbox: sends ? [wake] : [] });
-    if (seat && wake && claimed?.ok) void context.outbox.drive(seat, { ...wake.payload, seq: result.seq }, { claimed });
+    announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [wake] : [] });
+    if (slot && wake && claimed?.ok) void context.outbox.drive(slot, { ...wake.payload, seq: result.seq }, { claimed });
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;
     throw error;
   } finally {
-    if (!claimed?.ok) seat?.leave();
+    if (!claimed?.ok) slot?.leave();
   }
 }
 
@@ -68,7 +68,7 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
 function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange; end: ToolCallEnd } {
   const { call, attempt, tool, acceptsDuplicates } = made.claim;
   const retry = tool.execution.retry_config;
-  const settlement = settle(made.outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
+  const settlement = settleAttempt(made.outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
   if (settlement.status === 'retry') {
     const calls = [giveUpAttempt(call, attempt, settlement)];
     return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs } };

@@ -16,8 +16,8 @@ export function callEvent(call: { turn_id: string; step: number }, fact: ToolFac
 /** A change of an open run that changes nothing of the run's own row but its position; tool events project to nothing else. */
 export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChange {
   return {
-    tenant: job.tenant,
-    run: job.run,
+    tenant_id: job.tenantId,
+    run_id: job.runId,
     open: true,
     events: events.map(checkEvent).map(toLogged),
     ...NO_ROWS,
@@ -25,8 +25,8 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
 }
 
 /** The job that drives the run on, sent by whatever ends the last call that it waits for. */
-export function wakeOf({ tenant, run, turn, traceparent }: ToolCallJob): OutboxRow {
-  return { id: newId(), queue: 'turns', payload: { tenant, run, turn, traceparent } };
+export function wakeOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
+  return { id: newId(), queue: 'turns', payload: { tenantId, runId, turnId, traceparent } };
 }
 
 /** An attempt that was claimed and surely had no effect: the call may be claimed again, after a pause. */

@@ -3,7 +3,7 @@ import { digestOf } from '../../core/ids.ts';
 import { nextMinor } from '../../core/semver.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Database, Tx } from '../../db/database.ts';
-import { raiseGovernance } from '../../db/governance.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import { suspendTool } from '../../db/suspension.ts';
 import { listToolsOver, lockTool, proposeTool, publishToolVersion } from '../../db/tools.ts';
 import type { ProposedTool, ToolRow } from '../../db/tools.ts';
@@ -18,7 +18,7 @@ import { recordVersion, hashTool } from './register-tool.ts';
  * Suspends the registered tools of a server whose description or schemas are not what they were, or that are gone, and
  * keeps the difference beside them. New tools are left to an import. Again is no different, in any number of processes.
  */
-export async function noteServerNews(db: Database, { tenantId, server, listed }: ServerNews): Promise<void> {
+export async function detectToolDrift(db: Database, { tenantId, server, listed }: ServerNews): Promise<void> {
   const changed = async (tx: Tx) =>
     (await listToolsOver(tx, server.type)).flatMap((row) => {
       const { transport, name } = row.definition;
@@ -30,7 +30,7 @@ export async function noteServerNews(db: Database, { tenantId, server, listed }:
   await db.withTenant(tenantId, async (tx) => {
     if ((await changed(tx)).length === 0) return;
     // Before the change, so that every commit which was gated without it comes before; and another process's first.
-    await raiseGovernance(tx);
+    await advancePolicyEpoch(tx);
     for (const each of await changed(tx)) await noteTool(tx, tenantId, each);
   });
 }

@@ -2,7 +2,7 @@ import { conflict } from '../../core/errors.ts';
 import { digestOf, newId } from '../../core/ids.ts';
 import { nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
-import { raiseGovernance } from '../../db/governance.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import { lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
@@ -29,7 +29,7 @@ export async function askServer(
  * where it has changed. Throws 409 where another tool has one of the names.
  */
 export async function importTools(tx: Tx, caller: Caller, imported: readonly ImportedTool[]): Promise<ToolRow[]> {
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   const rows: ToolRow[] = [];
   // In the order of names, so that two imports at once wait for each other instead of both failing.
   const ordered = imported.toSorted((a, b) => (a.name < b.name ? -1 : 1));

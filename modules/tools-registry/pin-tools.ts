@@ -2,13 +2,13 @@
 import { conflict } from '../../core/errors.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { PinnedTool } from '../../core/events.ts';
-import { CHEAP_BUILTINS } from '../../core/tool.ts';
+import { PURE_BUILTINS } from '../../core/tool.ts';
 import { findTools } from '../../db/tools.ts';
 import type { Tx } from '../../db/database.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 
 /** Tools of an agent that names none: those that cannot do harm. */
-const DEFAULT_TOOLS = CHEAP_BUILTINS.filter((name) => name !== 'json_query');
+const DEFAULT_TOOLS = PURE_BUILTINS.filter((name) => name !== 'json_query');
 
 /** Throws 409 where a tool that the agent names has been deleted since. */
 export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {

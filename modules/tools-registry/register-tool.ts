@@ -15,7 +15,6 @@ import { kindOf } from '../../tools/transports.ts';
 import { checkSchema } from '../../tools/validate-arguments.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
-import { UNSUPPORTED } from './unsupported.ts';
 
 /** A tool as a client describes it; what is absent has a default. */
 export interface ToolRequest {
@@ -31,7 +30,7 @@ export interface ToolRequest {
         timeout_ms?: number | undefined;
         retry_config?: { max_retries?: number | undefined; backoff_ms?: number | undefined } | undefined;
         inline?: boolean | undefined;
-        sandbox?: boolean | undefined;
+        sandbox?: false | undefined;
       }
     | undefined;
   permissions?: { name: string; required: boolean }[] | undefined;
@@ -78,13 +77,9 @@ export async function recordVersion(
   await insertMcpServer(tx, { id: newId(), tenantId: caller.tenantId, digest: digestOf(address), address });
 }
 
-/** Fills in the defaults. Throws 422 for what this version does not have. */
+/** Fills in the defaults. */
 export function defineTool(request: ToolRequest, identity: { id: string; version: string }): ToolDefinition {
   const { execution, transport } = request;
-  if (execution?.sandbox === true) {
-    const errors = [{ path: 'body.execution.sandbox', message: UNSUPPORTED }];
-    throw impossible('The tool asks for what this version does not have.', errors);
-  }
   return {
     ...identity,
     name: request.name,
@@ -126,7 +121,7 @@ export function checkTool(
   if (errors.length > 0) throw impossible('A schema or a template of the tool cannot be used.', errors);
 }
 
-/** A stdio server is a program on the worker's machine: only `admin` may name one (api.md, Egress). Throws 403. */
+/** A stdio server is a program on the worker's machine: only `admin` may name one (docs/tools.md). Throws 403. */
 export function checkMayRunPrograms(transport: { type: string }, caller: Caller): void {
   if (transport.type === 'mcp_stdio' && !hasScope(caller.scopes, 'admin')) {
     throw forbidden('A tool over stdio is a program on the worker\'s machine: this needs the scope "admin".');

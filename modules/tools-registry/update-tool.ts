@@ -1,7 +1,7 @@
 import { conflict, impossible, notFound } from '../../core/errors.ts';
 import { compareVersions, nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
-import { raiseGovernance } from '../../db/governance.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import { deleteTool, lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
@@ -24,7 +24,7 @@ export async function updateTool(
   { id, patch }: { id: string; patch: ToolPatch },
 ): Promise<ToolRow> {
   refuseBuiltin(id);
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   const current = await lockTool(tx, id);
   if (!current) throw notFound('This tool');
   const version = patch.version ?? nextMinor(current.current_version);
@@ -48,7 +48,7 @@ export async function updateTool(
  */
 export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<void> {
   refuseBuiltin(id);
-  await raiseGovernance(tx);
+  await advancePolicyEpoch(tx);
   if (!(await deleteTool(tx, id))) throw notFound('This tool');
   await recordAudit(tx, caller, { action: 'tool.deleted', target: ['tool', id] });
 }

@@ -10,7 +10,7 @@ import type { Context } from '../governance/context.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { askAgain } from './client-calls.ts';
-import { eachApart } from '../for-each-isolated.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
 import { wake } from '../approvals/approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
@@ -22,8 +22,10 @@ export async function endDueWaits(context: Context): Promise<number> {
   let ended = 0;
   for (;;) {
     const rows = await claimDueWaits(context.db, { limit: LIMITS.sweepRows, claimMs: CLAIM_MS });
-    const done = await eachApart(context.log, { rows, atATime: AT_A_TIME }, ({ tenant_id: tenant, run_id: run }) =>
-      endWaitsOf(context, { tenant, run }),
+    const done = await forEachIsolated(
+      context.log,
+      { rows, atATime: AT_A_TIME },
+      ({ tenant_id: tenantId, run_id: runId }) => endWaitsOf(context, { tenantId, runId }),
     );
     ended += done.filter(Boolean).length;
     if (rows.length < LIMITS.sweepRows) return ended;
@@ -31,7 +33,7 @@ export async function endDueWaits(context: Context): Promise<number> {
 }
 
 /** False where somebody has answered meanwhile. */
-async function endWaitsOf(context: Context, ref: { tenant: string; run: string }): Promise<boolean> {
+async function endWaitsOf(context: Context, ref: { tenantId: string; runId: string }): Promise<boolean> {
   return (await appendToRun(context, ref, (run, tx) => changeFor(run, tx))) !== null;
 }
 

@@ -10,8 +10,8 @@ import { wake } from '../approvals/approval-outcome.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 
 export interface PostedSignal {
-  tenant: string;
-  run: string;
+  tenantId: string;
+  runId: string;
   /** Makes it count once; one is made where it is absent. */
   id?: string | undefined;
   type: 'timer' | 'webhook' | 'user';
@@ -26,7 +26,7 @@ export async function postSignal(context: Context, signal: PostedSignal): Promis
   const id = signal.id ?? newId();
   const appended = await appendToRun(context, signal, async (run, tx) => {
     if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
-    const { tenant: tenantId, run: runId, type, name, payload } = signal;
+    const { tenantId, runId, type, name, payload } = signal;
     if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
     const wait = signal.waitId
       ? await findOpenWait(tx, runId, signal.waitId)
@@ -51,7 +51,7 @@ export async function postSignal(context: Context, signal: PostedSignal): Promis
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */
 export async function postResults(
   context: Context,
-  posted: { tenant: string; run: string; id?: string | undefined; results: readonly ToolResult[] },
+  posted: { tenantId: string; runId: string; id?: string | undefined; results: readonly ToolResult[] },
 ): Promise<{ id: string; isNew: boolean }> {
   const id = posted.id ?? newId();
   const { results } = posted;

@@ -27,12 +27,12 @@ export interface CarriedTurn {
  * that no call waits for.
  */
 export async function postToolResults(context: Context, request: PostToolResults): Promise<CarriedTurn> {
-  const { tenantId: tenant, runId } = request;
+  const { tenantId, runId } = request;
   let written: Announcement | undefined;
   const answer = await idempotently(context, request.idempotency, async (tx) => {
     let outbox: OutboxRow[] = [];
     let after = 0;
-    const appended = await appendIn(tx, { tenant, run: runId }, async (run) => {
+    const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
       if (run.agent_id !== request.agentId) throw notFound('The run');
       const change = await takeResults(tx, run, { results: request.results });
       after = await lastEventSeq(tx, runId, 'client_tools.requested');

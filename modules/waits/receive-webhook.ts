@@ -9,7 +9,7 @@ import { postSignal } from './post-signal.ts';
 export async function receiveWebhook(context: Context, token: string, payload: unknown): Promise<{ isNew: boolean }> {
   const wait = await findWaitByToken(context.db, sha256(token));
   if (!wait) throw notFound('The webhook');
-  const { tenant_id: tenant, run_id: run, id, name } = wait;
+  const { tenant_id: tenantId, run_id: runId, id, name } = wait;
   const signal = { type: 'webhook' as const, name: name ?? undefined, payload };
-  return postSignal(context, { tenant, run, id: `webhook ${id}`, waitId: id, ...signal });
+  return postSignal(context, { tenantId, runId, id: `webhook ${id}`, waitId: id, ...signal });
 }

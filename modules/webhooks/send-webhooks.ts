@@ -15,7 +15,7 @@ import type { Context } from '../governance/context.ts';
 import { EgressError } from '../../tools/egress-error.ts';
 import { channelOf } from './channels.ts';
 import type { Notice } from './channels/channel.ts';
-import { eachApart } from '../for-each-isolated.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 
@@ -43,7 +43,7 @@ export async function sendWebhooks(context: Sender): Promise<number> {
     // One that is down is not asked again in this round, and keeps nobody waiting.
     const now = due.filter(({ webhook_id }) => !failing.has(webhook_id)).slice(0, AT_A_TIME);
     if (now.length === 0) break;
-    const done = await eachApart(context.log, { rows: now, atATime: AT_A_TIME }, async (row) => {
+    const done = await forEachIsolated(context.log, { rows: now, atATime: AT_A_TIME }, async (row) => {
       return { id: row.webhook_id, ...(await sendDue(context, row)) };
     });
     const fine = new Set(done.filter(({ arrived, failed }) => arrived > 0 && failed === 0).map(({ id }) => id));
@@ -55,19 +55,19 @@ export async function sendWebhooks(context: Sender): Promise<number> {
 
 async function sendDue(
   context: Sender,
-  { tenant_id: tenant, webhook_id: webhookId }: { tenant_id: string; webhook_id: string },
+  { tenant_id: tenantId, webhook_id: webhookId }: { tenant_id: string; webhook_id: string },
 ): Promise<{ arrived: number; failed: number }> {
-  const claimed = await context.db.withTenant(tenant, async (tx) => {
+  const claimed = await context.db.withTenant(tenantId, async (tx) => {
     const hook = await findWebhook(tx, webhookId);
     return { hook, deliveries: await claimDeliveries(tx, { webhookId, limit: AT_A_TIME, leaseMs: LEASE_MS }) };
   });
   const { hook, deliveries } = claimed;
   if (!hook) return { arrived: 0, failed: 0 };
-  const secret = await secretOf(context, tenant, secretNameOf(webhookId));
+  const secret = await secretOf(context, tenantId, secretNameOf(webhookId));
   const outcomes = await Promise.all(
     deliveries.map(async (delivery) => {
       const outcome = await attempt(context, { hook, secret, delivery });
-      await settle(context, { tenant, hook, delivery }, outcome);
+      await settle(context, { tenantId, hook, delivery }, outcome);
       return outcome.status === 'delivered';
     }),
   );
@@ -75,9 +75,9 @@ async function sendDue(
   return { arrived, failed: outcomes.length - arrived };
 }
 
-async function secretOf(context: Sender, tenant: string, name: string): Promise<Attempt['secret']> {
+async function secretOf(context: Sender, tenantId: string, name: string): Promise<Attempt['secret']> {
   try {
-    return (await readSecrets(context, tenant, [name])).get(name);
+    return (await readSecrets(context, tenantId, [name])).get(name);
   } catch (error) {
     if (error instanceof SecretUnreadableError) return error;
     throw error;
@@ -140,16 +140,16 @@ const UNREADABLE = 'The secret of the webhook cannot be read with the keys that 
 
 async function settle(
   context: Sender,
-  { tenant, hook, delivery }: { tenant: string; hook: WebhookRow; delivery: ClaimedDelivery },
+  { tenantId, hook, delivery }: { tenantId: string; hook: WebhookRow; delivery: ClaimedDelivery },
   outcome: DeliveryOutcome,
 ): Promise<void> {
-  await context.db.withTenant(tenant, async (tx) => {
+  await context.db.withTenant(tenantId, async (tx) => {
     const failingMs = await settleDelivery(tx, { id: delivery.id, webhookId: hook.id }, outcome);
     const isGone = outcome.responseStatus === GONE;
     if (hook.status === 'disabled' || (!isGone && failingMs < LIMITS.webhookFailingHours * 3_600_000)) return;
     const disabledReason = isGone ? 'the endpoint answered 410' : 'it has failed for too long';
     await updateWebhook(tx, hook.id, { status: 'disabled', disabledReason });
     const details = { reason: disabledReason };
-    await recordAudit(tx, { tenantId: tenant }, { action: 'webhook.disabled', target: ['webhook', hook.id], details });
+    await recordAudit(tx, { tenantId }, { action: 'webhook.disabled', target: ['webhook', hook.id], details });
   });
 }

@@ -69,7 +69,7 @@ export async function createPlatformProcess(dir: string, env: NodeJS.ProcessEnv)
 }
 
 function spawnPlatform(env: NodeJS.ProcessEnv, logFile: string): ChildProcess {
-  const main = fileURLToPath(new URL('./start-on-leash.ts', import.meta.url));
+  const main = fileURLToPath(new URL('./start-as-child.ts', import.meta.url));
   const log = openSync(logFile, 'a');
   try {
     return spawn(process.execPath, [...NODE_WITH_TYPESCRIPT, main], { env, stdio: ['ignore', log, log, 'ipc'] });

@@ -1,7 +1,7 @@
 /** Drives the runs of the plan over HTTP, and waits for their ends. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PatientClient } from './client.ts';
-import { findRun, type Inside } from './inside.ts';
+import { findRun, type Inside } from './probe.ts';
 import { HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type Script } from './plan.ts';
 
 export interface StartedRun {

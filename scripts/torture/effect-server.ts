@@ -49,7 +49,7 @@ export async function startEffectServer(): Promise<EffectServer> {
 }
 
 /** `run-12-3-1` is of `run-12`. */
-export function labelOf(intent: string): string {
+function labelOf(intent: string): string {
   return intent.split('-').slice(0, 2).join('-');
 }
 

@@ -2,7 +2,7 @@
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import type { PatientClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
-import type { Inside } from './inside.ts';
+import type { Inside } from './probe.ts';
 import { answerOf } from './plan.ts';
 
 export interface ExaminedRun {

@@ -9,7 +9,7 @@ import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
 import { examineRun, type ExaminedRun } from './examine-run.ts';
 import type { Injected } from './faults.ts';
-import type { Inside } from './inside.ts';
+import type { Inside } from './probe.ts';
 import type { BrokenRequest, LocalServer } from './local-server.ts';
 import { processOf } from './schedule.ts';
 

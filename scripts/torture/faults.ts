@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { sendDuplicates, type Inside } from './inside.ts';
+import { sendDuplicates, type Inside } from './probe.ts';
 import type { Fleet, Slot } from './fleet.ts';
-import type { OwnServices } from './place.ts';
+import type { OwnServices } from './test-services.ts';
 import type { ServiceProxy } from '../kit/service-proxy.ts';
 import { processOf, type Fault } from './schedule.ts';
 

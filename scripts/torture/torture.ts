@@ -7,9 +7,9 @@ import { startEffectServer, type EffectServer } from './effect-server.ts';
 import { examine } from './examine.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { startFleet, type Fleet } from './fleet.ts';
-import { openInside, type Inside } from './inside.ts';
+import { openInside, type Inside } from './probe.ts';
 import type { LocalServer } from './local-server.ts';
-import { openPlace, type Place } from './place.ts';
+import { openTestServices, type TestServices } from './test-services.ts';
 import { planRuns } from './plan.ts';
 import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 import { createRandom } from './random.ts';
@@ -75,7 +75,7 @@ function scheduleOf(options: TortureOptions): Fault[] {
 }
 
 interface Scene {
-  place: Place;
+  place: TestServices;
   tools: EffectServer;
   model: LocalServer;
   databaseProxy: ServiceProxy;
@@ -92,7 +92,7 @@ interface Opening extends Watcher {
 
 async function openScene(options: TortureOptions, opening: Opening): Promise<Scene> {
   const { closers, signal } = opening;
-  const place = await openPlace(options);
+  const place = await openTestServices(options);
   closers.push(async () => {
     const keepLogs = options.keepLogs || !opening.isClean();
     if (keepLogs) opening.say(`  logs: ${place.dir}`);

@@ -94,8 +94,7 @@ describe('POST /v1/objectives', () => {
     const team = '00000000-0000-7000-8000-00000000dead';
     const cases: [Record<string, unknown>, number, string?][] = [
       [{ schema_version: 'v2' }, 422, 'body.schema_version'],
-      [{ agent_id: undefined, team_id: team }, 422, 'body.team_id'],
-      [{ team_id: team }, 400, 'body.agent_id'],
+      [{ team_id: team }, 400, 'body.team_id'],
       [{ agent_id: undefined }, 400, 'body.agent_id'],
       [{ objective_prompt: '' }, 400, 'body.objective_prompt'],
       [{ wish: 'x' }, 400, 'body.wish'],

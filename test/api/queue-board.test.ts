@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import { createSessionCookies, SESSION_MS } from '../../api/admin/session-cookie.ts';
 import { newId } from '../../core/ids.ts';
-import { startTestApi } from '../support/api.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { request, startTestApi } from '../support/api.ts';
 import type { Call, TestApi } from '../support/api.ts';
+import { text as say, use } from '../support/engine.ts';
+import { startFakeAnthropic } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { MODES } from '../support/modes.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const BOARD = '/admin/queues';
 const BROWSER = { accept: 'text/html' };
@@ -106,6 +113,201 @@ describe('the queue board', () => {
     assert.equal(await status(), 401);
   });
 });
+
+interface Card {
+  id: string;
+  name: string;
+  data: { run: string; outcome: string; queue_job: string | null };
+  failedReason?: string;
+  externalUrl: { href: string };
+  timestamp: number;
+  processedOn: number;
+  finishedOn: number;
+}
+
+for (const mode of MODES) {
+  describe(`the turns on the queue board in ${mode} mode`, function () {
+    this.timeout(60_000);
+    /** In every message, and so in what was asked and answered: the board must not know it. */
+    const SAID = 'pineapple';
+    let platform: TestPlatform;
+    let workers: Workers;
+    let model: FakeServer;
+    let agent: string;
+
+    before(async () => {
+      model = await startFakeAnthropic(({ messages }) => {
+        const asked = JSON.stringify(messages);
+        if (asked.includes('tool_result')) return say(SAID);
+        if (asked.includes('hang')) return { hang: true };
+        if (asked.includes('fail')) return { error: { status: 400, type: 'invalid_request_error' } };
+        if (asked.includes('refuse')) return { error: { status: 429, type: 'rate_limit_error', retryAfter: 200 } };
+        if (asked.includes('question')) return use({ name: 'ask_user', input: { question: SAID } });
+        if (asked.includes('sleep')) return use({ name: 'sleep', input: { seconds: 3600 } });
+        return say(SAID);
+      });
+      const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url, DROVER_CONCURRENCY: 'turns=1' };
+      platform = await openTestPlatform(mode, { api: true, env });
+      workers = await startWorkers(platform.context);
+      const made = await call('POST', '/v1/agents', { name: 'gardener', tools: ['ask_user', 'sleep'] });
+      agent = made.json.id;
+    });
+    after(async () => {
+      await workers?.stop(3000);
+      await platform?.close();
+      await model?.close();
+    });
+
+    const call = (method: string, path: string, body?: unknown) =>
+      request(`${platform.url}${path}`, method, { key: platform.apiKey, ...(body === undefined ? {} : { body }) });
+
+    const start = async (wish: string, config: Record<string, unknown> = {}): Promise<string> => {
+      const input = { message: `${wish} ${SAID}` };
+      const { status, json, text } = await call('POST', `/v1/agents/${agent}/runs`, { input, config });
+      assert.equal(status, 202, text);
+      return json.run_id;
+    };
+    const look = async (status = 'latest', page = 1, jobsPerPage = 10) => {
+      const query = `activeQueue=turns&status=${status}&page=${page}&jobsPerPage=${jobsPerPage}`;
+      const answer = await call('GET', `${BOARD}/api/queues?${query}`);
+      assert.equal(answer.status, 200, answer.text);
+      assert.ok(!answer.text.includes(SAID), 'the board shows what was said');
+      const [turns] = answer.json.queues;
+      return turns as { counts: Record<string, number>; jobs: Card[]; pagination: { pageCount: number } };
+    };
+    const untilShown = async (run: string, status: string): Promise<Card> => {
+      let card: Card | undefined;
+      await waitUntil(`the board shows ${run} as ${status}`, async () => {
+        const { jobs } = await look(status);
+        card = jobs.find(({ data }) => data.run === run);
+        return card !== undefined;
+      });
+      assert.ok(card);
+      return card;
+    };
+    /** Whether the queue has, or had, a job for the run. */
+    const wasQueued = async (run: string): Promise<boolean> => {
+      const jobs = await platform.context.queues.queue('turns').getJobs();
+      return jobs.some(({ data }) => data.run === run);
+    };
+
+    it('are there when they were dispatched locally, with agent, run and outcome, and a page of the run', async () => {
+      const run = await start('answer');
+      const card = await untilShown(run, 'completed');
+      assert.equal(await wasQueued(run), false);
+      assert.equal(card.name, `gardener · run ${run} · complete (end_turn)`);
+      assert.equal(card.data.queue_job, null);
+      assert.ok(card.timestamp <= card.processedOn && card.processedOn <= card.finishedOn);
+      const page = await call('GET', card.externalUrl.href);
+      assert.equal(page.status, 200);
+      for (const shown of [run, 'gardener', card.id, 'complete (end_turn)'])
+        assert.ok(page.text.includes(shown), shown);
+      assert.ok(!page.text.includes(SAID));
+      const { json } = await call('GET', `${BOARD}/api/queues/turns/${card.id}`);
+      assert.deepEqual([json.job.id, json.status], [card.id, 'completed']);
+    });
+
+    it('are there while they are driven, while they wait for a worker, and when the queue has brought them to one', async () => {
+      const driven = await start('hang');
+      assert.match((await untilShown(driven, 'active')).name, /being driven/);
+      const waiting = await start('answer');
+      assert.match((await untilShown(waiting, 'waiting')).name, /waits for a worker/);
+      const { counts } = await look();
+      assert.deepEqual([counts['active'], counts['waiting']], [1, 1]);
+      await call('POST', `/v1/runs/${driven}/cancel`);
+      assert.match((await untilShown(driven, 'completed')).name, /cancelled/);
+      const card = await untilShown(waiting, 'completed');
+      assert.equal(await wasQueued(waiting), true);
+      assert.ok(card.data.queue_job?.startsWith(waiting));
+    });
+
+    it('say why they failed', async () => {
+      const run = await start('fail');
+      const { name, failedReason } = await untilShown(run, 'failed');
+      const { json } = await call('GET', `/v1/runs/${run}`);
+      assert.equal(failedReason, `${json.error.code}: ${json.error.message}`);
+      assert.ok(name.endsWith(`failed (${json.error.code})`), name);
+    });
+
+    it('wait for people and for the time in states of their own', async () => {
+      const asks = await start('question');
+      const sleeps = await start('sleep');
+      assert.match((await untilShown(asks, 'waiting-children')).name, /waits for user/);
+      assert.match((await untilShown(sleeps, 'delayed')).name, /sleeps/);
+      const { counts } = await look();
+      assert.deepEqual([counts['waiting-children'], counts['delayed'], counts['active']], [1, 1, 0]);
+    });
+
+    it('are delayed where a provider has refused, and an action goes to their job in the queue', async () => {
+      const run = await start('refuse', { model_override: 'claude-refusing' });
+      const card = await untilShown(run, 'delayed');
+      assert.ok(card.data.queue_job?.startsWith(run));
+      assert.match(card.name, /put off/);
+      const promoted = await call('PUT', `${BOARD}/api/queues/turns/${card.id}/promote`);
+      assert.equal(promoted.status, 204, promoted.text);
+      await waitUntil('the run is put off anew', async () => {
+        const { json } = await call('GET', `${BOARD}/api/queues/turns/${card.id}`);
+        return json.status === 'delayed' && json.job.data.queue_job !== card.data.queue_job;
+      });
+    });
+
+    it('refuse an action that the queue has no job for', async () => {
+      const run = await start('answer');
+      const { id } = await untilShown(run, 'completed');
+      const { status, json } = await call('PUT', `${BOARD}/api/queues/turns/${id}/retry`);
+      assert.equal(status, 409);
+      assert.match(json.detail, /no job for turn/);
+      assert.equal((await call('PUT', `${BOARD}/api/queues/turns/retry/completed`)).status, 409);
+      assert.equal((await call('GET', `${BOARD}/api/queues/turns/${newId()}`)).status, 404);
+      assert.equal((await call('GET', `${BOARD}/runs/${newId()}`)).status, 404);
+    });
+
+    it('can be sent again as a job of the queue, which does no harm', async () => {
+      const run = await start('answer');
+      const { name, data } = await untilShown(run, 'completed');
+      const copy = await call('POST', `${BOARD}/api/queues/turns/add`, { name, data, options: {} });
+      assert.equal(copy.status, 200, copy.text);
+      await waitUntil('the copy is done', async () => {
+        const { json } = await call('GET', `${BOARD}/api/queues/turns/${copy.json.job.id}`);
+        return json.status === 'completed' && json.job.returnValue === 'finished';
+      });
+      const { json } = await call('GET', `/v1/runs/${run}`);
+      assert.deepEqual([json.status, json.turn_count ?? 1], ['completed', 1]);
+    });
+
+    it('come in pages that hold each of them once', async () => {
+      const { counts } = await look();
+      const shown = new Set<string>();
+      for (let page = 1; page <= (counts['completed'] ?? 0); page++) {
+        const { jobs, pagination } = await look('completed', page, 1);
+        assert.deepEqual([jobs.length, pagination.pageCount], [1, counts['completed']]);
+        shown.add(jobs[0]?.id ?? '');
+      }
+      assert.equal(shown.size, counts['completed']);
+      assert.ok(shown.size >= 4);
+    });
+
+    it('have workers, as the other queues have, for as long as a process serves them', async () => {
+      const haveWorkers = async () => {
+        const { json } = await call('GET', `${BOARD}/api/queues`);
+        return json.queues.map(({ hasWorkers }: { hasWorkers: boolean }) => hasWorkers);
+      };
+      assert.deepEqual(await haveWorkers(), [true, true, true]);
+      const { json } = await call('GET', `${BOARD}/api/queues/turns/workers`);
+      assert.equal(json.workers.length, 1);
+      if (mode === 'postgres') {
+        const [{ id: lost }] = json.workers;
+        await platform.context.db.asOwner((client) => client.query('select pg_terminate_backend($1)', [lost]));
+        await waitUntil('the worker is there again, on another connection', async () => {
+          const { json: now } = await call('GET', `${BOARD}/api/queues/turns/workers`);
+          return now.workers.length === 1 && now.workers[0].id !== lost;
+        });
+      }
+      await workers.stop(3000);
+      await waitUntil('the workers are gone', async () => !(await haveWorkers()).includes(true));
+    });
+  });
+}
 
 describe('a session cookie', () => {
   const keyId = newId();

@@ -140,7 +140,7 @@ describe('tools over HTTP', () => {
       { transport: { type: 'client', endpoint: 'https://x' } },
       'body.transport.endpoint',
     ],
-    ['a sandbox', 422, { execution: { sandbox: true } }, 'body.execution.sandbox'],
+    ['a sandbox', 400, { execution: { sandbox: true } }, 'body.execution.sandbox'],
     [
       'a schema that does not compile',
       422,

@@ -8,7 +8,7 @@ import { disconnectRedis } from '../support/redis.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 function delta(run: string, text: string): BusMessage {
-  return { run, kind: 'delta', turn: newId(), step: 1, delta: { type: 'text', text } };
+  return { runId: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text } };
 }
 
 const textOf = (messages: BusMessage[]) =>
@@ -47,10 +47,10 @@ for (const mode of MODES) {
       here.subscribe(run, (message) => own.push(message));
       there.subscribe(newId(), (message) => strange.push(message));
       const sent: BusMessage[] = [
-        { run, kind: 'advanced', seq: 1 },
+        { runId: run, kind: 'advanced', seq: 1 },
         delta(run, 'Grüße, 🐑'),
-        { run, kind: 'abort', reason: 'cancel' },
-        ...Array.from({ length: 300 }, (_, seq): BusMessage => ({ run, kind: 'advanced', seq })),
+        { runId: run, kind: 'abort', reason: 'cancel' },
+        ...Array.from({ length: 300 }, (_, seq): BusMessage => ({ runId: run, kind: 'advanced', seq })),
       ];
       for (const message of sent) here.publish(message);
       await waitUntil('all messages', () => seen.length === sent.length && own.length === sent.length);
@@ -63,7 +63,7 @@ for (const mode of MODES) {
       const run = newId();
       let calls = 0;
       here.subscribe(run, () => (calls += 1));
-      here.publish({ run, kind: 'advanced', seq: 1 });
+      here.publish({ runId: run, kind: 'advanced', seq: 1 });
       assert.equal(calls, 0);
       await waitUntil('the message', () => calls === 1);
     });
@@ -98,7 +98,7 @@ for (const mode of MODES) {
       const stop = there.subscribe(run, () => seen.push(1));
       there.subscribe(run, () => seen.push(2));
       stop();
-      here.publish({ run, kind: 'advanced', seq: 1 });
+      here.publish({ runId: run, kind: 'advanced', seq: 1 });
       await waitUntil('the other subscriber', () => seen.length > 0);
       assert.deepEqual(seen, [2]);
     });
@@ -111,7 +111,7 @@ for (const mode of MODES) {
         throw new Error('clumsy');
       });
       there.subscribe(run, () => (calls += 1));
-      here.publish({ run, kind: 'advanced', seq: 1 });
+      here.publish({ runId: run, kind: 'advanced', seq: 1 });
       await waitUntil('the other subscriber', () => calls === 1);
       assert.deepEqual(
         errors.map((error) => error.message),
@@ -134,7 +134,7 @@ for (const mode of MODES) {
         there.subscribe(run, () => (calls += 1));
         // The publisher's own connection may be away a little longer; what it sends meanwhile is lost, as it may be.
         await waitUntil('a message after the gap', () => {
-          here.publish({ run, kind: 'advanced', seq: 1 });
+          here.publish({ runId: run, kind: 'advanced', seq: 1 });
           return calls > 0;
         });
       });

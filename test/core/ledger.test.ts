@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { INTERRUPTED, settle, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolEffect, ToolOutcome } from '../../core/tool.ts';
 
@@ -29,7 +29,7 @@ describe('Settling an attempt', () => {
         fc.integer({ min: 1, max: 20 }),
         retries,
         (outcome, attempt, retry) => {
-          assert.equal(settle(outcome, { effect: 'unknown', attempt, retry }).status, 'unknown');
+          assert.equal(settleAttempt(outcome, { effect: 'unknown', attempt, retry }).status, 'unknown');
         },
       ),
     );
@@ -38,7 +38,7 @@ describe('Settling an attempt', () => {
   it('is unknown only where the call may have happened and may not be repeated', () => {
     fc.assert(
       fc.property(outcomes, effects, retries, (outcome, effect, retry) => {
-        const { status } = settle(outcome, { effect, attempt: 1, retry });
+        const { status } = settleAttempt(outcome, { effect, attempt: 1, retry });
         assert.equal(status === 'unknown', mayHaveHappened(outcome) && effect === 'unknown');
       }),
     );
@@ -49,7 +49,8 @@ describe('Settling an attempt', () => {
       fc.property(fc.array(outcomes, { minLength: 1 }), effects, retries, (script, effect, retry) => {
         let attempt = 1;
         while (
-          settle(script[(attempt - 1) % script.length] ?? INTERRUPTED, { effect, attempt, retry }).status === 'retry'
+          settleAttempt(script[(attempt - 1) % script.length] ?? INTERRUPTED, { effect, attempt, retry }).status ===
+          'retry'
         ) {
           attempt += 1;
         }
@@ -60,7 +61,7 @@ describe('Settling an attempt', () => {
 
   it('waits 1, 2 and 4 s and then gives up where the tool says nothing else', () => {
     const ends = [1, 2, 3, 4].map((attempt) =>
-      settle({ kind: 'unreached', ...failure }, { effect: 'unknown', attempt, retry: DEFAULT_RETRY }),
+      settleAttempt({ kind: 'unreached', ...failure }, { effect: 'unknown', attempt, retry: DEFAULT_RETRY }),
     );
     const waits = ends.map((end) => (end.status === 'retry' ? end.waitMs : end.status));
     assert.deepEqual(waits, [1000, 2000, 4000, 'failed']);
@@ -70,7 +71,7 @@ describe('Settling an attempt', () => {
     fc.assert(
       fc.property(fc.nat(100_000), fc.integer({ min: 1, max: 3 }), (retryAfterMs, attempt) => {
         const outcome: ToolOutcome = { kind: 'unreached', ...failure, retryAfterMs };
-        const end = settle(outcome, { effect: 'unknown', attempt, retry: DEFAULT_RETRY });
+        const end = settleAttempt(outcome, { effect: 'unknown', attempt, retry: DEFAULT_RETRY });
         assert.equal(end.status === 'retry' && end.waitMs, Math.max(retryAfterMs, 1000 * 2 ** (attempt - 1)));
       }),
     );
@@ -79,8 +80,11 @@ describe('Settling an attempt', () => {
   it('never repeats what the tool itself has answered', () => {
     fc.assert(
       fc.property(effects, retries, (effect, retry) => {
-        assert.equal(settle({ kind: 'error', ...failure }, { effect, attempt: 1, retry }).status, 'failed');
-        assert.equal(settle({ kind: 'succeeded', output: 1 }, { effect, attempt: 1, retry }).status, 'succeeded');
+        assert.equal(settleAttempt({ kind: 'error', ...failure }, { effect, attempt: 1, retry }).status, 'failed');
+        assert.equal(
+          settleAttempt({ kind: 'succeeded', output: 1 }, { effect, attempt: 1, retry }).status,
+          'succeeded',
+        );
       }),
     );
   });
@@ -88,7 +92,7 @@ describe('Settling an attempt', () => {
   it('for good gives no further attempt and says the same otherwise', () => {
     fc.assert(
       fc.property(outcomes, effects, retries, (outcome, effect, retry) => {
-        const end = settle(outcome, { effect, attempt: 1, retry });
+        const end = settleAttempt(outcome, { effect, attempt: 1, retry });
         assert.equal(settleForGood(outcome, effect).status, end.status === 'retry' ? 'failed' : end.status);
       }),
     );

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
 import { mayBecome } from '../../core/transitions.ts';
 
-/** Document 000, "State Machine Definition": every arrow between two states, as it is drawn there. */
-const DOCUMENT = `
+/** The arrows between two states that a run of a single turn takes. */
+const BASIC = `
   CREATED --> INITIALIZING
   INITIALIZING --> PLANNING
   INITIALIZING --> FAILED
@@ -23,7 +23,7 @@ const DOCUMENT = `
   REFLECTING --> FAILED
 `;
 
-/** What the document leaves open: runs that are kept open, waits of tools and of nodes, and ends from outside. */
+/** What was added since: runs that are kept open, waits of tools, and completion from outside. */
 const ADDED = `
   CREATED --> COMPLETED
   AWAITING_HUMAN --> COMPLETED
@@ -41,9 +41,9 @@ describe('The state machine of a run', () => {
   const unfinished = RUN_STATUSES.filter((status) => !TERMINAL.includes(status));
   const pairs = RUN_STATUSES.flatMap((from) => RUN_STATUSES.map((to): [RunStatus, RunStatus] => [from, to]));
 
-  it('allows what the document draws and what was decided on top, and nothing else', () => {
+  it('allows the basic arrows, those that were added and the ends from outside, and nothing else', () => {
     const ends = unfinished.flatMap((from) => [`${from} cancelled`, `${from} failed`]);
-    const expected = new Set([...arrows(DOCUMENT), ...arrows(ADDED), ...ends]);
+    const expected = new Set([...arrows(BASIC), ...arrows(ADDED), ...ends]);
     const allowed = pairs.filter(([from, to]) => mayBecome(from, to)).map(([from, to]) => `${from} ${to}`);
     assert.deepEqual(allowed.toSorted(), [...expected].toSorted());
   });

@@ -44,6 +44,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   signals: ['delete', 'select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
+  // Its states and outcomes, not its content.
+  turns: ['select'],
   // To claim those that are due it may write one column.
   waits: ['delete', 'select'],
   webhook_deliveries: ['delete', 'select'],

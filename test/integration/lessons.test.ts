@@ -1,6 +1,5 @@
 /**
- * One test a lesson, by its number. Elsewhere: 6 scenario, 8 cancel, 13 engine/budgets, 14 rate-limits, 15 fairness,
- * 18 services/approval-policies; 17, 19 and 20 belong to what is not there yet.
+ * Tests by the numbers of docs/design/lessons.md, which names the files of those that are elsewhere.
  */
 import assert from 'node:assert/strict';
 import type { Context } from '../../modules/governance/context.ts';
@@ -108,7 +107,7 @@ describe('What users of other systems suffer from does not happen here:', () => 
     const message = `call ${step('charge', { label: 'job' })} | say ${'y'.repeat(300_000)}`;
     const sizesOf = async ({ queues }: Context, name: string, run: string) => {
       const jobs = await queues.queue(name).getJobs(['completed', 'waiting', 'prioritized', 'active']);
-      return jobs.filter((job) => job.data.run === run).map((job) => JSON.stringify(job.data).length);
+      return jobs.filter((job) => job.data.runId === run).map((job) => JSON.stringify(job.data).length);
     };
     const { run } = await startRun(here, agent, message);
     await untilRun(here, run);

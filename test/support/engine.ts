@@ -92,7 +92,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
   const inTenant: Engine['rows'] = <R extends object>(sql: string, ...values: unknown[]) =>
     db.withTenant(tenant, (tx) => tx.query<R>(sql, values));
   const loaded = async (run: string) => {
-    const found = await loadRun(db, { tenant, run });
+    const found = await loadRun(db, { tenant_id: tenant, run_id: run });
     assert.ok(found.ok);
     return found;
   };
@@ -155,13 +155,13 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     },
     async drive(run, within = context) {
       const options = { stop: new AbortController().signal, draining: () => false };
-      const end = await driveRun(within, { tenant, run, seq: 0 }, options);
+      const end = await driveRun(within, { tenantId: tenant, runId: run, seq: 0 }, options);
       gatedBy.set(run, (await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant))).version);
       return end;
     },
     async makeCalls(run, within = context) {
-      const open = await inTenant<{ call: string; attempt: number; step: number; turn: string }>(
-        `select id as call, attempt, step, turn_id as turn from tool_calls where run_id = $1 and mode = 'queued' and status in ('pending', 'running') order by place`,
+      const open = await inTenant<{ callId: string; attempt: number; step: number; turnId: string }>(
+        `select id as "callId", attempt, step, turn_id as "turnId" from tool_calls where run_id = $1 and mode = 'queued' and status in ('pending', 'running') order by place`,
         run,
       );
       // As the driver's job has it: the gate that let the calls pass; none where a person had to.
@@ -172,7 +172,9 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
       const governance = asked.length > 0 ? undefined : gatedBy.get(run);
       const ends: ToolCallEnd[] = [];
       for (const job of open) {
-        ends.push(await runToolCall(within, { tenant, run, governance, ...job }, new AbortController().signal));
+        ends.push(
+          await runToolCall(within, { tenantId: tenant, runId: run, governance, ...job }, new AbortController().signal),
+        );
       }
       return ends;
     },
@@ -190,7 +192,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
         return shut.length === 0;
       }),
     async everyoneDies() {
-      context.known.clear();
+      context.runCache.clear();
       await db.asMaintenance((tx) => tx.query('select void_leases()'));
     },
     async log(run) {
@@ -208,7 +210,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
       return row;
     },
     async tamper(sql, ...values) {
-      context.known.clear();
+      context.runCache.clear();
       const { rowCount } = await db.asOwner((client) => client.query(sql, values));
       assert.ok(rowCount, `nothing to tamper with: ${sql}`);
     },

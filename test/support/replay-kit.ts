@@ -10,8 +10,6 @@ import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
 import { waitUntil } from './wait-until.ts';
 import { startWorld, type World } from './world.ts';
 
-export type ReplayKit = ReturnType<typeof useReplayKit>;
-
 /** Opens everything before the tests of the suite that calls it, and closes it after them. Each test has a label of its own. */
 export function useReplayKit(mode: Mode) {
   const parts = {

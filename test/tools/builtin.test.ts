@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { isCheap } from '../../core/tool.ts';
+import { isPure } from '../../core/tool.ts';
 import { BUILTIN_TOOLS, runBuiltin } from '../../tools/builtin.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { checkSchema, validateArguments } from '../../tools/validate-arguments.ts';
@@ -22,7 +22,7 @@ describe('BUILTIN_TOOLS', () => {
   });
 
   it('are cheap where they stay in the process', () => {
-    const cheap = BUILTIN_TOOLS.filter(isCheap).map((tool) => tool.name);
+    const cheap = BUILTIN_TOOLS.filter(isPure).map((tool) => tool.name);
     assert.deepEqual(cheap, ['calculator', 'current_time', 'json_query']);
   });
 

@@ -24,7 +24,7 @@ for (const mode of MODES) {
         const queue = context.queues.queue(TURNS);
         const { run } = await engine.start(await engine.agent(), 'hello');
         const jobOf = async () =>
-          (await queue.getJobs(['prioritized', 'waiting'])).find(({ data }) => data.run === run);
+          (await queue.getJobs(['prioritized', 'waiting'])).find(({ data }) => data.runId === run);
         await waitUntil('its job is there', async () => (await jobOf()) !== undefined);
         const sent = await jobOf();
         assert.ok(sent?.id);
@@ -40,8 +40,8 @@ for (const mode of MODES) {
         await worker.close();
         assert.equal((await reconcile(context, 0)).runs, state === 'failed' ? 1 : 0);
         if (state === 'failed') {
-          const { tenant, seq } = sent.data;
-          assert.deepEqual((await jobOf())?.data, { tenant, run, seq }, 'of this build');
+          const { tenantId, seq } = sent.data;
+          assert.deepEqual((await jobOf())?.data, { tenantId, runId: run, seq }, 'of this build');
         }
         assert.equal(
           (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,

@@ -36,7 +36,7 @@ const MAX_PAGES = 100;
 const MAX_MESSAGE_CHARS = 2000;
 
 /**
- * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (decisions.md, Tools).
+ * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (docs/tools.md).
  * Throws a `DroverError` (422) if the server does not start, does not answer, or has an unusable schema.
  */
 export async function importServer(wanted: ServerToImport, pool: McpPool): Promise<ImportedTool[]> {

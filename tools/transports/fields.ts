@@ -1,6 +1,6 @@
 /** Fields that transports have in common. */
 import { z } from 'zod';
-import { HIDDEN } from '../hide.ts';
+import { HIDDEN } from '../redact.ts';
 
 const isShown = (value: string) => value !== HIDDEN;
 const hiddenMessage = { message: `"${HIDDEN}" stands for a value that is not shown: send the value itself` };

@@ -1,7 +1,7 @@
 /** Plain HTTP tools (docs/tools.md). */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
-import { hide, isCredential } from '../hide.ts';
+import { redact, isCredential } from '../redact.ts';
 import { checkHttpTransport, templatesOf, type HttpTransport } from '../http-request.ts';
 import { callHttp } from '../http.ts';
 import type { TransportKind } from '../transport-kind.ts';
@@ -36,8 +36,8 @@ export const HTTP: TransportKind<HttpTransport> = {
   secretTexts: templatesOf,
   present: (transport) => ({
     ...transport,
-    ...(transport.headers && { headers: hide(transport.headers, isCredential) }),
-    ...(transport.query && { query: hide(transport.query, isCredential) }),
+    ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
+    ...(transport.query && { query: redact(transport.query, isCredential) }),
   }),
   call: ({ transport, secrets }, attempt, { egress }) => callHttp(transport, attempt, { egress, secrets }),
 };

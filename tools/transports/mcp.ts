@@ -1,7 +1,7 @@
 /** Tools of MCP servers (docs/tools.md). */
 import { z } from 'zod';
 import type { ToolAttempt, ToolOutcome, ToolProgress, TransportTypes } from '../../core/tool.ts';
-import { hide, isCredential } from '../hide.ts';
+import { redact, isCredential } from '../redact.ts';
 import { callMcpTool } from '../mcp/call-tool.ts';
 import { serverOf, withSecrets, type McpTransport } from '../mcp/server.ts';
 import type { TransportCall, TransportKind, TransportRuntime } from '../transport-kind.ts';
@@ -28,7 +28,7 @@ export const MCP_STDIO: TransportKind<TransportTypes['mcp_stdio']> = {
   type: 'mcp_stdio',
   schema: z.strictObject({ type: z.literal('mcp_stdio'), ...program, tool }),
   secretTexts: (transport) => Object.values(transport.env ?? {}),
-  present: (transport) => ({ ...transport, ...(transport.env && { env: hide(transport.env, () => true) }) }),
+  present: (transport) => ({ ...transport, ...(transport.env && { env: redact(transport.env, () => true) }) }),
   call: callMcp,
 };
 
@@ -38,7 +38,7 @@ const overHttp = {
   secretTexts: (transport: RemoteTransport) => Object.values(transport.headers ?? {}),
   present: (transport: RemoteTransport) => ({
     ...transport,
-    ...(transport.headers && { headers: hide(transport.headers, isCredential) }),
+    ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
   }),
   call: callMcp,
 };

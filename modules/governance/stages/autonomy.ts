@@ -1,7 +1,7 @@
 import { ASK_USER_TOOL, type RiskLevel } from '../../../core/tool.ts';
 import type { GatedCall, StageVerdict } from '../gate.ts';
 
-/** What runs without a person, by autonomy level (doc 001, the L0-L3 matrix; the same for single calls and for plans). */
+/** What runs without a person, by autonomy level (docs/design/decisions.md; the same for single calls and for plans). */
 const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [
   [],
   ['READ_ONLY'],

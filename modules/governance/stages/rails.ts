@@ -1,6 +1,6 @@
 import type { GatedCall, StageVerdict } from '../gate.ts';
 
-/** The agent's tool rails: which tools, and how many calls in a turn (document 000, guardrails). */
+/** The agent's tool rails: which tools, and how many calls in a turn. */
 export function judgeRails({ definition, tool, callsInTurn }: GatedCall): StageVerdict | undefined {
   const rails = definition.guardrail_config?.tool_rails;
   const allowed = rails?.allowed_tools;

@@ -57,7 +57,7 @@ const MOST_STARTS = 1000;
  * The same from memory, with the version of the tenant's governance under which it was read: a run that starts so is
  * committed at that version or not at all. Throws as `readStart` does.
  */
-export async function knownStart(
+export async function cachedStart(
   context: Context,
   wanted: WantedStart & { tenantId: string },
 ): Promise<{ start: Start; governance: number }> {

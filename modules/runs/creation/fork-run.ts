@@ -70,7 +70,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId, fork.requestedBy)];
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
   const { traceparent } = fork;
-  const payload = { tenant: original.tenant_id, run: runId, ...(traceparent && { traceparent }) };
+  const payload = { tenantId: original.tenant_id, runId, ...(traceparent && { traceparent }) };
   const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: 'turns', payload }] : [];
   const thread = { ...owner, id: threadId, agent_id: original.agent_id, created_at: 'now' };
   const change: RunChange = {
@@ -212,13 +212,13 @@ function become(way: RunStatus[]): NewEvent[] {
 
 async function effectsAfter(
   tx: Tx,
-  run: string,
+  runId: string,
   point: { seq: number; redo: ForkPoint['redo'] },
 ): Promise<RecordedEffect[]> {
   const { redo } = point;
   const calls = await listRecordedCalls(
     tx,
-    { run, seq: point.seq },
+    { run: runId, seq: point.seq },
     { redo: redo && { runId: redo.run_id, step: redo.step } },
   );
   return calls

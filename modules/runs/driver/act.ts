@@ -1,6 +1,6 @@
 /** Act: the calls that the driver makes itself, cheap ones and those of tools that ask for it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { INTERRUPTED, settle, type Settlement } from '../../../core/ledger.ts';
+import { INTERRUPTED, settleAttempt, type Settlement } from '../../../core/ledger.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import type { ToolDefinition, ToolOutcome } from '../../../core/tool.ts';
 import { suspendedBy, type Governance } from '../../governance/governance.ts';
@@ -9,7 +9,7 @@ import { commit } from './commit.ts';
 import { findUsedUpBudget } from '../../budgets/find-used-up-budget.ts';
 import { gateCall, obstacleTo } from '../../governance/gate-call.ts';
 import { reportProgress } from '../../tool-calls/report-progress.ts';
-import { changeCall, record, type DriveSession } from './session.ts';
+import { changeCall, appendEvent, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 
 /**
@@ -29,7 +29,7 @@ type InTurn = (work: () => Promise<void>) => Promise<void>;
  * Makes the cheap calls of an answer before it is committed, so that their rows are born finished. They have no effect and
  * do not leave the process; one that the process has to stop is left to whoever drives the run next.
  */
-export async function runCheapCalls(session: DriveSession): Promise<void> {
+export async function runPureCalls(session: DriveSession): Promise<void> {
   const isOpen = ({ id, mode, status }: CallState) => mode === 'cheap' && status === 'running' && session.mine.has(id);
   const calls = session.state.calls.filter(isOpen);
   // One that fails is made again in a step of its own, and fails there.
@@ -45,7 +45,7 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   const isLeft = call.mode === 'inline' && !session.mine.has(call.id);
   if (isLeft && call.status === 'running' && stands(session, call) === 'running') {
     // The attempt was under way when its driver died.
-    const settlement = settle(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
+    const settlement = settleAttempt(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
     if (settlement.status !== 'retry') {
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs: 0 }));
     }
@@ -54,7 +54,7 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   if (isToBegin && !(await beginAnother(session, { call, attempt: ++attempt, inTurn }))) return;
   for (;;) {
     const { outcome, latencyMs } = await execute(session, { call, tool, attempt });
-    const settlement = settle(outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
+    const settlement = settleAttempt(outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
     session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
     if (settlement.status !== 'retry') {
       return inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
@@ -77,7 +77,7 @@ interface Another {
 }
 
 /**
- * Another attempt is another call to the tool, and policies and the brake may not be what they were. False where it is
+ * Another attempt is another call to the tool, and policies and suspensions may not be what they were. False where it is
  * not made: for good, or for as long as the run is suspended.
  */
 async function beginAnother(session: DriveSession, { call, attempt, inTurn }: Another): Promise<boolean> {
@@ -105,8 +105,8 @@ async function lookAgain(
   call: CallState,
 ): Promise<{ governance: Governance; obstacle: string | undefined }> {
   const { db, governance: known } = session.context;
-  const { governance, usedUp } = await db.withTenant(session.tenant, async (tx) => ({
-    governance: await known.current(tx, session.tenant),
+  const { governance, usedUp } = await db.withTenant(session.tenantId, async (tx) => ({
+    governance: await known.current(tx, session.tenantId),
     usedUp: await findUsedUpBudget(tx, session.run),
   }));
   session.governance = governance;
@@ -116,7 +116,7 @@ async function lookAgain(
   return { governance, obstacle: obstacleTo(decision) ?? asked };
 }
 
-/** Nothing of it is under way: whoever drives the run when the brake is lifted makes the next attempt. */
+/** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
 async function putOff(session: DriveSession, call: CallState): Promise<void> {
   session.mine.delete(call.id);
   changeCall(session, { id: call.id, from: ['pending', 'running'], set: { status: 'pending' } });
@@ -129,7 +129,7 @@ async function execute(
   const { call, tool, attempt } = made;
   const startedMs = performance.now();
   const outcome = await session.context.tools.execute(tool, {
-    tenantId: session.tenant,
+    tenantId: session.tenantId,
     runId: session.run.id,
     toolCallId: call.id,
     idempotencyKey: idempotencyKeyOf(session, call),
@@ -138,9 +138,9 @@ async function execute(
     timeoutMs: tool.execution.timeout_ms,
     traceparent: session.traceparent,
     onProgress: reportProgress(session.context.bus, {
-      run: session.run.id,
-      turn: session.state.turn?.id ?? '',
-      call: call.id,
+      runId: session.run.id,
+      turnId: session.state.turn?.id ?? '',
+      callId: call.id,
       tool: call.name,
     }),
     signal: session.signal,
@@ -152,7 +152,7 @@ async function execute(
 
 async function begin(session: DriveSession, call: CallState, attempt: number): Promise<void> {
   const payload = { tool_call_id: call.id, attempt };
-  record(session, { type: 'tool.started', actor: 'worker', turn_id: session.state.turn?.id, payload });
+  appendEvent(session, { type: 'tool.started', actor: 'worker', turn_id: session.state.turn?.id, payload });
   session.pending.calls.push({ id: call.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
   session.mine.add(call.id);
   await commit(session);
@@ -170,7 +170,7 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
   const { call, attempt, settlement, latencyMs } = finished;
   const settled = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
   const change = finished.from ? { ...settled, from: finished.from } : settled;
-  record(session, {
+  appendEvent(session, {
     ...settlementEvent({ callId: call.id, attempt, settlement, latencyMs }),
     actor: 'worker',
     turn_id: session.state.turn?.id,

@@ -5,7 +5,7 @@ import { messagesFor } from '../../run-log/conversation.ts';
 import { contextTokens } from './build-request.ts';
 import { reserve } from './hold-to-budget.ts';
 import { completePlan } from './propose-plan.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -13,7 +13,7 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
 export function announce(session: DriveSession, call: CallModel, length: number): void {
   const turn_id = session.state.turn?.id;
   if (call.last && !session.state.turn?.maxStepsReached) {
-    record(session, {
+    appendEvent(session, {
       type: 'run.max_steps_reached',
       actor: 'system',
       turn_id,
@@ -23,7 +23,7 @@ export function announce(session: DriveSession, call: CallModel, length: number)
   const { provider, model, gate, rates } = modelsFor(session)[0];
   // A gate with rates is passed in a step of its own.
   session.pending.gate = gate !== null && !rates ? { name: gate, step: call.step } : null;
-  record(session, {
+  appendEvent(session, {
     type: 'model.called',
     actor: 'agent',
     turn_id,

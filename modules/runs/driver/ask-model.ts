@@ -8,8 +8,8 @@ import type { ResolvedModel } from '../../../llm/models.ts';
 import { startDeadline, type Deadline } from '../../../core/deadline.ts';
 import { buildRequest } from './build-request.ts';
 import { partialText } from './partial-answer.ts';
-import { record, type DriveSession } from './session.ts';
-import { chargeGate, giveWay, passGate, recordRetry } from './rate-limiter.ts';
+import { appendEvent, type DriveSession } from './session.ts';
+import { charge, backOff, acquire, recordRetry } from './rate-limiter.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -43,17 +43,17 @@ async function askWithin(session: DriveSession, call: CallModel, deadline: Deadl
   for (const [index, resolved] of left.entries()) {
     if (failure) fallBack(session, { from: left[index - 1] ?? resolved, to: resolved, failure });
     // oxlint-disable-next-line no-await-in-loop -- one after the other
-    await passGate(session, resolved, call);
+    await acquire(session, resolved, call);
     const answer = await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 });
     if (!(answer instanceof ModelError)) {
-      await chargeGate(session, resolved, answer);
+      await charge(session, resolved, answer);
       return answer;
     }
     session.signal.throwIfAborted();
     const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
     const partial = partialText(session.partial);
     const { code, message } = late ?? { code: answer.kind, message: answer.message };
-    record(session, {
+    appendEvent(session, {
       type: 'model.failed',
       actor: 'system',
       turn_id: session.state.turn?.id,
@@ -95,7 +95,7 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
       const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
       if (attempt >= (isThrottled && isLast ? LIMITS.throttledAttempts : LIMITS.modelAttempts)) return error;
       const { step } = call;
-      if (isThrottled) return await giveWay(session, { resolved, error, attempt, step });
+      if (isThrottled) return await backOff(session, { resolved, error, attempt, step });
       const waitMs = Math.round(Math.max(error.retryAfterMs ?? 0, 500 * 2 ** attempt * (0.5 + Math.random())));
       recordRetry(session, { model: resolved.model, error, attempt, step, waitMs });
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
@@ -106,7 +106,7 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
 function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): Promise<ModelResponse> {
   const request = buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
   const maxTokens = Math.min(request.maxTokens, session.reserved?.granted?.output ?? request.maxTokens);
-  const turn = session.state.turn?.id ?? '';
+  const turnId = session.state.turn?.id ?? '';
   const { step } = call;
   const partial = { model: resolved.model, step, text: '' };
   session.partial = partial;
@@ -116,7 +116,7 @@ function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): 
       signal,
       onDelta: (delta) => {
         if (delta.type === 'text') partial.text += delta.text;
-        session.context.bus.publish({ run: session.run.id, kind: 'delta', turn, step, delta });
+        session.context.bus.publish({ runId: session.run.id, kind: 'delta', turnId, step, delta });
       },
     },
   );
@@ -153,7 +153,7 @@ function fallBack(
     { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
     'model fell back',
   );
-  record(session, {
+  appendEvent(session, {
     type: 'model.fell_back',
     actor: 'system',
     turn_id: session.state.turn?.id,

@@ -2,12 +2,12 @@
 import { digestOf, newId } from '../../../core/ids.ts';
 import type { CallState } from '../../../core/state.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 /** Asks what became of calls whose outcome nobody knows. */
 export function askAbout(session: DriveSession, calls: readonly CallState[]): void {
   for (const call of calls) {
-    record(session, {
+    appendEvent(session, {
       type: 'approval.requested',
       actor: 'system',
       turn_id: session.state.turn?.id,
@@ -35,11 +35,11 @@ export function closeQuestions(session: DriveSession): void {
     const isOfPlan = plan?.calls.includes(call.id) && call.status === 'awaiting_approval';
     const about = isOfPlan ? { plan_id: plan?.id } : { tool_call_id: call.id };
     const payload = { approval_id: call.approvalId, ...about };
-    if (!closed.has(call.approvalId)) record(session, { ...by, type: 'approval.expired', payload });
+    if (!closed.has(call.approvalId)) appendEvent(session, { ...by, type: 'approval.expired', payload });
     closed.add(call.approvalId);
     if (call.status === 'unknown') continue;
     const error = { code: 'denied', message: 'The turn ended before anybody approved the call.' };
-    record(session, { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } });
+    appendEvent(session, { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } });
     session.pending.calls.push({
       id: call.id,
       from: ['awaiting_approval'],

@@ -3,7 +3,7 @@ import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import type { CallState } from '../../../core/state.ts';
 import { mayBecome } from '../../../core/transitions.ts';
 import { commit } from './commit.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 /** Calls that workers or the client make. Undefined where others have written meanwhile: decide anew. */
 export async function awaitCalls(session: DriveSession): Promise<'rest' | 'handed_over' | undefined> {
@@ -22,7 +22,7 @@ export async function awaitCalls(session: DriveSession): Promise<'rest' | 'hande
 export async function awaitPeople(session: DriveSession, calls: readonly CallState[]): Promise<'rest' | undefined> {
   if (session.state.status !== 'awaiting_human') {
     if (session.state.status === 'awaiting_tool') become(session, 'executing');
-    record(session, {
+    appendEvent(session, {
       ...statusChanged(session, 'awaiting_human'),
       payload: { from: session.state.status, to: 'awaiting_human', waiting_for: waitingFor(calls) },
     });
@@ -49,7 +49,7 @@ export function become(session: DriveSession, ...way: RunStatus[]): void {
   for (const to of way) {
     const from = session.state.status;
     if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
-    record(session, statusChanged(session, to));
+    appendEvent(session, statusChanged(session, to));
   }
 }
 

@@ -5,7 +5,7 @@ import { readEvents } from '../../../db/events.ts';
 import type { EventRow } from '../../../db/claim-run.ts';
 import type { CommitResult, RunChange } from '../../../db/commit-run.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { patiently } from '../../run-log/retry-while-unavailable.ts';
+import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import type { DriveSession } from './session.ts';
 
 /**
@@ -27,11 +27,11 @@ export async function commitOnce(session: DriveSession, change: RunChange): Prom
       throw error;
     }
   };
-  return patiently(attempt, patienceOf(session));
+  return retryWhileUnavailable(attempt, retryWindowOf(session));
 }
 
 /** How long a driver waits for the database with what it has not committed. */
-export function patienceOf({ context, signal }: DriveSession): { forMs: number; signal: AbortSignal } {
+export function retryWindowOf({ context, signal }: DriveSession): { forMs: number; signal: AbortSignal } {
   return { forMs: context.config.leaseMs, signal };
 }
 
@@ -40,8 +40,8 @@ export function patienceOf({ context, signal }: DriveSession): { forMs: number; 
  * run's row, and is waited for; one that has yet to begin is too late once anything else was committed there.
  */
 async function findMade(session: DriveSession, change: RunChange): Promise<CommitResult | undefined> {
-  const { events, run: id, expect = 0 } = change;
-  return session.context.db.withTenant(session.tenant, async (tx) => {
+  const { events, run_id: id, expect = 0 } = change;
+  return session.context.db.withTenant(session.tenantId, async (tx) => {
     const run = await lockRun(tx, id);
     const logged = await readEvents(tx, { run: id, after: expect, limit: events.length });
     const last = logged.at(-1);

@@ -5,18 +5,18 @@ import { project } from '../../../core/project.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { CommitResult, OutboxRow, RunChange } from '../../../db/commit-run.ts';
-import type { Birth } from '../../../jobs/seat.ts';
+import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { toolCallJobId } from '../../../jobs/tool-call.ts';
 import { creation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
-import { commitOnce, patienceOf } from './commit-once.ts';
+import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
-import { gateAgain, reload } from './load.ts';
-import { patiently } from '../../run-log/retry-while-unavailable.ts';
+import { reauthorizePending, reload } from './load.ts';
+import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { noPending, type DriveSession } from './session.ts';
 
 /**
- * Gives the run up for others in the same commit: until something comes for it, until the brake is lifted, or with a job
+ * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
  * that goes on: at once, after a while, after calls.
  */
 export type HandOver = 'rest' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
@@ -31,14 +31,16 @@ const MOST_RETRIES = 20;
 export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
     const change = toChange(session, handOver);
-    const outcome = await (session.birth ? commitBirth(session, session.birth, change) : commitOnce(session, change));
+    const outcome = await (session.initialCommit
+      ? commitInitial(session, session.initialCommit, change)
+      : commitOnce(session, change));
     if (outcome.ok) {
       committed(session, change, outcome);
       return true;
     }
     if (outcome.why !== 'governance' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
-    const catchUp = outcome.why === 'governance' ? gateAgain : reload;
-    await patiently(() => catchUp(session), patienceOf(session));
+    const catchUp = outcome.why === 'governance' ? reauthorizePending : reload;
+    await retryWhileUnavailable(() => catchUp(session), retryWindowOf(session));
     if (!handOver) continue;
     // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
     if (outcome.why === 'governance') await commit(session);
@@ -47,32 +49,36 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
   throw new Error(`others kept appending to run ${session.run.id}`);
 }
 
-/** Nothing of the run is there before it, and whoever wants it waits: neither patience nor another try. */
-async function commitBirth(session: DriveSession, birth: Birth, change: RunChange): Promise<CommitResult> {
+/** Nothing of the run is there before it, and whoever wants it waits: it is not retried. */
+async function commitInitial(
+  session: DriveSession,
+  initialCommit: InitialCommit,
+  change: RunChange,
+): Promise<CommitResult> {
   const outcome = await session.context.commit(change);
-  birth.written(outcome);
+  initialCommit.written(outcome);
   if (!outcome.ok) throw new LostRunError(outcome.why);
-  session.birth = null;
+  session.initialCommit = null;
   return outcome;
 }
 
 function toChange(session: DriveSession, handOver: HandOver | undefined): RunChange {
-  const { pending, run, state, base, birth } = session;
-  const events = birth ? [...birth.events, ...pending.events] : pending.events;
+  const { pending, run, state, base, initialCommit } = session;
+  const events = initialCommit ? [...initialCommit.events, ...pending.events] : pending.events;
   const rows = project(
     {
-      tenantId: session.tenant,
+      tenantId: session.tenantId,
       workspaceId: run.workspace_id,
       runId: run.id,
       lineage: run.lineage,
-      firstSeq: birth ? 1 : base.seq + 1,
+      firstSeq: initialCommit ? 1 : base.seq + 1,
       at: () => 'now',
     },
     events,
   );
   const change: RunChange = {
-    tenant: session.tenant,
-    run: run.id,
+    tenant_id: session.tenantId,
+    run_id: run.id,
     fence: session.fence,
     expect: base.seq,
     events: events.map(toLogged),
@@ -95,8 +101,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (pending.gate) change.gate = pending.gate.name;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
-      tenant: session.tenant,
-      run: run.id,
+      tenantId: session.tenantId,
+      runId: run.id,
       parentId: session.lastCheckpointId,
       trigger: pending.checkpoint.trigger,
       state,
@@ -105,7 +111,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     });
   }
   if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = [jobAfter(session, handOver)];
-  return birth ? { ...change, ...creation(birth, change, rows) } : change;
+  return initialCommit ? { ...change, ...creation(initialCommit, change, rows) } : change;
 }
 
 /** Whether something leaves the process after the commit: not by a governance of before. */
@@ -120,19 +126,19 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
 
 function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow {
   const traceparent = session.traceparent;
-  const turn = session.state.turn?.id;
+  const turnId = session.state.turn?.id;
   const ids = {
-    tenant: session.tenant,
-    run: session.run.id,
-    ...(turn && { turn }),
+    tenantId: session.tenantId,
+    runId: session.run.id,
+    ...(turnId && { turnId }),
     ...(traceparent && { traceparent }),
   };
   if (handOver === 'again') return { id: newId(), queue: 'turns', payload: ids };
   if ('afterMs' in handOver) return { id: newId(), queue: 'turns', payload: ids, delay_ms: handOver.afterMs };
   const { steps: step } = session.state;
-  const children = handOver.awaitCalls.map(({ id: call, attempt }) => ({
-    job_id: toolCallJobId(call, attempt),
-    payload: { ...ids, call, attempt, step, governance: session.gatedAt.get(call) },
+  const children = handOver.awaitCalls.map(({ id: callId, attempt }) => ({
+    job_id: toolCallJobId(callId, attempt),
+    payload: { ...ids, callId, attempt, step, governance: session.gatedAt.get(callId) },
   }));
   return { id: newId(), queue: 'tool-calls', payload: ids, children };
 }
@@ -156,9 +162,10 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
     session.gate = { ...session.pending.gate, waitMs: result.gate_ms ?? 0 };
   }
   session.pending = noPending();
-  session.regate = null;
+  session.reauthorize = null;
   session.partial = null;
   if (result.seq !== session.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
   if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
-  if (change.events.length > 0) session.context.bus.publish({ run: session.run.id, kind: 'advanced', seq: result.seq });
+  if (change.events.length > 0)
+    session.context.bus.publish({ runId: session.run.id, kind: 'advanced', seq: result.seq });
 }

@@ -19,7 +19,7 @@ import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import { costOf } from '../../../llm/prices.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { buildRequest } from './build-request.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 /** What a driver knows of the reservation for its next model call. */
 export interface Reservation {
@@ -59,8 +59,8 @@ export function reserve(
   const output = request.maxTokens;
   const { workspace_id, agent_id, root_run_id } = run;
   const call: ReservedCall = {
-    tenant: session.tenant,
-    run: run.id,
+    tenant_id: session.tenantId,
+    run_id: run.id,
     root_run_id,
     workspace_id,
     agent_id,
@@ -142,7 +142,7 @@ export function settle(session: DriveSession, as: 'released' | 'estimated'): voi
 }
 
 function exceed(session: DriveSession, standing: BudgetStanding): void {
-  record(session, {
+  appendEvent(session, {
     type: 'budget.exceeded',
     actor: 'system',
     turn_id: session.state.turn?.id,
@@ -155,9 +155,13 @@ function warn(session: DriveSession, standing: BudgetStanding): void {
   const payload = toPayload(standing);
   const asks = standing.on_soft_limit === 'ask' && !session.state.budget.asked;
   const approval_id = asks ? newId() : undefined;
-  record(session, { ...about, type: 'budget.warned', payload: { ...payload, ...(approval_id && { approval_id }) } });
+  appendEvent(session, {
+    ...about,
+    type: 'budget.warned',
+    payload: { ...payload, ...(approval_id && { approval_id }) },
+  });
   if (!approval_id) return;
-  record(session, {
+  appendEvent(session, {
     ...about,
     type: 'approval.requested',
     payload: {

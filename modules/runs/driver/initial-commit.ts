@@ -3,13 +3,13 @@ import { toLogged } from '../../../core/events.ts';
 import { createdRow, project, type RowChanges } from '../../../core/project.ts';
 import type { ClaimedRun, EventRow, RunRow } from '../../../db/claim-run.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
-import type { Birth } from '../../../jobs/seat.ts';
+import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 
 /** Whose run it is to be. */
-export type NewbornRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
+export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
 /** What the driver begins with: the run as a claim would read it, if it were there. */
-export function claimOf(run: NewbornRun, { events, governance }: Birth): ClaimedRun {
+export function claimOf(run: NewRun, { events, governance }: InitialCommit): ClaimedRun {
   const { id: runId, tenant_id: tenantId, workspace_id: workspaceId, lineage } = run;
   const rows = project({ runId, tenantId, workspaceId, lineage, firstSeq: 1, at: () => 'now' }, events);
   const row = { ...createdRow(rows, events.length), fence: 1 } as unknown as RunRow;
@@ -19,8 +19,12 @@ export function claimOf(run: NewbornRun, { events, governance }: Birth): Claimed
 }
 
 /** What makes a driver's change the one that creates its run; `rows` are those of all its events. */
-export function creation(birth: Birth, change: RunChange, rows: RowChanges): Partial<RunChange> {
+export function creation(initialCommit: InitialCommit, change: RunChange, rows: RowChanges): Partial<RunChange> {
   const { rests = false, fence, checkpoint } = change;
   const create = { ...createdRow(rows, change.events.length), fence, rests, checkpoint_seq: checkpoint?.['seq'] };
-  return { create, ...(birth.thread && { thread: birth.thread }), governance: birth.governance };
+  return {
+    create,
+    ...(initialCommit.thread && { thread: initialCommit.thread }),
+    governance: initialCommit.governance,
+  };
 }

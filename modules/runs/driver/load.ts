@@ -9,14 +9,14 @@ import {
   type MessageRow,
   type ReadRequest,
 } from '../../../db/claim-run.ts';
-import type { Birth } from '../../../jobs/seat.ts';
+import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
 import { loadDefinitions } from '../../agents/definitions.ts';
 import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
-import { carryOn, positionOf, type KnownRun } from '../../run-log/run-cache.ts';
-import { loadRecord } from './replay-source.ts';
-import { knownOf, noPending, record, showOutcome, type DriveSession } from './session.ts';
+import { carryOn, positionOf, type CachedRun } from '../../run-log/run-cache.ts';
+import { loadReplaySource } from './replay-source.ts';
+import { toCachedRun, noPending, appendEvent, showOutcome, type DriveSession } from './session.ts';
 
 export interface CorruptCheckpoint {
   id: string;
@@ -41,8 +41,8 @@ export async function restore(
     const start = at.checkpoint && verifiedState(at.checkpoint, at.messages);
     if (!at.checkpoint || start) return { state: foldLog(start, at), loaded: at, corrupt };
     corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
-    const { tenant_id: tenant, id: run } = loaded.run;
-    const earlier = await read({ tenant, run, beforeCheckpoint: at.checkpoint.seq });
+    const { tenant_id: tenantId, id: runId } = loaded.run;
+    const earlier = await read({ tenant_id: tenantId, run_id: runId, beforeCheckpoint: at.checkpoint.seq });
     if (!earlier.ok) throw new LostRunError(earlier.why);
     at = earlier;
   }
@@ -71,9 +71,9 @@ interface OpenOptions {
   signal: AbortSignal;
   traceparent: string | undefined;
   /** What this process knew of the run when it claimed it. */
-  known: KnownRun | undefined;
+  known: CachedRun | undefined;
   news: DriveSession['news'];
-  birth: Birth | undefined;
+  initialCommit: InitialCommit | undefined;
 }
 
 /** A session over a claimed run. */
@@ -82,7 +82,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   const [position, pinned, governance] = await Promise.all([
     findPosition(context, claimed, options.known),
     loadDefinitions(context.db, {
-      tenant: run.tenant_id,
+      tenantId: run.tenant_id,
       agentId: run.agent_id,
       agentVersion: run.agent_version,
       tools: run.pinned.tools,
@@ -93,9 +93,9 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   const execution = definition.execution_config ?? {};
   const config = run.config as { max_turns?: number };
   const session: DriveSession = {
-    birth: options.birth ?? null,
+    initialCommit: options.initialCommit ?? null,
     context,
-    tenant: run.tenant_id,
+    tenantId: run.tenant_id,
     run,
     fence: run.fence,
     definition,
@@ -115,7 +115,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     governance,
     gatedAt: new Map(),
     news: options.news,
-    regate: null,
+    reauthorize: null,
     lastCheckpointId: position.lastCheckpointId,
     stepsAtCheckpoint: position.stepsAtCheckpoint,
     toolUseIds: toolUseIds(position.messages),
@@ -126,7 +126,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     budgeted: false,
     reserved: null,
     usedUp: undefined,
-    record: await loadRecord(context, run, position.state),
+    replaySource: await loadReplaySource(context, run, position.state),
     signal: options.signal,
     startedAtMs: Date.now(),
   };
@@ -135,19 +135,19 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
 }
 
 /** Where a run stands, from what is known of it or else from its rows. */
-interface Position extends Omit<KnownRun, 'at'> {
+interface Position extends Omit<CachedRun, 'at'> {
   at: string | undefined;
   /** Checkpoints that do not fit and have not been reported. */
   corrupt: CorruptCheckpoint[];
 }
 
-async function findPosition(context: Context, loaded: ClaimedRun, known: KnownRun | undefined): Promise<Position> {
+async function findPosition(context: Context, loaded: ClaimedRun, known: CachedRun | undefined): Promise<Position> {
   if (known && loaded.from !== null) {
     const position = carryOn(known, loaded);
     if (position) return { ...position, corrupt: [] };
   }
-  const { tenant_id: tenant, id: run } = loaded.run;
-  const whole = loaded.from === null ? loaded : await loadRun(context.db, { tenant, run });
+  const { tenant_id: tenantId, id: runId } = loaded.run;
+  const whole = loaded.from === null ? loaded : await loadRun(context.db, { tenant_id: tenantId, run_id: runId });
   if (!whole.ok) throw new LostRunError(whole.why);
   const { state, loaded: used, corrupt } = await restore((ref) => loadRun(context.db, ref), whole);
   const { checkpoint, events, messages } = used;
@@ -162,16 +162,16 @@ async function findPosition(context: Context, loaded: ClaimedRun, known: KnownRu
 }
 
 /** The tenant's governance has moved since the pending calls were gated by it: they are gated again. */
-export async function gateAgain(session: DriveSession): Promise<void> {
+export async function reauthorizePending(session: DriveSession): Promise<void> {
   const { db, governance } = session.context;
-  session.governance = await db.withTenant(session.tenant, (tx) => governance.current(tx, session.tenant));
-  await session.regate?.();
+  session.governance = await db.withTenant(session.tenantId, (tx) => governance.current(tx, session.tenantId));
+  await session.reauthorize?.();
 }
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
 export async function reload(session: DriveSession): Promise<void> {
-  const known = knownOf(session);
-  const ref = { tenant: session.tenant, run: session.run.id };
+  const known = toCachedRun(session);
+  const ref = { tenant_id: session.tenantId, run_id: session.run.id };
   const fresh = await loadRun(session.context.db, { ...ref, known: known && positionOf(known) });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
@@ -183,7 +183,7 @@ export async function reload(session: DriveSession): Promise<void> {
   session.at = at;
   session.messages = [...messages, ...pending.messages];
   session.pending = { ...pending, events: [] };
-  record(session, ...pending.events);
+  appendEvent(session, ...pending.events);
   for (const change of pending.calls) showOutcome(session, change);
 }
 
@@ -199,7 +199,7 @@ function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): 
 function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[]): void {
   for (const checkpoint of corrupt) {
     session.context.log.error({ run: session.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
-    record(session, {
+    appendEvent(session, {
       type: 'checkpoint.corrupt',
       actor: 'system',
       payload: { checkpoint_id: checkpoint.id, at_seq: checkpoint.seq, problem: 'its hash does not fit its content' },

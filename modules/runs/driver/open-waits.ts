@@ -10,7 +10,7 @@ import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { become } from './await.ts';
 import { findUsedUpBudget } from '../../budgets/find-used-up-budget.ts';
 import { gateCall, obstacleTo } from '../../governance/gate-call.ts';
-import { changeCall, record, type DriveSession } from './session.ts';
+import { changeCall, appendEvent, type DriveSession } from './session.ts';
 import { tokenOwner } from '../../waits/token-owner.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 
@@ -34,14 +34,14 @@ async function checked(
   session: DriveSession,
   { id, name }: CallState,
 ): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
-  const born = session.pending.newCalls.find((row) => row['id'] === id);
-  if (born) return { args: born['arguments'] as Record<string, unknown> };
+  const inserted = session.pending.newCalls.find((row) => row['id'] === id);
+  if (inserted) return { args: inserted['arguments'] as Record<string, unknown> };
   const { db, governance } = session.context;
-  return db.withTenant(session.tenant, async (tx) => {
+  return db.withTenant(session.tenantId, async (tx) => {
     const row = await findToolCall(tx, id);
     if (!row) throw new Error(`the ledger has no call ${id}`);
     const usedUp = await findUsedUpBudget(tx, session.run);
-    const now = { ...session, usedUp, governance: await governance.current(tx, session.tenant) };
+    const now = { ...session, usedUp, governance: await governance.current(tx, session.tenantId) };
     const wanted = { name, arguments: row.arguments, callsInTurn: 0, step: session.state.steps };
     return { args: row.arguments, obstacle: obstacleTo(gateCall(now, wanted)) };
   });
@@ -53,7 +53,7 @@ function ask(session: DriveSession, call: CallState, args: Record<string, unknow
   const { type, name, question, seconds, until } = wanted;
   const named = name === undefined ? {} : { name };
   const end = until === undefined ? { timeout_seconds: seconds } : { until };
-  record(session, {
+  appendEvent(session, {
     ...about(session),
     actor: 'agent',
     type: 'input.requested',
@@ -102,14 +102,14 @@ function timerUntil(text: string): Wanted {
 function refuse(session: DriveSession, call: CallState, reason: { code: string; message: string }): void {
   const settlement = { status: 'failed' as const, ...reason };
   const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
-  record(session, { ...about(session), actor: 'system', ...settlementEvent(settled) });
+  appendEvent(session, { ...about(session), actor: 'system', ...settlementEvent(settled) });
   changeCall(session, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }
 
 /** Found by its hash, and kept encrypted for those who may pass it on. */
-function newToken({ context, tenant }: DriveSession, waitId: string): Pick<NewWait, 'token'> {
+function newToken({ context, tenantId }: DriveSession, waitId: string): Pick<NewWait, 'token'> {
   const token = newSecret();
-  const { keyId, sealed } = context.keyring.seal(tokenOwner(tenant, waitId), token, randomBytes(12));
+  const { keyId, sealed } = context.keyring.seal(tokenOwner(tenantId, waitId), token, randomBytes(12));
   return { token: { hash: sha256(token).toString('hex'), key_id: keyId, sealed: sealed.toString('hex') } };
 }
 
@@ -117,7 +117,7 @@ function askClient(session: DriveSession, calls: readonly CallState[]): void {
   const seconds = session.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
   for (const { id } of calls) open(session, { id, type: 'tool_results', name: null, seconds });
   if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
-  record(session, {
+  appendEvent(session, {
     ...about(session),
     actor: 'agent',
     type: 'client_tools.requested',
@@ -136,7 +136,7 @@ export function useSignal(session: DriveSession, { call, signal }: Extract<Decis
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
   const event = settlementEvent(settled);
   if (event.type !== 'tool.succeeded') return;
-  record(session, {
+  appendEvent(session, {
     ...about(session),
     ...event,
     actor: 'user',

@@ -24,7 +24,7 @@ export function partialText(partial: PartialAnswer | null): string | undefined {
  * of that turn. A run that only somebody else drives gets nothing. Never throws: the turn has ended either way.
  */
 export async function keepPartialAnswer(session: DriveSession): Promise<void> {
-  const { context, tenant, run, partial } = session;
+  const { context, tenantId, run, partial } = session;
   const turnId = session.state.turn?.id;
   const text = partialText(partial);
   if (!partial || !turnId || text === undefined) return;
@@ -36,15 +36,21 @@ export async function keepPartialAnswer(session: DriveSession): Promise<void> {
     payload: { model: partial.model, error: INTERRUPTED, partial: text },
   };
   try {
-    const seq = await context.db.withTenant(tenant, async (tx) => {
+    const seq = await context.db.withTenant(tenantId, async (tx) => {
       const now = await lockRun(tx, run.id);
       const turn = await findTurn(tx, run.id, turnId);
       if (!now || !turn || !ENDED.includes(turn.status)) return undefined;
       const events = [toLogged(checkEvent(failed))];
-      const result = await commitRunIn(tx, { tenant, run: run.id, expect: now.last_seq, events, ...NO_ROWS });
+      const result = await commitRunIn(tx, {
+        tenant_id: tenantId,
+        run_id: run.id,
+        expect: now.last_seq,
+        events,
+        ...NO_ROWS,
+      });
       return result.ok ? result.seq : undefined;
     });
-    if (seq !== undefined) context.bus.publish({ run: run.id, kind: 'advanced', seq });
+    if (seq !== undefined) context.bus.publish({ runId: run.id, kind: 'advanced', seq });
   } catch (error) {
     context.log.warn({ run: run.id, err: error }, 'partial answer not kept');
   }

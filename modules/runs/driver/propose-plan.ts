@@ -1,11 +1,11 @@
-/** Three or more calls in one answer are a plan (doc 001, section 5.2): one decision on the whole, one end. */
+/** Three or more calls in one answer are a plan (docs/design/decisions.md): one decision on the whole, one end. */
 import { textOf, type ToolUseBlock } from '../../../core/content.ts';
 import { digestOf, newId } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { RISK_LEVELS, type ToolDefinition } from '../../../core/tool.ts';
 import type { GateDecision } from '../../governance/gate.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 /** A call of the answer with what the gate said. `waits`: it is held until the plan is approved. */
 export interface PlanStep {
@@ -28,8 +28,8 @@ export function proposePlan(session: DriveSession, steps: readonly PlanStep[], s
   const max_risk_level = RISK_LEVELS[highest] ?? 'WRITE_HIGH_RISK';
   const auto_executing = waiting.length === 0;
   const about = { plan_id, purpose: purposeOf(session), max_risk_level, auto_executing, steps: known };
-  record(session, { ...by, type: 'plan.proposed', payload: about });
-  if (auto_executing) record(session, { ...by, actor: 'worker', type: 'plan.started', payload: { plan_id } });
+  appendEvent(session, { ...by, type: 'plan.proposed', payload: about });
+  if (auto_executing) appendEvent(session, { ...by, actor: 'worker', type: 'plan.started', payload: { plan_id } });
   else askAboutPlan(session, { plan_id, waiting, step });
 }
 
@@ -47,7 +47,7 @@ function askAboutPlan(
       policy: decision?.by.policy ? { id: decision.by.policy.id, version: decision.by.policy.version } : null,
     })),
   });
-  record(session, {
+  appendEvent(session, {
     type: 'approval.requested',
     actor: 'system',
     turn_id: session.state.turn?.id,
@@ -81,5 +81,5 @@ export function completePlan(session: DriveSession): void {
     .map(({ id, name }) => ({ tool_call_id: id, tool: name }));
   const status = failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
   const payload = { plan_id: plan.id, status, failed };
-  record(session, { type: 'plan.completed', actor: 'worker', turn_id: turn?.id, step, payload });
+  appendEvent(session, { type: 'plan.completed', actor: 'worker', turn_id: turn?.id, step, payload });
 }

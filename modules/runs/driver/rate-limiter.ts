@@ -4,11 +4,11 @@
  */
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
-import { chargeModelGate, passModelGate, readModelGate, shutModelGate } from '../../../db/model-gates.ts';
+import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { buildRequest } from './build-request.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 /** The provider is asked too much: the run goes on after `waitMs`, in another job. */
 export class ThrottledError extends Error {
@@ -26,7 +26,7 @@ interface ModelCall {
 }
 
 /** Passes the gate of a model, or throws ThrottledError. The commit before the call has looked at it already, as a rule. */
-export async function passGate(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<void> {
+export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<void> {
   const { gate, rates, model } = resolved;
   if (gate === null) return;
   const { db } = session.context;
@@ -36,22 +36,22 @@ export async function passGate(session: DriveSession, resolved: ResolvedModel, c
   if (rates) {
     const tokens = estimateRequest(buildRequest(session, { model, toolChoice: call.toolChoice }));
     session.passedTokens = tokens;
-    waitMs = await passModelGate(db, { gate, tokens, rates });
+    waitMs = await acquireModelRate(db, { gate, tokens, rates });
   } else {
-    waitMs = seen?.name === gate && seen.step === call.step ? seen.waitMs : await readModelGate(db, gate);
+    waitMs = seen?.name === gate && seen.step === call.step ? seen.waitMs : await readModelBackOff(db, gate);
   }
   if (waitMs > 0) throw new ThrottledError(waitMs);
 }
 
 /** Shuts the gate for everybody after a refusal, says so in the log, and throws ThrottledError. */
-export async function giveWay(
+export async function backOff(
   session: DriveSession,
   refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
 ): Promise<never> {
   const { resolved, error, attempt, step } = refused;
   const backoffMs = Math.min(1000 * 2 ** (attempt - 1), LIMITS.throttleMs) * (0.75 + Math.random() / 2);
   const waitMs = Math.ceil(Math.min(Math.max(error.retryAfterMs ?? 0, backoffMs), LIMITS.throttleMs));
-  if (resolved.gate !== null) await shutModelGate(session.context.db, resolved.gate, waitMs);
+  if (resolved.gate !== null) await backOffModelRate(session.context.db, resolved.gate, waitMs);
   recordRetry(session, { ...refused, waitMs, model: resolved.model, error, attempt, step });
   throw new ThrottledError(waitMs);
 }
@@ -63,17 +63,13 @@ export function recordRetry(
 ): void {
   const { model, error, attempt, step, waitMs: wait_ms } = retry;
   const payload = { model, attempt, error: { code: error.kind, message: error.message }, wait_ms };
-  record(session, { type: 'model.retried', actor: 'system', turn_id: session.state.turn?.id, step, payload });
+  appendEvent(session, { type: 'model.retried', actor: 'system', turn_id: session.state.turn?.id, step, payload });
 }
 
 /** Takes what an answer has used beyond its estimate out of what the credential permits. */
-export async function chargeGate(
-  session: DriveSession,
-  resolved: ResolvedModel,
-  { usage }: ModelResponse,
-): Promise<void> {
+export async function charge(session: DriveSession, resolved: ResolvedModel, { usage }: ModelResponse): Promise<void> {
   const { gate, rates } = resolved;
   if (gate === null || !rates?.tokensPerMinute) return;
   const tokens = usage.input + usage.cache_write_5m + usage.cache_write_1h + usage.output - session.passedTokens;
-  await chargeModelGate(session.context.db, { gate, tokens, tokensPerMinute: rates.tokensPerMinute });
+  await chargeModelRate(session.context.db, { gate, tokens, tokensPerMinute: rates.tokensPerMinute });
 }

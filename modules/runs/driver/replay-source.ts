@@ -1,6 +1,6 @@
 /**
  * Answers from the record. A run that was forked from another does not repeat that run's effects silently, and a
- * recorded replay asks no model whose answer the record has (execution.md, "Replay").
+ * recorded replay asks no model whose answer the record has (docs/replay.md).
  */
 import type { AssistantBlock } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
@@ -25,7 +25,7 @@ import { buildRequest } from './build-request.ts';
 import { loadDefinitions } from '../../agents/definitions.ts';
 
 /** What a fork may still use of its record. */
-export interface RunRecord {
+export interface ReplaySource {
   calls: RecordedCall[];
   /** The model's answer of the step that is done again. */
   redo: RecordedAnswerRow | undefined;
@@ -48,7 +48,7 @@ interface OriginalRun {
 }
 
 /** Reads the record of a fork; null for any other run. */
-export async function loadRecord(context: Context, run: RunRow, state: RunState): Promise<RunRecord | null> {
+export async function loadReplaySource(context: Context, run: RunRow, state: RunState): Promise<ReplaySource | null> {
   const { replay } = state;
   if (!replay || run.forked_at_seq === null) return null;
   const point = { run: replay.fromRunId, seq: run.forked_at_seq };
@@ -77,7 +77,7 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
 }
 
 function pinsOf(run: RunRow) {
-  return { tenant: run.tenant_id, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+  return { tenantId: run.tenant_id, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
 }
 
 /** How the record answers a model call: with a response, or not, because the request is another one. */
@@ -91,11 +91,11 @@ export interface AskedModel {
 
 /** What the record says to the model call of a step; undefined where nothing is to be taken from it. */
 export function recordedAnswer(
-  source: { state: RunState; record: RunRecord | null },
+  source: { state: RunState; replaySource: ReplaySource | null },
   step: number,
   asked: () => AskedModel,
 ): RecordedAnswer | undefined {
-  const { record } = source;
+  const { replaySource: record } = source;
   const { replay } = source.state;
   if (!record || !replay) return undefined;
   if (replay.redo) return record.redo && answer(record.redo);
@@ -151,10 +151,10 @@ function partsOf({ provider, request }: AskedModel): Record<RequestPart, unknown
  * live replay what only reads is called again, and so is what surely had no effect.
  */
 export function takeRecordedCall(
-  source: { state: RunState; record: RunRecord | null },
+  source: { state: RunState; replaySource: ReplaySource | null },
   wanted: { tool: ToolDefinition; arguments: Record<string, unknown>; step: number },
 ): RecordedCall | undefined {
-  const { record } = source;
+  const { replaySource: record } = source;
   const { replay } = source.state;
   if (!record || !replay || record.calls.length === 0) return undefined;
   const key = canonicalJson(wanted.arguments);

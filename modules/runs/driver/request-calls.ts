@@ -4,7 +4,7 @@ import type { NewEvent } from '../../../core/events.ts';
 import { newId } from '../../../core/ids.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../../core/intents.ts';
 import type { CallState } from '../../../core/state.ts';
-import { effectOf, isCheap, isWait, type ToolDefinition } from '../../../core/tool.ts';
+import { effectOf, isPure, isWait, type ToolDefinition } from '../../../core/tool.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import type { GateDecision } from '../../governance/gate.ts';
 import { suspendedBy } from '../../governance/governance.ts';
@@ -12,7 +12,7 @@ import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
 import { proposePlan, type PlanStep } from './propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
-import { append, record, type DriveSession } from './session.ts';
+import { append, appendEvent, type DriveSession } from './session.ts';
 
 /**
  * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
@@ -93,12 +93,12 @@ function requestCall(session: DriveSession, requested: Requested): string {
   if (decision.kind === 'invalid') {
     events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
   }
-  record(session, ...events);
+  appendEvent(session, ...events);
   if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.version);
   if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
   session.pending.newCalls.push({
     id,
-    tenant_id: session.tenant,
+    tenant_id: session.tenantId,
     run_id: session.run.id,
     turn_id: turnId,
     step,
@@ -113,7 +113,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
     idempotency_key: `${session.run.id}-${step}-${place}`,
     traceparent: session.traceparent,
     created_at: 'now',
-    ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : birth(decision, mode, waits)),
+    ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
   });
   return id;
 }
@@ -133,12 +133,12 @@ function modeOf(session: DriveSession, decision: Verdict, waits: boolean): CallS
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
   if (decision.rewritten || waits) return 'queued';
-  if (isCheap(tool)) return 'cheap';
+  if (isPure(tool)) return 'cheap';
   const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
   return tool.execution.inline && !suspended ? 'inline' : 'queued';
 }
 
-function birth(decision: GateDecision, mode: CallState['mode'], waits: boolean): Record<string, unknown> {
+function initialState(decision: GateDecision, mode: CallState['mode'], waits: boolean): Record<string, unknown> {
   if (decision.kind === 'ask' || waits) return { status: 'awaiting_approval', attempt: 0 };
   if (decision.kind === 'allow') {
     return mode === 'queued' || mode === 'wait'

@@ -1,7 +1,7 @@
 /** When a checkpoint is due, and its place in the next commit. */
 import { newId } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { record, type DriveSession } from './session.ts';
+import { appendEvent, type DriveSession } from './session.ts';
 
 /** Saves one within a turn where the agent asks for it at every change, else every 25 steps. */
 export function saveCheckpointIfDue(session: DriveSession): void {
@@ -15,7 +15,7 @@ export function saveCheckpoint(session: DriveSession, trigger: 'turn_complete' |
   if (session.definition.execution_config?.checkpoint_frequency === 'manual') return undefined;
   const checkpoint_id = newId();
   session.pending.checkpoint = { id: checkpoint_id, trigger };
-  record(session, {
+  appendEvent(session, {
     type: 'checkpoint.saved',
     actor: 'worker',
     turn_id: session.state.turn?.id,

@@ -8,13 +8,13 @@ import type { ToolDefinition } from '../../../core/tool.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { CallChange, NewWait, ReservationChange } from '../../../db/commit-run.ts';
-import type { Birth } from '../../../jobs/seat.ts';
+import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
-import type { KnownRun } from '../../run-log/run-cache.ts';
+import type { CachedRun } from '../../run-log/run-cache.ts';
 import type { Reservation } from './hold-to-budget.ts';
 import type { PartialAnswer } from './partial-answer.ts';
-import type { RunRecord } from './replay-source.ts';
+import type { ReplaySource } from './replay-source.ts';
 
 export interface Pending {
   events: NewEvent[];
@@ -31,9 +31,9 @@ export interface Pending {
 
 export interface DriveSession {
   /** Until the run is created, by the first commit. */
-  birth: Birth | null;
+  initialCommit: InitialCommit | null;
   context: Context;
-  tenant: string;
+  tenantId: string;
   run: RunRow;
   fence: number;
   definition: AgentDefinition;
@@ -55,7 +55,7 @@ export interface DriveSession {
   /** What was heard over the bus and not looked at yet. */
   news: { governance: boolean };
   /** Gates the pending calls again, by the governance of the session as it is then. */
-  regate: (() => Promise<void>) | null;
+  reauthorize: (() => Promise<void>) | null;
   lastCheckpointId: string | null;
   stepsAtCheckpoint: number;
   /** Ids of all tool uses in the conversation: a model that repeats one gets another. */
@@ -65,7 +65,7 @@ export interface DriveSession {
   /** Calls whose attempt this driver began: whatever else is `running` was interrupted. */
   mine: Set<string>;
   /** What a run that was forked from another may take from its record. */
-  record: RunRecord | null;
+  replaySource: ReplaySource | null;
   /** How long the gate of the next model call was shut when that call was announced, in ms. */
   gate: { name: string; step: number; waitMs: number } | null;
   /** Prompt tokens that the gate has let through for the next call. */
@@ -94,7 +94,7 @@ export const noPending = (): Pending => ({
 });
 
 /** What of the session is committed, for a later drive to go on from. */
-export function knownOf(session: DriveSession): KnownRun | undefined {
+export function toCachedRun(session: DriveSession): CachedRun | undefined {
   const { at, base: state, lastCheckpointId, stepsAtCheckpoint, pending } = session;
   if (at === undefined) return undefined;
   const messages = session.messages.slice(0, session.messages.length - pending.messages.length);
@@ -102,7 +102,7 @@ export function knownOf(session: DriveSession): KnownRun | undefined {
 }
 
 /** Adds events to what the next commit writes, and folds them into the warm state. */
-export function record(session: DriveSession, ...events: NewEvent[]): void {
+export function appendEvent(session: DriveSession, ...events: NewEvent[]): void {
   for (const event of events) {
     session.pending.events.push(checkEvent(event));
     session.state = fold(session.state, atSeq(event, session.state.seq + 1));
@@ -128,7 +128,7 @@ export function rewindTo(session: DriveSession, point: Pending): void {
   };
   session.reserved = null;
   session.state = session.base;
-  record(session, ...events);
+  appendEvent(session, ...events);
 }
 
 /** What is pending now, as a point to come back to. */
@@ -159,8 +159,8 @@ export function append(session: DriveSession, message: Pick<MessageRow, 'role' |
 
 /** Changes a row of the ledger with the next commit, one that this commit is to insert, too. */
 export function changeCall(session: DriveSession, change: CallChange): void {
-  const born = session.pending.newCalls.find((row) => row['id'] === change.id);
-  if (born) Object.assign(born, change.set);
+  const inserted = session.pending.newCalls.find((row) => row['id'] === change.id);
+  if (inserted) Object.assign(inserted, change.set);
   else session.pending.calls.push(change);
   showOutcome(session, change);
 }

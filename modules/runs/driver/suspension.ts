@@ -1,8 +1,8 @@
-/** The brake as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
+/** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { settle } from './hold-to-budget.ts';
-import { gateAgain } from './load.ts';
+import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 
 /** What a suspended run does not do. Waiting for calls under way it may, and those that the ledger has as begun are made. */
@@ -32,5 +32,5 @@ export async function mustPause(session: DriveSession, decision: Decision): Prom
 async function catchUp(session: DriveSession): Promise<void> {
   if (!session.news.governance) return;
   session.news.governance = false;
-  await gateAgain(session);
+  await reauthorizePending(session);
 }

@@ -6,7 +6,7 @@ import { canonicalJson, newId } from '../../../core/ids.ts';
 import { callsOf, intentsOf, type Intent } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
 import { costOf } from '../../../llm/prices.ts';
-import { runCheapCalls } from './act.ts';
+import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
@@ -15,7 +15,7 @@ import { settleAnswer } from './hold-to-budget.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { requestCalls } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
-import { append, pointOf, record, rewindTo, type DriveSession } from './session.ts';
+import { append, pointOf, appendEvent, rewindTo, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -34,7 +34,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const turn_id = session.state.turn?.id;
   if (!recorded) observe(session, { response, latencyMs, cost });
   const ordinal = append(session, { role: 'assistant', content, outcomes: null });
-  record(session, {
+  appendEvent(session, {
     type: 'model.responded',
     actor: 'agent',
     turn_id,
@@ -65,15 +65,15 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
 /** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
 async function requestGated(session: DriveSession, intents: readonly Intent[], step: number): Promise<void> {
   const point = pointOf(session);
-  const recorded = session.record && [...session.record.calls];
+  const recorded = session.replaySource && [...session.replaySource.calls];
   const request = async () => {
     requestCalls(session, intents, step);
-    await runCheapCalls(session);
+    await runPureCalls(session);
     goOn(session);
   };
-  session.regate = async () => {
+  session.reauthorize = async () => {
     rewindTo(session, point);
-    if (session.record && recorded) session.record.calls.splice(0, Infinity, ...recorded);
+    if (session.replaySource && recorded) session.replaySource.calls.splice(0, Infinity, ...recorded);
     await request();
   };
   await request();

@@ -1,13 +1,13 @@
 /** Makes one read of many that want the same: a run that many watch is read once for all of them. */
 
 /** Reads what `key` stands for. */
-export type SharedReads<T> = (key: string, read: () => Promise<T>) => Promise<T>;
+export type CoalescedReads<T> = (key: string, read: () => Promise<T>) => Promise<T>;
 
 /**
  * Whoever asks while a read of the same key is under way shares the one after it: each gets what was read after it
  * asked, never before.
  */
-export function createSharedReads<T>(): SharedReads<T> {
+export function coalesceReads<T>(): CoalescedReads<T> {
   const reads = new Map<string, { now: Promise<T>; next?: Promise<T> }>();
 
   const begin = (key: string, read: () => Promise<T>): Promise<T> => {

@@ -75,7 +75,7 @@ describe('Approvals and policies', () => {
     return pending[0] as Approval;
   }
   const decide = (approval: Approval, decided: ApprovalDecision, keyId = OTHER) =>
-    decideApproval(engine.context, { tenant: engine.tenant, id: approval.id, by: caller(keyId) }, decided);
+    decideApproval(engine.context, { tenantId: engine.tenant, id: approval.id, by: caller(keyId) }, decided);
   const refusedWith = (status: number, says: RegExp) => (error: unknown) =>
     error instanceof DroverError && error.status === status && says.test(error.message);
   const callOf = (run: string) =>

@@ -106,7 +106,7 @@ describe('The gate', () => {
     assert.equal(gate(call).kind, 'allow');
   });
 
-  /** Document 001, the table of single calls: levels 0 to 3 by risk. */
+  /** Which risks run without a person, at levels 0 to 3. */
   const MATRIX: Record<RiskLevel, [boolean, boolean, boolean, boolean]> = {
     READ_ONLY: [false, true, true, true],
     WRITE_LOW_RISK: [false, false, true, true],

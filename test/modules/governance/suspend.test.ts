@@ -4,7 +4,7 @@ import { rebuildProjections } from '../../../modules/run-log/rebuild-projections
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { openPlatform, type Platform } from '../../../modules/platform/open-platform.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
-import { applyBrake, type Brake } from '../../../modules/governance/suspend.ts';
+import { setSuspension, type SuspensionRequest } from '../../../modules/governance/suspend.ts';
 import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
@@ -13,19 +13,19 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
 
-describe('The brake', () => {
+describe('Suspension', () => {
   let engine: Engine;
   before(async () => {
     engine = await openEngine();
   });
   after(() => engine.close());
 
-  const brake = (kind: Brake['kind'], id: string, suspended: boolean) =>
-    applyBrake(engine.context, engine.caller, { kind, id, suspended });
+  const suspend = (kind: SuspensionRequest['kind'], id: string, suspended: boolean) =>
+    setSuspension(engine.context, engine.caller, { kind, id, suspended });
   /** Nobody hears of it: what holds is the commit. */
-  const silently = (kind: Brake['kind'], id: string) => {
+  const silently = (kind: SuspensionRequest['kind'], id: string) => {
     const bus = { ...engine.context.bus, publish: () => undefined };
-    return applyBrake({ ...engine.context, bus }, engine.caller, { kind, id, suspended: true });
+    return setSuspension({ ...engine.context, bus }, engine.caller, { kind, id, suspended: true });
   };
   const view = (run: string) => engine.context.db.withTenant(engine.tenant, (tx) => findRun(tx, run));
   const toolOf = async (run: string) => {
@@ -39,13 +39,13 @@ describe('The brake', () => {
       engine.say([text('done')]);
       const { run } = await engine.start(agent, 'hello');
       const id = kind === 'agent' ? agent : engine.tenant;
-      await brake(kind, id, true);
+      await suspend(kind, id, true);
       assert.equal(await engine.drive(run), 'rest');
       assert.equal(engine.model.requests.length, 0);
       const shown = await view(run);
       assert.deepEqual([shown?.status, shown?.suspended_by], ['created', kind]);
       assert.equal((await reconcile(engine.context, 0)).runs, 0, 'what is suspended has no jobs');
-      await brake(kind, id, false);
+      await suspend(kind, id, false);
       await engine.finish(run);
       const ended = await view(run);
       assert.deepEqual([ended?.status, ended?.suspended_by, engine.model.requests.length], ['completed', null, 1]);
@@ -56,14 +56,14 @@ describe('The brake', () => {
     const agent = await engine.agent({ tools: ['calculator'] });
     engine.say(async (_request, n) => {
       if (n > 0) return text('42');
-      await brake('agent', agent, true);
+      await suspend('agent', agent, true);
       return use({ name: 'calculator', input: { expression: '6*7' } });
     });
     const { run } = await engine.start(agent, 'What is 6*7?');
     assert.equal(await engine.drive(run), 'rest');
     assert.equal(engine.model.requests.length, 1);
     assert.equal((await view(run))?.status, 'executing');
-    await brake('agent', agent, false);
+    await suspend('agent', agent, false);
     await engine.finish(run);
     assert.equal(engine.model.requests.length, 2);
     const types = (await engine.log(run)).map(({ type }) => type);
@@ -85,7 +85,7 @@ describe('The brake', () => {
     const { run } = await engine.start(agent, 'send it');
     assert.equal(await engine.drive(run), 'rest');
     assert.deepEqual([engine.model.requests.length, engine.tools.seen.length], [1, 0]);
-    await brake('agent', agent, false);
+    await suspend('agent', agent, false);
     await engine.finish(run);
     // The last call wakes its run with a job, which is ours to do here.
     await engine.finish(run);
@@ -99,11 +99,11 @@ describe('The brake', () => {
     engine.toolsAnswer(() => undefined);
     const { run } = await engine.start(agent, 'send it');
     assert.equal(await engine.drive(run), 'handed_over');
-    await brake('agent', agent, true);
+    await suspend('agent', agent, true);
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.equal(engine.tools.seen.length, 0);
     assert.equal((await reconcile(engine.context, 0)).calls, 0);
-    await brake('agent', agent, false);
+    await suspend('agent', agent, false);
     await engine.makeCalls(run);
     assert.equal(engine.tools.seen.length, 1);
     await engine.finish(run);
@@ -116,7 +116,7 @@ describe('The brake', () => {
     engine.toolsAnswer(() => undefined);
     const { run } = await engine.start(agent, 'send it');
     assert.equal(await engine.drive(run), 'handed_over');
-    await brake('tool', await toolOf(run), true);
+    await suspend('tool', await toolOf(run), true);
     await engine.makeCalls(run);
     await engine.finish(run);
     assert.deepEqual([engine.tools.seen.length, engine.model.requests.length], [0, 3]);
@@ -163,8 +163,8 @@ describe('The brake', () => {
     const call = () => engine.row<object>('select status, attempt from tool_calls where run_id = $1', run);
     assert.deepEqual(await call(), { status: 'pending', attempt: 1 });
     assert.equal(engine.tools.seen.length, 1);
-    engine.context.known.clear();
-    await brake('agent', agent, false);
+    engine.context.runCache.clear();
+    await suspend('agent', agent, false);
     await engine.finish(run);
     assert.deepEqual(await call(), { status: 'succeeded', attempt: 2 });
     assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [2, 'completed']);
@@ -186,7 +186,7 @@ describe('The brake', () => {
     };
     assert.equal(await engine.drive(run, { ...context, commit: late }), 'rest');
     assert.equal(engine.tools.seen.length, 1);
-    await brake('agent', agent, false);
+    await suspend('agent', agent, false);
     await engine.finish(run);
     assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [2, 'completed']);
     const { differences } = await rebuildProjections(engine.context.db, { check: true });
@@ -200,8 +200,8 @@ describe('The brake', () => {
     const { run } = await engine.start(agent, 'send it');
     await engine.finish(run);
     const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
-    await decideApproval(engine.context, { tenant: engine.tenant, id }, { decision: 'rerun' });
-    await brake('tool', await toolOf(run), true);
+    await decideApproval(engine.context, { tenantId: engine.tenant, id }, { decision: 'rerun' });
+    await suspend('tool', await toolOf(run), true);
     await engine.finish(run);
     const call = await engine.row<object>('select status, attempt from tool_calls where run_id = $1', run);
     assert.deepEqual(call, { status: 'failed', attempt: 1 });
@@ -210,7 +210,7 @@ describe('The brake', () => {
 
   it('is in the audit log once for each change', async () => {
     const agent = await engine.agent();
-    for (const suspended of [true, true, false, false]) await brake('agent', agent, suspended);
+    for (const suspended of [true, true, false, false]) await suspend('agent', agent, suspended);
     const rows = await engine.rows<{ action: string }>(
       'select action from audit_log where target_id = $1 order by id',
       agent,
@@ -223,7 +223,7 @@ describe('The brake', () => {
 });
 
 for (const mode of DOMAIN_MODES) {
-  describe(`The brake on an MCP server in ${mode} mode`, () => {
+  describe(`Suspension on an MCP server in ${mode} mode`, () => {
     let engine: Engine;
     /** Another process, where the mode lets there be one. */
     let other: Platform | undefined;
@@ -257,9 +257,9 @@ for (const mode of DOMAIN_MODES) {
       const server = await engine.row<{ id: string }>(
         `select id from mcp_servers where address->>'endpoint' like '%/poisoned'`,
       );
-      const brake = (suspended: boolean) =>
-        applyBrake(engine.context, engine.caller, { kind: 'mcp_server', id: server.id, suspended });
-      await brake(true);
+      const suspend = (suspended: boolean) =>
+        setSuspension(engine.context, engine.caller, { kind: 'mcp_server', id: server.id, suspended });
+      await suspend(true);
       await engine.makeCalls(run, other?.context);
       const seen = () => [...new Set(engine.tools.seen.map(({ path }) => path))];
       assert.deepEqual(seen(), ['/look']);
@@ -271,7 +271,7 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(codes.slice(0, 2), [{ code: 'server_suspended' }, { code: 'server_suspended' }]);
       assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /The MCP server of .* is suspended/);
 
-      await brake(false);
+      await suspend(false);
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'read') }) : text('so be it')));
       const again = await engine.start(agent, 'go');
       assert.equal(await engine.drive(again.run), 'handed_over');
@@ -283,7 +283,7 @@ for (const mode of DOMAIN_MODES) {
   });
 }
 
-describe('The brake over HTTP', () => {
+describe('The suspend over HTTP', () => {
   let api: TestApi;
   let workers: Workers;
   before(async () => {

@@ -35,7 +35,12 @@ for (const mode of DOMAIN_MODES) {
       engine.say([ASK, last === 'ends' ? text('done') : ASK]);
       const { run } = await engine.start(agent, 'ask me');
       assert.equal(await engine.drive(run), 'rest');
-      await postSignal(engine.context, { tenant: engine.tenant, run, type: 'user', payload: { message: 'yes' } });
+      await postSignal(engine.context, {
+        tenantId: engine.tenant,
+        runId: run,
+        type: 'user',
+        payload: { message: 'yes' },
+      });
       assert.equal(await engine.drive(run), 'rest');
       await maintain(engine.context, 'settle-budgets');
       return run;

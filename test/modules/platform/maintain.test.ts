@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { newId } from '../../../core/ids.ts';
 import type { Database, Tx } from '../../../db/database.ts';
 import { listLostCalls, listLostRuns } from '../../../db/maintenance.ts';
-import { eachApart } from '../../../modules/for-each-isolated.ts';
+import { forEachIsolated } from '../../../modules/for-each-isolated.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 
@@ -44,7 +44,7 @@ describe('Maintenance', () => {
       seen.push(n);
       return n === 2 ? Promise.reject(away) : Promise.resolve(n);
     };
-    await assert.rejects(eachApart(engine.context.log, { rows }, work), away);
+    await assert.rejects(forEachIsolated(engine.context.log, { rows }, work), away);
     assert.deepEqual(seen, [1, 2]);
   });
 

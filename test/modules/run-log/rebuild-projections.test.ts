@@ -42,7 +42,7 @@ describe('Rebuilding the projections', () => {
     const denied = runs.length - 4;
     const { differences } = await rebuild(true);
     assert.deepEqual(
-      differences.map(({ run: of, table, column }) => `${runs.indexOf(of)} ${table} ${column}`).toSorted(),
+      differences.map(({ runId: of, table, column }) => `${runs.indexOf(of)} ${table} ${column}`).toSorted(),
       [
         '0 runs status',
         '0 runs steps',
@@ -78,7 +78,7 @@ describe('Rebuilding the projections', () => {
     await engine.finish(edited.run);
     const { id } = await approval(edited.run);
     const change = { decision: 'edit' as const, arguments: { amount: 20 } };
-    await decideApproval(engine.context, { tenant: engine.tenant, id }, change);
+    await decideApproval(engine.context, { tenantId: engine.tenant, id }, change);
     for (const { run } of [planned, edited]) {
       const before = await approval(run);
       await engine.tamper('delete from approvals where run_id = $1', run);
@@ -144,7 +144,7 @@ async function liveThroughEverything(engine: Engine): Promise<string[]> {
   await engine.finish((await begin(busy, 'go on', { threadId: thread })).run);
   const last = await begin(busy, 'and on', { threadId: thread, ...open });
   await engine.finish(last.run);
-  await completeRun(context, { tenant, run: last.run });
+  await completeRun(context, { tenantId: tenant, runId: last.run });
 
   engine.say([{ error: { status: 401, type: 'authentication_error' } }]);
   await engine.finish((await begin(busy, 'a key that is refused')).run);
@@ -157,16 +157,16 @@ async function liveThroughEverything(engine: Engine): Promise<string[]> {
 
   const waiting = { input: undefined, config: {} };
   const cancelled = await begin(busy, '', waiting);
-  await cancelRun(context, { tenant, run: cancelled.run }, 'no longer needed');
+  await cancelRun(context, { tenantId: tenant, runId: cancelled.run }, 'no longer needed');
   await begin(busy, '', waiting);
   engine.say((request) => use({ name: offered(request, 'slow') }));
   for (const end of [cancelRun, undefined]) {
     const halfway = await begin(busy, 'wait for it');
     await engine.drive(halfway.run);
-    await end?.(context, { tenant, run: halfway.run });
+    await end?.(context, { tenantId: tenant, runId: halfway.run });
   }
   const lost = await begin(busy, 'fail me');
-  await failRun(context, { tenant, run: lost.run }, { code: 'internal', message: 'a test' });
+  await failRun(context, { tenantId: tenant, runId: lost.run }, { code: 'internal', message: 'a test' });
   const forks = await fork(engine, { failed: lost.run, first: runs[0] ?? '' });
   return [...runs, ...forks, ...(await askPeople(engine, busy))];
 }
@@ -211,8 +211,8 @@ async function askPeople(engine: Engine, agent: string): Promise<string[]> {
     made.push(run);
     await engine.finish(run);
     const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
-    if (decision === 'expire') await expireApproval(context, { tenant, id });
-    else if (decision) await decideApproval(context, { tenant, id }, decision);
+    if (decision === 'expire') await expireApproval(context, { tenantId: tenant, id });
+    else if (decision) await decideApproval(context, { tenantId: tenant, id }, decision);
     await engine.finish(run);
   }
   return made;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { claimRun, loadRun, type KnownPosition } from '../../../db/claim-run.ts';
-import { carryOn, positionOf, type KnownRun } from '../../../modules/run-log/run-cache.ts';
+import { carryOn, positionOf, type CachedRun } from '../../../modules/run-log/run-cache.ts';
 import { restore } from '../../../modules/runs/driver/load.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { createKnownRuns } from '../../../modules/run-log/run-cache.ts';
+import { createRunCache } from '../../../modules/run-log/run-cache.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 
 const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
@@ -11,16 +11,16 @@ const calculate = (expression: string) => use({ name: 'calculator', input: { exp
 describe('What a process knows of a run', () => {
   let engine: Engine;
   let agent: string;
-  let knownAt: KnownRun | undefined;
+  let knownAt: CachedRun | undefined;
 
   /** Drives as the engine does, and shows what the process knew before the next claim. */
   const spying = (): Context => {
-    const { known } = engine.context;
+    const { runCache: known } = engine.context;
     const take = (run: string) => {
       knownAt = known.take(run);
       return knownAt;
     };
-    return { ...engine.context, known: { ...known, take } };
+    return { ...engine.context, runCache: { ...known, take } };
   };
 
   before(async () => {
@@ -45,14 +45,14 @@ describe('What a process knows of a run', () => {
   }
 
   const cold = async (run: string) => {
-    const loaded = await loadRun(engine.context.db, { tenant: engine.tenant, run });
+    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenant, run_id: run });
     assert.ok(loaded.ok);
     const { state } = await restore((ref) => loadRun(engine.context.db, ref), loaded);
     return { state, messages: loaded.messages, at: loaded.events.at(-1)?.occurred_at };
   };
 
-  const warm = async (run: string, known: KnownRun, position: KnownPosition = positionOf(known)) => {
-    const loaded = await loadRun(engine.context.db, { tenant: engine.tenant, run, known: position });
+  const warm = async (run: string, known: CachedRun, position: KnownPosition = positionOf(known)) => {
+    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenant, run_id: run, known: position });
     assert.ok(loaded.ok);
     return { loaded, position: carryOn(known, loaded) };
   };
@@ -80,7 +80,7 @@ describe('What a process knows of a run', () => {
       engine.say((request, n) => (n < 3 ? fetches()(request) : text('done')));
       const { run } = await engine.start(agent, 'the same');
       while ((await engine.drive(run)) === 'handed_over') {
-        if (forgets) engine.context.known.clear();
+        if (forgets) engine.context.runCache.clear();
         await engine.makeCalls(run);
       }
       bodies.push(
@@ -92,12 +92,12 @@ describe('What a process knows of a run', () => {
 
   it('is left aside where the log is another one', async () => {
     const run = await resting();
-    const known = engine.context.known.take(run);
+    const known = engine.context.runCache.take(run);
     assert.ok(known);
     assert.ok((await warm(run, known)).position);
     const later = { ...known, at: new Date(0).toISOString() };
     assert.equal((await warm(run, later)).position, null);
-    engine.context.known.keep(run, later);
+    engine.context.runCache.keep(run, later);
     await engine.post(agent, run, 'second');
     engine.say([calculate('1 + 1'), text('two')]);
     assert.equal(await engine.drive(run), 'rest');
@@ -106,7 +106,7 @@ describe('What a process knows of a run', () => {
 
   it('is left aside where the log is shorter, as in a database that was restored', async () => {
     const run = await resting();
-    const known = engine.context.known.take(run);
+    const known = engine.context.runCache.take(run);
     assert.ok(known);
     const { seq, length } = positionOf(known);
     for (const position of [
@@ -114,8 +114,8 @@ describe('What a process knows of a run', () => {
       { seq, length: length + 1 },
     ]) {
       const claimed = await loadRun(engine.context.db, {
-        tenant: engine.tenant,
-        run,
+        tenant_id: engine.tenant,
+        run_id: run,
         known: { ...position, calls: [] },
       });
       assert.ok(claimed.ok);
@@ -128,7 +128,7 @@ describe('What a process knows of a run', () => {
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const { run } = await engine.start(agent, 'first');
     assert.equal(await engine.drive(run), 'handed_over');
-    const known = engine.context.known.take(run);
+    const known = engine.context.runCache.take(run);
     assert.ok(known);
     await engine.makeCalls(run);
     const { position } = await warm(run, known);
@@ -136,13 +136,13 @@ describe('What a process knows of a run', () => {
       { status: 'succeeded', output: { ok: true }, is_error: false },
     ]);
     assert.deepEqual(Object.values(known.messages.at(-1)?.outcomes ?? {})[0]?.status, 'pending');
-    const claimed = await claimRun(engine.context.db, { tenant: engine.tenant, run, seq: 0, leaseMs: 1000 });
+    const claimed = await claimRun(engine.context.db, { tenant_id: engine.tenant, run_id: run, seq: 0, leaseMs: 1000 });
     assert.ok(claimed.ok);
   });
 
   it('is forgotten with the run that was driven longest ago, and by a drive that takes it', () => {
-    const runs = createKnownRuns(2);
-    const known = { messages: [] } as unknown as KnownRun;
+    const runs = createRunCache(2);
+    const known = { messages: [] } as unknown as CachedRun;
     for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, known);
     assert.deepEqual(
       ['a', 'b', 'c', 'c'].map((run) => runs.take(run) !== undefined),

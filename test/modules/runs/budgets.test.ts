@@ -174,7 +174,7 @@ for (const mode of DOMAIN_MODES) {
           `select id from approvals where run_id = $1 and status = 'pending'`,
           run,
         );
-        const ref = { tenant: engine.tenant, id: approval.id };
+        const ref = { tenantId: engine.tenant, id: approval.id };
         await decideApproval(engine.context, ref, { decision: 'approve' });
         await engine.rows('update budgets set max_tokens = 100 where id = $1', id);
         assert.equal(await engine.drive(run), 'handed_over');
@@ -290,7 +290,7 @@ for (const mode of DOMAIN_MODES) {
         );
         assert.deepEqual([approval.tool, approval.kind, approval.arguments.max_steps], ['budget', 'approval', 4]);
         assert.equal(engine.model.requests.length, 1);
-        return { run, ref: { tenant: engine.tenant, id: approval.id } };
+        return { run, ref: { tenantId: engine.tenant, id: approval.id } };
       };
 
       it('go on with leave, and do not ask again', async () => {
@@ -319,7 +319,7 @@ for (const mode of DOMAIN_MODES) {
 
       it('ask nobody any more once the run is cancelled', async () => {
         const { run, ref } = await untilAsked();
-        await cancelRun(engine.context, { tenant: engine.tenant, run });
+        await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
         const { status } = await engine.row<{ status: string }>('select status from approvals where id = $1', ref.id);
         assert.equal(status, 'expired');
         await soundNow();
@@ -404,7 +404,7 @@ for (const mode of DOMAIN_MODES) {
       const run = await start({ max_tokens: 100_000 });
       const driving = engine.drive(run);
       await stuck.reached;
-      await cancelRun(engine.context, { tenant: engine.tenant, run });
+      await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
       await driving;
       stuck.open();
       await engine.rows(`update reservations set created_at = created_at - interval '1 hour' where run_id = $1`, run);

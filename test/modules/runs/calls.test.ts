@@ -126,7 +126,7 @@ describe('A call that another worker makes', () => {
   it('is not made any more when its run was cancelled before it', async () => {
     const { run } = await awaiting([{ name: 'pay' }]);
     engine.toolsAnswer(() => undefined);
-    await cancelRun(engine.context, { tenant: engine.tenant, run });
+    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
     const output = 'The run was cancelled before the call was made.';
     assert.deepEqual(await ledger(run), { status: 'denied', attempt: 0, code: 'cancelled', output });
     await engine.makeCalls(run);
@@ -139,7 +139,7 @@ describe('A call that another worker makes', () => {
     engine.toolsAnswer(() => gate.pass().then(() => ({ status: 200, body: 'paid' })));
     const making = engine.makeCalls(run);
     await gate.reached;
-    await cancelRun(engine.context, { tenant: engine.tenant, run });
+    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
     gate.open();
     await making;
     const { status } = (await ledger(run)) as { status: string };
@@ -150,7 +150,7 @@ describe('A call that another worker makes', () => {
   it('is settled by reconciliation when its worker died after the run had ended', async () => {
     const { run, call } = await awaiting([{ name: 'note', ...IDEMPOTENT }]);
     const answerLate = await dieDuringCall(run);
-    await cancelRun(engine.context, { tenant: engine.tenant, run });
+    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
     assert.ok((await reconcile(engine.context, 0)).calls >= 1);
     const job = await engine.context.queues.queue(TOOL_CALLS).getJob(`${call}-1`);
     assert.ok(job);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { createSharedReads } from '../../../modules/runs/streams/coalesce-reads.ts';
+import { coalesceReads } from '../../../modules/runs/streams/coalesce-reads.ts';
 import { door } from '../../support/engine.ts';
 
 describe('Shared reads', () => {
   it('are two for many who ask together, and nobody gets what was read before it asked', async () => {
-    const share = createSharedReads<number>();
+    const share = coalesceReads<number>();
     const gate = door();
     let version = 1;
     let count = 0;
@@ -28,7 +28,7 @@ describe('Shared reads', () => {
   });
 
   it('fail for those who shared them, and not for those who come later', async () => {
-    const share = createSharedReads<number>();
+    const share = coalesceReads<number>();
     let fails = true;
     const read = () => (fails ? Promise.reject(new Error('away')) : Promise.resolve(1));
     const shared = [share('run', read), share('run', read)];

@@ -150,7 +150,7 @@ function onPostgres(): void {
       const flight = await inFlight(answer);
       await undo();
       await flight.letGo();
-      const signal = { tenant: engine.tenant, run: flight.run, type: 'user' as const, payload: 'early' };
+      const signal = { tenantId: engine.tenant, runId: flight.run, type: 'user' as const, payload: 'early' };
       await postSignal(outside.context, signal);
       await proxy.restore();
       await finish(flight);
@@ -162,7 +162,7 @@ function onPostgres(): void {
     const flight = await inFlight(() => text('too late'));
     await undo();
     await flight.letGo();
-    await cancelRun(outside.context, { tenant: engine.tenant, run: flight.run });
+    await cancelRun(outside.context, { tenantId: engine.tenant, runId: flight.run });
     await proxy.restore();
     assert.equal(await flight.driving, 'lost');
     assert.equal(await count(flight.run, 'model.responded'), 0);

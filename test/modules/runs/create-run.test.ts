@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
 import { newId } from '../../../core/ids.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
-import { createKnownGovernance } from '../../../modules/governance/policy-cache.ts';
+import { createPolicyCache } from '../../../modules/governance/policy-cache.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { createRun } from '../../../modules/runs/create-run.ts';
 import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
@@ -29,7 +29,7 @@ describe('Creating a run', () => {
       },
     };
     Object.assign(db, watched);
-    const known = { governance: createKnownGovernance(db), ...createGroupCommit(db, { lanes: 1 }) };
+    const known = { governance: createPolicyCache(db), ...createGroupCommit(db, { lanes: 1 }) };
     other = { ...engine.context, db, ...known };
   });
 

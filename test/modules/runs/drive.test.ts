@@ -76,10 +76,10 @@ describe('Driving a run', () => {
     assert.deepEqual(ends, ['held', 'held', 'rest']);
     assert.equal(engine.model.requests.length, 1);
     assert.equal(await engine.drive(run), 'finished');
-    const job = { tenant: engine.tenant, run, seq: 10_000 };
+    const job = { tenantId: engine.tenant, runId: run, seq: 10_000 };
     const options = { stop: new AbortController().signal, draining: () => false };
     assert.equal(await driveRun(engine.context, job, options), 'beyond');
-    assert.equal(await driveRun(engine.context, { ...job, run: newId() }, options), 'missing');
+    assert.equal(await driveRun(engine.context, { ...job, runId: newId() }, options), 'missing');
   });
 
   it('writes nothing for a driver that was stalled while another took the run', async () => {
@@ -114,7 +114,7 @@ describe('Driving a run', () => {
     const driving = engine.drive(run);
     await gate.reached;
     const payload = { checkpoint_id: newId(), at_seq: 1, problem: 'said by another' };
-    await appendToRun(engine.context, { tenant: engine.tenant, run }, () => ({
+    await appendToRun(engine.context, { tenantId: engine.tenant, runId: run }, () => ({
       events: [{ type: 'checkpoint.corrupt', actor: 'system', payload }],
     }));
     gate.open();
@@ -140,7 +140,7 @@ describe('Driving a run', () => {
     const { run } = await engine.start(agent, 'hello');
     const driving = engine.drive(run);
     await gate.reached;
-    assert.equal(await cancelRun(engine.context, { tenant: engine.tenant, run }), true);
+    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenant, runId: run }), true);
     assert.equal(await driving, 'lost');
     gate.open();
     assert.deepEqual(types(await engine.log(run)).slice(-4), [
@@ -151,7 +151,7 @@ describe('Driving a run', () => {
     ]);
     const call = await engine.row("select status, error->>'code' as code from tool_calls where run_id = $1", run);
     assert.deepEqual(call, { status: 'unknown', code: 'cancelled' });
-    assert.equal(await cancelRun(engine.context, { tenant: engine.tenant, run }), false);
+    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenant, runId: run }), false);
   });
 
   it('hands the run over while its process stops, and loses no message by it', async () => {
@@ -161,7 +161,7 @@ describe('Driving a run', () => {
     const drained = () =>
       driveRun(
         engine.context,
-        { tenant: engine.tenant, run, seq: 0 },
+        { tenantId: engine.tenant, runId: run, seq: 0 },
         { stop: new AbortController().signal, draining: () => true },
       );
     assert.equal(await drained(), 'handed_over');

@@ -59,10 +59,10 @@ describe('Plans', () => {
   const types = async (run: string, family: RegExp) =>
     (await engine.log(run)).map(({ type }) => type).filter((type) => family.test(type));
   const decide = (id: string, decided: ApprovalDecision) =>
-    decideApproval(engine.context, { tenant: engine.tenant, id }, decided);
+    decideApproval(engine.context, { tenantId: engine.tenant, id }, decided);
   const told = () => JSON.stringify(engine.model.requests.at(-1)?.body);
 
-  /** Document 001, section 5.1: what runs by itself, levels 0 to 3 by the highest risk in the plan. */
+  /** What runs without a person, at levels 0 to 3 by the highest risk in the plan. */
   const MATRIX: Record<RiskLevel, [boolean, boolean, boolean, boolean]> = {
     READ_ONLY: [false, true, true, true],
     WRITE_LOW_RISK: [false, false, true, true],
@@ -134,17 +134,17 @@ describe('Plans', () => {
 
   it('that wait are rejected when their run is cancelled', async () => {
     const run = await proposed(MIXED);
-    await cancelRun(engine.context, { tenant: engine.tenant, run }, undefined);
+    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run }, undefined);
     assert.equal((await plans(run))[0]?.status, 'rejected');
     assert.equal((await approvals(run))[0]?.status, 'expired');
   });
 
   for (const [how, end] of [
-    ['is cancelled', (run: string) => cancelRun(engine.context, { tenant: engine.tenant, run })],
+    ['is cancelled', (run: string) => cancelRun(engine.context, { tenantId: engine.tenant, runId: run })],
     [
       'fails',
       (run: string) =>
-        failRun(engine.context, { tenant: engine.tenant, run }, { code: 'internal', message: 'a fault' }),
+        failRun(engine.context, { tenantId: engine.tenant, runId: run }, { code: 'internal', message: 'a fault' }),
     ],
   ] as const) {
     it(`that are under way end with errors when their run ${how}, naming the steps without a result`, async () => {

@@ -29,7 +29,7 @@ for (const mode of DOMAIN_MODES) {
       (await engine.log(run)).flatMap(({ type }) => (type.startsWith('model.') ? [type.slice(6)] : []));
     const jobOf = async (run: string) => {
       const jobs = await engine.context.queues.queue(TURNS).getDelayed();
-      return jobs.find((job) => job.data.run === run);
+      return jobs.find((job) => job.data.runId === run);
     };
 
     it('is shut for all by a refusal, for as long as the provider says', async () => {
@@ -58,7 +58,7 @@ for (const mode of DOMAIN_MODES) {
       assert.equal(job?.attemptsMade, 0);
       await reconcile(engine.context, 0);
       const jobs = await engine.context.queues.queue(TURNS).getJobs(['waiting', 'delayed', 'prioritized']);
-      assert.equal(jobs.filter(({ data, id }) => data.run === run && id !== `${run}-2-0`).length, 1);
+      assert.equal(jobs.filter(({ data, id }) => data.runId === run && id !== `${run}-2-0`).length, 1);
       await engine.finish(run);
     });
 

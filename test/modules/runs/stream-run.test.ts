@@ -40,7 +40,7 @@ describe('the stream of a run', () => {
       look.abort();
       return rows;
     });
-    await collect(streamRun(early, { tenant: engine.tenant, run, after: 0, signal: look.signal }));
+    await collect(streamRun(early, { tenantId: engine.tenant, runId: run, after: 0, signal: look.signal }));
     assert.ok(stale);
     await engine.makeCalls(run);
     await engine.finish(run);
@@ -49,13 +49,13 @@ describe('the stream of a run', () => {
     const late = reading((rows) => (looks++ === 0 && stale ? stale : rows));
     const startedMs = Date.now();
     const { signal } = new AbortController();
-    const events = await collect(streamRun(late, { tenant: engine.tenant, run, after: 0, signal }));
+    const events = await collect(streamRun(late, { tenantId: engine.tenant, runId: run, after: 0, signal }));
     assert.ok(Date.now() - startedMs < LIMITS.streamPollSeconds * 1000);
     assert.equal(looks, 2);
     assert.equal(events.filter((event) => event !== 'ping' && event.event === 'done').length, 1);
     assert.deepEqual(
       events,
-      await collect(streamRun(engine.context, { tenant: engine.tenant, run, after: 0, signal })),
+      await collect(streamRun(engine.context, { tenantId: engine.tenant, runId: run, after: 0, signal })),
     );
   });
 });

@@ -25,12 +25,12 @@ describe('the attempt of a tool call', () => {
     const jobs = async () => {
       await context.outbox.close();
       const waiting = await context.queues.queue('turns').getJobs(['waiting', 'prioritized']);
-      return waiting.filter(({ data }) => data.run === run).length;
+      return waiting.filter(({ data }) => data.runId === run).length;
     };
     const found: number[] = [];
     const before = await jobs();
     for (const { id } of calls) {
-      await runToolCall(context, { tenant, run, call: id }, new AbortController().signal);
+      await runToolCall(context, { tenantId: tenant, runId: run, callId: id }, new AbortController().signal);
       found.push((await jobs()) - before);
     }
     assert.deepEqual(found, [0, 1]);
@@ -106,7 +106,7 @@ describe('the attempt of a tool call', () => {
     );
     const { tenant, context } = engine;
     const { version: governance } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
-    return { run, job: { tenant, run, call, turn, step, attempt: 0, governance } };
+    return { run, job: { tenantId: tenant, runId: run, callId: call, turnId: turn, step, attempt: 0, governance } };
   }
 
   /** A context that lists its statements and refuses transactions of several. */

@@ -269,7 +269,7 @@ describe('tools that the client executes', () => {
       const [row] = await platform.context.db.withTenant(platform.tenantId, (tx) =>
         tx.query<{ leased: boolean; jobs: number }>(
           `select driver_lease_expires_at is not null as leased,
-             (select count(*)::int from outbox where payload->>'run' = $1::text) as jobs from runs where id = $1::uuid`,
+             (select count(*)::int from outbox where payload->>'runId' = $1::text) as jobs from runs where id = $1::uuid`,
           [run],
         ),
       );
@@ -277,7 +277,7 @@ describe('tools that the client executes', () => {
     });
     for (const name of ['turns', 'tool-calls'] as const) {
       const jobs = await platform.context.queues.queue(name).getJobs(['waiting', 'prioritized', 'delayed', 'active']);
-      assert.ok(!jobs.some((job) => job.data.run === run));
+      assert.ok(!jobs.some((job) => job.data.runId === run));
     }
     assert.equal((await call(`POST /v1/runs/${run}/cancel`, {})).status, 202);
     const results = [{ tool_use_id: body.output.tool_calls[0]?.tool_use_id, content: 'late' }];

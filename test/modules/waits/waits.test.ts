@@ -220,7 +220,7 @@ describe('waits for webhooks and for the time', () => {
 
   const jobsOf = async (run: string) => {
     const jobs = await api.context.queues.queue('turns').getJobs(['waiting', 'delayed', 'active', 'prioritized']);
-    return jobs.filter((job) => job.data.run === run);
+    return jobs.filter((job) => job.data.runId === run);
   };
 
   it('cost no job, no lease and no outbox row, and reconciliation leaves them alone', async () => {

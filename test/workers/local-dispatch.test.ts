@@ -4,14 +4,14 @@ import type { Context } from '../../modules/governance/context.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
-import { applyBrake } from '../../modules/governance/suspend.ts';
+import { setSuspension } from '../../modules/governance/suspend.ts';
 import { updateAgent } from '../../modules/agents/update-agent.ts';
 import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
-describe('Turns at hand', () => {
+describe('Locally dispatched turns', () => {
   let engine: Engine;
   let workers: Workers | undefined;
   /** Jobs that the queue was given. */
@@ -22,7 +22,7 @@ describe('Turns at hand', () => {
     const queue = engine.context.queues.queue('turns');
     const add = queue.add.bind(queue);
     queue.add = async (name, data, options) => {
-      jobs.push((data as { run: string }).run);
+      jobs.push((data as { runId: string }).runId);
       return add(name, data, options);
     };
   });
@@ -71,7 +71,7 @@ describe('Turns at hand', () => {
     const claims: string[] = [];
     await serve(2, {
       claim: (claim) => {
-        claims.push(claim.run);
+        claims.push(claim.run_id);
         return engine.context.claim(claim);
       },
     });
@@ -179,8 +179,8 @@ describe('Turns at hand', () => {
     await outboxEmpty();
     assert.equal(await engine.drive(run), 'handed_over');
     const never = () => new Promise(() => undefined);
-    const seat = { drive: never, leave: () => assert.fail('the run was not claimed') };
-    await engine.makeCalls(run, { ...context, outbox: { ...context.outbox, seat: () => seat, drive: never } });
+    const slot = { drive: never, leave: () => assert.fail('the run was not claimed') };
+    await engine.makeCalls(run, { ...context, outbox: { ...context.outbox, reserveSlot: () => slot, drive: never } });
     assert.deepEqual(await engine.rows(`select from outbox where queue = 'turns'`), []);
     await serve(2);
     assert.deepEqual(await reconcile(context, 0, tenant), { runs: 0, calls: 0 });
@@ -193,13 +193,13 @@ describe('Turns at hand', () => {
     await serve(4);
     const status = async (run: string) =>
       (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status;
-    const brake = (id: string, held: boolean) =>
-      applyBrake(engine.context, engine.caller, { kind: 'agent', id, suspended: held });
+    const suspend = (id: string, held: boolean) =>
+      setSuspension(engine.context, engine.caller, { kind: 'agent', id, suspended: held });
     const failing = await engine.agent({ llm_config: { default_model: 'gpt-5' } });
     const failed = await engine.start(failing, 'hello');
     assert.equal(await status(failed.run), 'failed');
     const suspended = await engine.agent();
-    await brake(suspended, true);
+    await suspend(suspended, true);
     engine.say(() => text('done'));
     const paused = await engine.start(suspended, 'hello');
     assert.deepEqual([await status(paused.run), engine.model.requests.length], ['created', 0]);
@@ -207,7 +207,7 @@ describe('Turns at hand', () => {
     await completed(done.run);
     const { differences } = await rebuildProjections(engine.context.db, { check: true });
     assert.deepEqual(differences, []);
-    await brake(suspended, false);
+    await suspend(suspended, false);
     await completed(paused.run);
   });
 
@@ -261,7 +261,7 @@ describe('Turns at hand', () => {
       const rows = await engine.rows(`select from tool_calls where run_id = $1 and status = 'succeeded'`, run);
       return rows.length === 1;
     });
-    // Taken at hand from the outbox, it finds the run held: a driver that goes on, or one whose lease runs out.
+    // Dispatched locally from the outbox, it finds the run held: a driver that goes on, or one whose lease runs out.
     await outboxEmpty();
     await engine.everyoneDies();
     await reconcile(engine.context, 0, engine.tenant);
@@ -306,7 +306,7 @@ describe('Turns at hand', () => {
     const agent = await engine.agent();
     engine.say([text('done')]);
     const { context, tenant, platform } = engine;
-    const killed = { ...context, outbox: { ...context.outbox, send: () => undefined, seat: () => undefined } };
+    const killed = { ...context, outbox: { ...context.outbox, send: () => undefined, reserveSlot: () => undefined } };
     const { body } = await createRun(killed, {
       tenantId: tenant,
       workspaceId: platform.workspaceId,

@@ -8,23 +8,23 @@ import type { TurnJob } from './turn.ts';
  * Held until `leave` is called or the turn was driven. What `drive` throws leaves the turn to the queue; a crash leaves it to
  * reconciliation, as that of any driver.
  */
-export interface Seat {
+export interface SlotReservation {
   drive: (job: TurnJob, from?: DrivenFrom) => Promise<unknown>;
   leave: () => void;
 }
 
 /** Answers undefined where there is no room for a turn of the tenant. */
-export type OfferSeat = (tenant: string) => Seat | undefined;
+export type ReserveSlot = (tenantId: string) => SlotReservation | undefined;
 
 /** A run that is held for its driver already. */
 export interface DrivenFrom {
   claimed: ClaimedRun;
   /** The run is still to be created; `claimed` is how it will be then. */
-  birth?: Birth | undefined;
+  initialCommit?: InitialCommit | undefined;
 }
 
 /** A run that its first driver creates, with the commit that it would make first in any case. */
-export interface Birth {
+export interface InitialCommit {
   /** What creates the run and begins its turn. */
   events: NewEvent[];
   thread: Record<string, unknown> | undefined;

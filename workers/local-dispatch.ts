@@ -4,42 +4,52 @@
  */
 import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
-import type { DrivenFrom, OfferSeat } from '../jobs/seat.ts';
+import type { DrivenFrom, ReserveSlot } from '../jobs/slot-reservation.ts';
 import { TURNS, type TurnJob } from '../jobs/turn.ts';
 import { endOf, type Duty } from './handlers.ts';
 
-export interface TurnsAtHand {
-  offer: OfferSeat;
+export interface LocalDispatch {
+  reserve: ReserveSlot;
   /** Waits for those that are being driven. */
   idle: () => Promise<void>;
 }
 
-export function createTurnsAtHand(context: Context, duty: Duty & Required<Pick<Duty, 'slots' | 'turns'>>): TurnsAtHand {
+export function createLocalDispatch(
+  context: Context,
+  duty: Duty & Required<Pick<Duty, 'slots' | 'turns'>>,
+): LocalDispatch {
   const { slots, turns, draining } = duty;
   const driven = new Set<Promise<void>>();
 
   const drive = async (job: TurnJob, from: DrivenFrom | undefined): Promise<void> => {
     const startedMs = performance.now();
-    const { run, turn, tenant, traceparent } = job;
+    const { runId, turnId, tenantId, traceparent } = job;
     try {
       const result = await driveRun(context, job, { ...duty, from });
       const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
-      const about = { queue: TURNS, at_hand: true, run, turn, tenant, trace_id: traceparent?.split('-')[1] };
+      const about = {
+        queue: TURNS,
+        dispatched: 'locally',
+        run: runId,
+        turn: turnId,
+        tenant: tenantId,
+        trace_id: traceparent?.split('-')[1],
+      };
       context.log.info({ ...about, ...ended, result }, 'job');
     } catch (error) {
       endOf(context, { queue: TURNS, outcome: 'failed', startedMs });
       throw error;
     } finally {
-      context.order.spent(tenant, performance.now() - startedMs);
+      context.order.spent(tenantId, performance.now() - startedMs);
     }
   };
 
   return {
-    offer(tenant) {
+    reserve(tenantId) {
       if (draining()) return undefined;
       const leaveTurn = turns.tryEnter();
       if (!leaveTurn) return undefined;
-      const giveBack = slots.take(tenant);
+      const giveBack = slots.take(tenantId);
       if (!giveBack) {
         leaveTurn();
         return undefined;

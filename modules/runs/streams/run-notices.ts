@@ -5,15 +5,18 @@ import { LIMITS } from '../../../core/limits.ts';
 /** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
 export type Delta = Extract<BusMessage, { kind: 'delta' | 'progress' }>;
 
-export interface RunNews {
+export interface RunNotices {
   /** Waits for the next piece of an answer; undefined once the log is worth a look: it moved on beyond `seq`, the bus had a gap, a while has passed, or `signal` fired. */
   next: (seq: number) => Promise<Delta | undefined>;
   close: () => void;
 }
 
 /** Listens from now on; `turn` leaves out the deltas of other turns. */
-export function listenToRun(bus: Bus, about: { run: string; turn?: string | undefined; signal: AbortSignal }): RunNews {
-  const { run, turn, signal } = about;
+export function listenToRun(
+  bus: Bus,
+  about: { runId: string; turnId?: string | undefined; signal: AbortSignal },
+): RunNotices {
+  const { runId, turnId, signal } = about;
   const deltas: Delta[] = [];
   let advancedTo = 0;
   let hadGap = false;
@@ -23,10 +26,10 @@ export function listenToRun(bus: Bus, about: { run: string; turn?: string | unde
   const onAbort = () => wake();
   signal.addEventListener('abort', onAbort);
   const stops = [
-    bus.subscribe(run, (message) => {
+    bus.subscribe(runId, (message) => {
       if (message.kind === 'advanced') advancedTo = Math.max(advancedTo, message.seq);
       const isDelta = message.kind === 'delta' || message.kind === 'progress';
-      if (isDelta && (turn === undefined || message.turn === turn)) deltas.push(message);
+      if (isDelta && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
       wake();
     }),
     bus.onGap(() => {

@@ -19,7 +19,7 @@ export interface OwnServices {
   flushRedis: () => Promise<void>;
 }
 
-export interface Place {
+export interface TestServices {
   databaseUrl: string;
   redisUrl: string | undefined;
   /** Undefined where the services were given. */
@@ -35,11 +35,11 @@ const SCRIPT = fileURLToPath(new URL(`${SCRIPTS}services.sh`, import.meta.url));
 const run = promisify(execFile);
 
 /** Makes the place. Throws where services cannot be started or the database cannot be created. */
-export async function openPlace(given: {
+export async function openTestServices(given: {
   databaseUrl: string | undefined;
   redisUrl: string | undefined;
   mode: 'full' | 'postgres';
-}): Promise<Place> {
+}): Promise<TestServices> {
   const dir = mkdtempSync(join(tmpdir(), 'drover-torture-'));
   const services = given.databaseUrl === undefined ? await startServices(dir) : undefined;
   const serverUrl = given.databaseUrl ?? services?.databaseUrl ?? '';

@@ -83,17 +83,17 @@ export async function sendDuplicates(inside: Inside, choice: number): Promise<nu
       .shuffle(runs.slice(-2 * MOST_RUNS))
       .slice(0, MOST_RUNS)
       .flatMap(({ id: run, last_seq: seq, fence }) => [
-        { queue: TURNS, id: turnJobId(run, seq, fence), data: { tenant, run, seq } },
-        { queue: TURNS, id: `again-${choice}-${run}`, data: { tenant, run, seq } },
-        { queue: TURNS, id: `stale-${choice}-${run}`, data: { tenant, run, seq: 1 } },
-        { queue: TURNS, id: `beyond-${choice}-${run}`, data: { tenant, run, seq: seq + 1000 } },
+        { queue: TURNS, id: turnJobId(run, seq, fence), data: { tenantId: tenant, runId: run, seq } },
+        { queue: TURNS, id: `again-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq } },
+        { queue: TURNS, id: `stale-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: 1 } },
+        { queue: TURNS, id: `beyond-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: seq + 1000 } },
       ]),
     ...random
       .shuffle(calls.slice(-2 * MOST_RUNS))
       .slice(0, MOST_RUNS)
       .flatMap(({ id: call, run_id: run, attempt }) => [
-        { queue: TOOL_CALLS, id: toolCallJobId(call, attempt), data: { tenant, run, call } },
-        { queue: TOOL_CALLS, id: `again-${choice}-${call}`, data: { tenant, run, call } },
+        { queue: TOOL_CALLS, id: toolCallJobId(call, attempt), data: { tenantId: tenant, runId: run, callId: call } },
+        { queue: TOOL_CALLS, id: `again-${choice}-${call}`, data: { tenantId: tenant, runId: run, callId: call } },
       ]),
   ];
   const added = await Promise.allSettled(

@@ -4,7 +4,7 @@
 export const HIDDEN = '[hidden]';
 
 /** The values, those hidden that `secret` says may be credentials. */
-export function hide(
+export function redact(
   values: Record<string, string>,
   secret: (name: string, value: string) => boolean,
 ): Record<string, string> {

@@ -8,12 +8,12 @@ export interface ModelRates {
 }
 
 /** How long the gate is still shut, in ms; 0: it is open. */
-export async function readModelGate(db: Database, gate: string): Promise<number> {
+export async function readModelBackOff(db: Database, gate: string): Promise<number> {
   return numberFrom(db, 'model_gate_ms($1)', [gate]);
 }
 
 /** Shuts the gate for all workers; one that is shut for longer stays so. */
-export async function shutModelGate(db: Database, gate: string, ms: number): Promise<void> {
+export async function backOffModelRate(db: Database, gate: string, ms: number): Promise<void> {
   await db.call({
     name: 'shut_model_gate',
     text: 'select shut_model_gate($1, $2)',
@@ -22,7 +22,7 @@ export async function shutModelGate(db: Database, gate: string, ms: number): Pro
 }
 
 /** Takes a request out of what the rates permit; else answers after how many ms to ask again. */
-export async function passModelGate(
+export async function acquireModelRate(
   db: Database,
   request: { gate: string; tokens: number; rates: ModelRates },
 ): Promise<number> {
@@ -32,7 +32,7 @@ export async function passModelGate(
 }
 
 /** Takes what an answer has used beyond its request out of what the rates permit. */
-export async function chargeModelGate(
+export async function chargeModelRate(
   db: Database,
   answer: { gate: string; tokens: number; tokensPerMinute: number },
 ): Promise<void> {

@@ -1,9 +1,10 @@
-import { badRequest } from '../../core/errors.ts';
+import { badRequest, notFound } from '../../core/errors.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
-import { listTools } from '../../db/tools.ts';
-import type { ToolRow } from '../../db/tools.ts';
+import { findTool, listTools, type ToolRow } from '../../db/tools.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+
+export type { ToolRow };
 
 export interface ToolFilter {
   builtin?: boolean;
@@ -49,6 +50,13 @@ export async function listAllTools(
     ...fitting.map((definition) => ({ definition })),
     ...rows.map((row) => ({ definition: row.definition, row })),
   ];
+}
+
+/** A registered tool. Throws 404. */
+export async function requireTool(tx: Tx, id: string): Promise<ToolRow> {
+  const row = await findTool(tx, id);
+  if (!row) throw notFound('This tool');
+  return row;
 }
 
 function fits(tool: ToolDefinition, filter: ToolFilter, permissions: readonly string[]): boolean {

@@ -1,0 +1,45 @@
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
+import type { Queue } from 'bullmq';
+import { listQueueWorkers } from '../../db/queue-board.ts';
+import { MAINTENANCE } from '../../jobs/maintenance.ts';
+import type { Context } from '../../modules/governance/context.ts';
+
+export const BOARD = '/admin/queues';
+
+interface QueueWorker {
+  id: string;
+  name: string | null;
+  addr: string;
+  /** Seconds. */
+  age: number;
+}
+
+/** A queue as BullMQ has it, with its workers wherever the queue is, and a link to the run of each job. */
+export class QueueAdapter extends BullMQAdapter {
+  protected readonly context: Context;
+  protected readonly jobs: Queue;
+
+  constructor(context: Context, queue: Queue) {
+    super(queue, queue.name === MAINTENANCE ? {} : { externalJobUrl: ({ data }) => linkTo(data ?? {}) });
+    this.context = context;
+    this.jobs = queue;
+  }
+
+  /** Redis lists its clients; on Postgres the processes with a worker share connections, and announce themselves. */
+  override async getWorkers(): Promise<QueueWorker[] | null> {
+    const { queues, db } = this.context;
+    if (queues.kind === 'redis') return super.getWorkers();
+    const workers = await listQueueWorkers(db, this.jobs.name);
+    return workers.map(({ pid, address, connected_seconds: age }) => ({
+      id: String(pid),
+      name: null,
+      addr: address ?? 'this machine',
+      age: age ?? 0,
+    }));
+  }
+}
+
+/** The page of a job's run. */
+function linkTo({ run }: { run?: unknown }): { displayText: string; href: string } {
+  return { displayText: 'Run', href: `${BOARD}/runs/${encodeURIComponent(String(run))}` };
+}

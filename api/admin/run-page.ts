@@ -1,0 +1,34 @@
+/** What the board links to: a run with its turns, by ids, names and outcomes. */
+import type { BoardTurn } from '../../db/queue-board.ts';
+import { BOARD } from './queue-adapter.ts';
+import { outcomeOf } from './turn-card.ts';
+import { page } from './pages.ts';
+
+/** `turns`: the run's, the newest first, at least one. */
+export function runPage(run: BoardTurn, turns: readonly BoardTurn[]): string {
+  const rows = [
+    ['run', run.run_id],
+    ['agent', `${run.agent} ${run.agent_version}`],
+    ['tenant', run.tenant_id],
+    ['status', run.run_status],
+    ['API', `GET /v1/runs/${run.run_id}`],
+  ] as const;
+  const about = rows.map(([name, value]) => `<dt>${name}</dt><dd>${escape(value)}</dd>`).join('');
+  return page(
+    'Run',
+    `<dl>${about}</dl>
+    <ol reversed>${turns.map(turnItem).join('')}</ol>
+    <p><a href="${BOARD}/queue/turns">All turns</a></p>`,
+  );
+}
+
+function turnItem(turn: BoardTurn): string {
+  const why = turn.error ? `<br>${escape(turn.error.message)}` : '';
+  return `<li value="${turn.number}"><a href="${BOARD}/queue/turns/${turn.id}">${escape(outcomeOf(turn))}</a>${why}</li>`;
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+function escape(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
+}

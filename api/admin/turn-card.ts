@@ -1,0 +1,105 @@
+import { Job, type FinishedStatus, type Queue } from 'bullmq';
+import { conflict } from '../../core/errors.ts';
+import type { BoardTurn } from '../../db/queue-board.ts';
+
+/**
+ * A turn as the board shows a job. What it says comes from the database; what is done to it is done to the job that the
+ * queue has for it now. A turn without one, as it was dispatched locally or has ended long ago, refuses with 409.
+ */
+export class TurnCard extends Job {
+  readonly #turn: BoardTurn;
+  readonly #job: Job | undefined;
+
+  constructor(queue: Queue, turn: BoardTurn, job: Job | undefined) {
+    super(queue, `${turn.agent} · run ${turn.run_id} · ${outcomeOf(turn)}`, dataOf(turn, job), job?.opts, turn.id);
+    this.#turn = turn;
+    this.#job = job;
+    this.timestamp = turn.created_at.getTime();
+    this.delay = job?.delay ?? 0;
+    this.priority = job?.priority ?? 0;
+    this.attemptsMade = job?.attemptsMade ?? 0;
+    this.attemptsStarted = job?.attemptsStarted ?? 0;
+    this.stalledCounter = job?.stalledCounter ?? 0;
+    if (turn.completed_at) this.finishedOn = turn.completed_at.getTime();
+    // What was dispatched locally began at once. The board takes the time until an end without a beginning for decades.
+    const hasBegun = turn.state === 'active' || turn.completed_at !== null;
+    const begunAt = job?.processedOn ?? (hasBegun ? this.timestamp : undefined);
+    if (begunAt !== undefined) this.processedOn = begunAt;
+    const reason = turn.error ? `${turn.error.code}: ${turn.error.message}` : job?.failedReason;
+    if (reason !== undefined) this.failedReason = reason;
+  }
+
+  override async getState() {
+    return this.#turn.state;
+  }
+
+  override async retry(state?: FinishedStatus): Promise<void> {
+    await this.#queued().retry(state);
+  }
+
+  override async promote(): Promise<void> {
+    await this.#queued().promote();
+  }
+
+  override async remove(options?: { removeChildren?: boolean }): Promise<void> {
+    await this.#queued().remove(options);
+  }
+
+  override async updateData(data: unknown): Promise<void> {
+    await this.#queued().updateData(data);
+  }
+
+  override async changeDelay(delayMs: number): Promise<void> {
+    await this.#queued().changeDelay(delayMs);
+  }
+
+  override async changePriority(options: { priority?: number; lifo?: boolean }): Promise<void> {
+    await this.#queued().changePriority(options);
+  }
+
+  #queued(): Job {
+    if (this.#job) return this.#job;
+    const { id, run_id: run, state } = this.#turn;
+    const ended = state === 'completed' || state === 'failed';
+    const instead = ended ? ` POST /v1/runs/${run}/retry repeats a run.` : '';
+    throw conflict(`The queue has no job for turn ${id}, which is ${state}.${instead}`);
+  }
+}
+
+/** How the turn has ended, or what it waits for. */
+export function outcomeOf(turn: BoardTurn): string {
+  const { state, status, suspended, waits_for: waitsFor, stop_reason: stopReason, error } = turn;
+  switch (state) {
+    case 'active':
+      return 'being driven';
+    case 'waiting':
+      return suspended ? 'suspended' : 'waits for a worker';
+    case 'delayed':
+      return waitsFor === 'timer' ? 'sleeps' : 'put off';
+    case 'waiting-children':
+      return `waits for ${(waitsFor ?? 'tool_calls').replaceAll('_', ' ')}`;
+    case 'completed':
+      return stopReason === null || stopReason === status ? status : `${status} (${stopReason})`;
+    case 'failed':
+      return error ? `failed (${error.code})` : 'failed';
+  }
+}
+
+/** The job's own fields and what there is to see beside them: a copy of it is a job that can be sent. */
+function dataOf(turn: BoardTurn, job: Job | undefined): Record<string, unknown> {
+  return {
+    tenant: turn.tenant_id,
+    agent: turn.agent,
+    agent_id: turn.agent_id,
+    agent_version: turn.agent_version,
+    run: turn.run_id,
+    run_status: turn.run_status,
+    turn: turn.id,
+    seq: turn.last_seq,
+    number: turn.number,
+    steps: turn.steps,
+    outcome: outcomeOf(turn),
+    ...(turn.error && { error: turn.error }),
+    queue_job: job?.id ?? null,
+  };
+}

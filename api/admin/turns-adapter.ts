@@ -1,0 +1,119 @@
+import type { JobCleanStatus, JobCounts, JobStatus, QueueJobOptions } from '@bull-board/api/typings/app';
+import type { Job, JobType } from 'bullmq';
+import { z } from 'zod';
+import { turnJobId } from '../../jobs/turn.ts';
+import {
+  countTurns,
+  findBoardTurn,
+  listBoardTurns,
+  listTurnsOfRun,
+  MOST_SHOWN,
+  type BoardTurn,
+  type TurnState,
+} from '../../db/queue-board.ts';
+import { QueueAdapter } from './queue-adapter.ts';
+import { TurnCard } from './turn-card.ts';
+
+const STATES: readonly TurnState[] = ['active', 'waiting', 'waiting-children', 'completed', 'failed', 'delayed'];
+
+const RUN_ID_LENGTH = 36;
+
+/**
+ * The queue `turns`, with every turn in it: also those that a process dispatched locally, which the queue never saw. The
+ * turns are the database's; the queue is only asked for the jobs of those that are shown, and takes every action.
+ */
+export class TurnsAdapter extends QueueAdapter {
+  override getJobStatuses(): JobStatus[] {
+    return [...STATES];
+  }
+
+  override async getJobCounts(): Promise<JobCounts> {
+    // What has a priority waits like any other, and nothing here is paused on its own.
+    const others = { latest: 0, prioritized: 0, paused: 0 };
+    return { ...others, ...(await countTurns(this.context.db, await this.#delayedRuns())) };
+  }
+
+  override async getJobs(statuses: JobStatus[], start = 0, end = MOST_SHOWN - 1): Promise<Job[]> {
+    const delayed = await this.#delayedRuns();
+    const pages: Job[][] = [];
+    for (const state of STATES.filter((each) => statuses.includes(each))) {
+      const page = { state, delayed, offset: start, limit: end - start + 1 };
+      pages.push(await this.#cards(await listBoardTurns(this.context.db, page)));
+    }
+    return pages.flat();
+  }
+
+  /** By the turn's id; a job of the queue also by its own. */
+  override async getJob(id: string): Promise<Job | undefined> {
+    if (!z.uuid().safeParse(id).success) return super.getJob(id);
+    const turn = await findBoardTurn(this.context.db, id, await this.#delayedRuns());
+    const [card] = turn ? await this.#cards([turn]) : [];
+    return card;
+  }
+
+  /** Under the queue's name, by which workers know it: a card's name is for people. */
+  override addJob(_name: string, data: unknown, options: QueueJobOptions): Promise<Job> {
+    return super.addJob(this.jobs.name, data, options);
+  }
+
+  override async getJobLogs(id: string): Promise<string[]> {
+    const job: unknown = (await this.getJob(id))?.data;
+    const { queue_job: own = id } = (job ?? {}) as { queue_job?: string | null };
+    return own === null ? [] : super.getJobLogs(own);
+  }
+
+  override async clean(status: JobCleanStatus, graceMs: number): Promise<void> {
+    await super.clean(status, graceMs);
+    // All jobs of turns have a priority, so that those which wait are in a set of their own.
+    if (status === 'wait') await this.jobs.clean(graceMs, Number.MAX_SAFE_INTEGER, 'prioritized');
+  }
+
+  /** The last turns of a run, the newest first. */
+  async turnsOf(run: string, limit: number): Promise<BoardTurn[]> {
+    return listTurnsOfRun(this.context.db, { id: run, delayed: await this.#delayedRuns(), limit });
+  }
+
+  async #delayedRuns(): Promise<string[]> {
+    return [...(await this.#jobIdsByRun('delayed')).keys()];
+  }
+
+  async #cards(turns: readonly BoardTurn[]): Promise<TurnCard[]> {
+    const states = new Set(turns.map(({ state }) => state));
+    const ids = new Map<string, Map<string, string>>();
+    for (const state of states) if (isListed(state)) ids.set(state, await this.#jobIdsByRun(state));
+    return Promise.all(
+      turns.map(async (turn) => {
+        const id = turn.state === 'waiting' ? nextJobOf(turn) : ids.get(turn.state)?.get(turn.run_id);
+        const job = id === undefined ? undefined : await this.jobs.getJob(id);
+        return new TurnCard(this.jobs, turn, job && isOf(job, turn) ? job : undefined);
+      }),
+    );
+  }
+
+  /** The newest job of each run in a state of the queue. */
+  async #jobIdsByRun(state: JobType): Promise<Map<string, string>> {
+    const ids = await this.jobs.getRanges([state], 0, MOST_SHOWN - 1);
+    const byRun = new Map<string, string>();
+    for (const id of ids) {
+      const run = id.slice(0, RUN_ID_LENGTH);
+      if (!byRun.has(run) && z.uuid().safeParse(run).success) byRun.set(run, id);
+    }
+    return byRun;
+  }
+}
+
+/** States that few jobs are in, or that the queue keeps few of: their ids are listed, since they say where a run was. */
+function isListed(state: TurnState): state is 'active' | 'delayed' | 'completed' | 'failed' {
+  return state === 'active' || state === 'delayed' || state === 'completed' || state === 'failed';
+}
+
+/** The job that was sent for where the run is now. */
+function nextJobOf({ run_id: run, last_seq: seq, fence }: BoardTurn): string {
+  return turnJobId(run, seq, fence);
+}
+
+/** A job that names no turn was sent for the run's last one. */
+function isOf(job: Job, turn: BoardTurn): boolean {
+  const { turn: named } = (job.data ?? {}) as { turn?: string };
+  return named === undefined ? turn.is_last : named === turn.id;
+}

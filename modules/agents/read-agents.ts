@@ -1,0 +1,52 @@
+/** Agents and their versions as the API shows them, of the caller's workspace alone. */
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import {
+  findAgent,
+  findAgentVersion,
+  listAgents,
+  listAgentVersions,
+  type AgentRow,
+  type AgentVersionRow,
+} from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+
+export type { AgentRow, AgentVersionRow };
+
+/** An agent with its current definition. Throws 404. */
+export async function requireAgent(tx: Tx, caller: Caller, id: string): Promise<AgentRow> {
+  const row = await findAgent(tx, id, caller.workspaceId);
+  if (!row) throw notFound('This agent');
+  return row;
+}
+
+/** A page of agents, newest first. */
+export async function readAgents(
+  tx: Tx,
+  caller: Caller,
+  page: Omit<Parameters<typeof listAgents>[1], 'workspaceId'>,
+): Promise<AgentRow[]> {
+  return listAgents(tx, { ...page, workspaceId: caller.workspaceId });
+}
+
+/** A page of an agent's versions, newest first. Throws 404 where there is no such agent. */
+export async function readAgentVersions(
+  tx: Tx,
+  caller: Caller,
+  page: Parameters<typeof listAgentVersions>[1],
+): Promise<AgentVersionRow[]> {
+  await requireAgent(tx, caller, page.agentId);
+  return listAgentVersions(tx, page);
+}
+
+/** One version of an agent. Throws 404. */
+export async function requireAgentVersion(
+  tx: Tx,
+  caller: Caller,
+  wanted: { agentId: string; version: string },
+): Promise<AgentVersionRow> {
+  await requireAgent(tx, caller, wanted.agentId);
+  const row = await findAgentVersion(tx, wanted.agentId, wanted.version);
+  if (!row) throw notFound('This version');
+  return row;
+}

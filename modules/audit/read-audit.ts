@@ -1,0 +1,2 @@
+/** The audit log as the API pages through it. */
+export { listAuditRows as readAudit, type AuditRow } from '../../db/audit.ts';

@@ -1,0 +1,139 @@
+/** Runs, their turns, events and checkpoints as the API shows them, of the caller's workspace alone. */
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import type { Message } from '../../core/content.ts';
+import { findAgent } from '../../db/agents.ts';
+import { findCheckpoint, listCheckpoints, readMessages, type CheckpointView } from '../../db/checkpoints.ts';
+import type { Tx } from '../../db/database.ts';
+import { listEvents, type EventFilter, type LoggedEvent } from '../../db/events.ts';
+import { listPlans, type PlanRow } from '../../db/plans.ts';
+import type { StepRow } from '../../db/run-steps.ts';
+import { findRun, listRuns, type OpenWait, type RunFilter, type RunView } from '../../db/runs.ts';
+import {
+  findToolCall,
+  findTurn,
+  listAwaitedCalls,
+  listModelCalls,
+  listToolCalls,
+  listTurns,
+  type ModelCallRow,
+  type ToolCallRow,
+  type TurnRow,
+} from '../../db/turns.ts';
+import { messagesFor } from '../run-log/conversation.ts';
+
+export type { CheckpointView, LoggedEvent, ModelCallRow, OpenWait, PlanRow, RunView, StepRow, ToolCallRow, TurnRow };
+
+/** A run as a path names it: with its agent, where the path has one. */
+export interface RunPath {
+  run: string;
+  id?: string | undefined;
+}
+
+/** The run that a path names, of the caller's workspace and of the agent, where the path has one. Throws 404. */
+export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
+  const run = await findRun(tx, path.run);
+  const isTheirs = run && run.workspace_id === caller.workspaceId && (!path.id || run.agent_id === path.id);
+  if (!isTheirs) throw notFound('The run');
+  return run;
+}
+
+/** A page of runs, newest first. Throws 404 where `ofAgent` names an agent that there is not. */
+export async function readRuns(
+  tx: Tx,
+  caller: Caller,
+  filter: Omit<RunFilter, 'workspaceId'> & { ofAgent?: string },
+): Promise<RunView[]> {
+  const { ofAgent, ...rest } = filter;
+  if (ofAgent === undefined) return listRuns(tx, { ...rest, workspaceId: caller.workspaceId });
+  if (!(await findAgent(tx, ofAgent, caller.workspaceId))) throw notFound('The agent');
+  return listRuns(tx, { ...rest, agentId: ofAgent });
+}
+
+/** A page of a run's turns, oldest first. */
+export async function readTurns(
+  tx: Tx,
+  caller: Caller,
+  page: { path: RunPath; after: number | undefined; limit: number },
+): Promise<TurnRow[]> {
+  const { path, ...rest } = page;
+  const { id } = await requireRun(tx, caller, path);
+  return listTurns(tx, id, rest);
+}
+
+/** A turn with what happened in it. */
+export interface TurnDetail {
+  turn: TurnRow;
+  modelCalls: ModelCallRow[];
+  toolCalls: ToolCallRow[];
+  plans: PlanRow[];
+}
+
+/** A turn with its model calls, tool calls and plans. Throws 404. */
+export async function requireTurn(tx: Tx, caller: Caller, path: RunPath & { turn: string }): Promise<TurnDetail> {
+  await requireRun(tx, caller, path);
+  const turn = await findTurn(tx, path.run, path.turn);
+  if (!turn) throw notFound('The turn');
+  return {
+    turn,
+    modelCalls: await listModelCalls(tx, path.run, path.turn),
+    toolCalls: await listToolCalls(tx, path.run, path.turn),
+    plans: await listPlans(tx, path.run, path.turn),
+  };
+}
+
+/** The calls that a turn's answer shows: those that the client is to execute while it waits for them, else all of the turn. */
+export async function readAnswerCalls(tx: Tx, turn: Pick<TurnRow, 'id' | 'run_id' | 'status'>): Promise<ToolCallRow[]> {
+  return turn.status === 'awaiting_tool' ? listAwaitedCalls(tx, turn.run_id) : listToolCalls(tx, turn.run_id, turn.id);
+}
+
+/** A page of a run's log, in order. */
+export async function readLog(
+  tx: Tx,
+  caller: Caller,
+  page: { path: RunPath } & Pick<EventFilter, 'after' | 'limit' | 'types'>,
+): Promise<LoggedEvent[]> {
+  const { path, ...filter } = page;
+  const { id } = await requireRun(tx, caller, path);
+  return listEvents(tx, { run: id, ...filter });
+}
+
+/** A page of a run's checkpoints, newest first. */
+export async function readCheckpoints(
+  tx: Tx,
+  caller: Caller,
+  page: { path: RunPath; before: string | undefined; limit: number },
+): Promise<CheckpointView[]> {
+  const { path, ...rest } = page;
+  const { id } = await requireRun(tx, caller, path);
+  return listCheckpoints(tx, id, rest);
+}
+
+/** A checkpoint of a run, without its messages. Throws 404. */
+export async function requireCheckpoint(
+  tx: Tx,
+  caller: Caller,
+  path: RunPath & { checkpoint: string },
+): Promise<CheckpointView> {
+  const { id } = await requireRun(tx, caller, path);
+  const row = await findCheckpoint(tx, id, path.checkpoint);
+  if (!row) throw notFound('The checkpoint');
+  return row;
+}
+
+/** The conversation at a checkpoint, put together from where it lies. */
+export async function readCheckpointMessages(
+  tx: Tx,
+  checkpoint: { runId: string; length: number },
+): Promise<Message[]> {
+  const rows = await readMessages(tx, checkpoint.runId, checkpoint.length);
+  return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+}
+
+/** A tool call with its whole output. Throws 404. */
+export async function requireToolCall(tx: Tx, caller: Caller, id: string): Promise<ToolCallRow> {
+  const row = await findToolCall(tx, id);
+  if (!row) throw notFound('The tool call');
+  await requireRun(tx, caller, { run: row.run_id });
+  return row;
+}

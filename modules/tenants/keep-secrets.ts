@@ -1,0 +1,37 @@
+/** A tenant's secrets as the API stores, names and deletes them; their values never come back. */
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import type { Tx } from '../../db/database.ts';
+import { deleteSecret, findSecret, listSecrets as readSecretNames, type SecretRow } from '../../db/secrets.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import type { ProcessContext } from '../context.ts';
+import { storeSecret } from './secrets.ts';
+
+export { readSecretNames };
+export type { SecretRow };
+
+/** Stores a secret in place of an earlier one of its name. */
+export async function keepSecret(
+  { db, keyring }: Pick<ProcessContext, 'db' | 'keyring'>,
+  caller: Caller,
+  { name, value }: { name: string; value: string },
+): Promise<SecretRow & { created: boolean }> {
+  const { tenantId } = caller;
+  return db.withTenant(tenantId, async (tx) => {
+    await recordAudit(tx, caller, { action: 'secret.stored', target: ['secret', name] });
+    return storeSecret(tx, keyring, { tenantId, name, value });
+  });
+}
+
+/** A secret without its value. Throws 404. */
+export async function requireSecret(tx: Tx, name: string): Promise<SecretRow> {
+  const row = await findSecret(tx, name);
+  if (!row) throw notFound('This secret');
+  return row;
+}
+
+/** Deletes a secret. Throws 404. */
+export async function forgetSecret(tx: Tx, caller: Caller, name: string): Promise<void> {
+  if (!(await deleteSecret(tx, name))) throw notFound('This secret');
+  await recordAudit(tx, caller, { action: 'secret.deleted', target: ['secret', name] });
+}

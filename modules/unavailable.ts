@@ -1,0 +1,16 @@
+import { unavailable, type DroverError } from '../core/errors.ts';
+import { isDatabaseAway } from '../db/database.ts';
+
+/** The 503 for what failed since a backing service is away; undefined for any other failure. */
+export function asUnavailable(thrown: unknown): DroverError | undefined {
+  if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
+  if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
+  return undefined;
+}
+
+/** ioredis's own errors have no code, only these names and words. */
+function isQueueAway(thrown: unknown): boolean {
+  if (!(thrown instanceof Error)) return false;
+  if (thrown.name === 'MaxRetriesPerRequestError' || thrown.name === 'ClusterAllFailedError') return true;
+  return /^(Connection is closed|Stream isn't writeable|Command timed out)/.test(thrown.message);
+}

@@ -10,6 +10,7 @@ import { newId } from '../../../core/ids.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { callsOfRun } from '../../support/queries.ts';
 
 const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
 const types = (log: RunEvent[]) => log.map(({ type }) => type);
@@ -355,7 +356,7 @@ describe('Driving a run', () => {
     assert.match(unknown ?? '', /Unknown tool \\?"teleport/);
     assert.match(invalid ?? '', /Invalid arguments: .*expression/);
     assert.match(denied ?? '', /Permission denied: the agent lacks \\?"vault/);
-    const calls = await engine.rows('select status, attempt from tool_calls where run_id = $1 order by place', run);
+    const calls = await callsOfRun(engine, run);
     assert.deepEqual(calls, [
       { status: 'failed', attempt: 0 },
       { status: 'failed', attempt: 0 },

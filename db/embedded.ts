@@ -24,7 +24,10 @@ const CHECKOUT_TIMEOUT_MS = 15_000;
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
   const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
   try {
-    const pglite = lock === undefined ? await createInMemory() : await create({ dataDir: join(dataDir, 'pgdata') });
+    const pglite = await PGlite.create({
+      dataDir: lock === undefined ? IN_MEMORY_URL : join(dataDir, 'pgdata'),
+      extensions: { vector },
+    });
     const database = createDatabase({ pglite, lock, options });
     await database.asOwner(async (client) => {
       await ensureRoles(client);
@@ -35,21 +38,6 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
     lock?.release();
     throw error;
   }
-}
-
-const create = (options: { dataDir: string; loadDataDir?: Blob }) =>
-  PGlite.create({ ...options, extensions: { vector } });
-
-let openedInMemory = 0;
-let blank: Blob | undefined;
-
-/** Making a cluster takes seconds, copying an empty one a fraction: a process that opens several, as tests do, copies. */
-async function createInMemory(): Promise<PGlite> {
-  openedInMemory += 1;
-  if (blank) return create({ dataDir: IN_MEMORY_URL, loadDataDir: blank });
-  const pglite = await create({ dataDir: IN_MEMORY_URL });
-  if (openedInMemory > 1) blank = await pglite.dumpDataDir('none');
-  return pglite;
 }
 
 function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; options: DatabaseOptions }): Database {

@@ -6,9 +6,9 @@ import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`a request with an Idempotency-Key (${mode})`, () => {
     let api: TestApi;
     before(async () => {

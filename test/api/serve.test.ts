@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { defineRoute } from '../../api/kit/route.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -67,7 +68,7 @@ function newGate() {
 describe('the server', () => {
   const start = async () => {
     const gate = newGate();
-    return { gate, api: await startTestApi('embedded', { routes: routesOf(gate) }) };
+    return { gate, api: await startTestApi(DOMAIN_MODE, { routes: routesOf(gate) }) };
   };
 
   it('that stops lets open requests end, ends streams, and takes no new ones', async () => {

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** As a proxy on the same machine passes a request on. */
 const FORWARDED = { 'x-forwarded-for': '203.0.113.7' };
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`what an operator's machines ask (${mode})`, () => {
     let api: TestApi;
     before(async () => {

@@ -14,7 +14,8 @@ describe('tools over HTTP', () => {
   let server: LocalServer;
   let number = 0;
   before(async () => {
-    api = await startTestApi();
+    // Which programs may be started is the operator's to say elsewhere.
+    api = await startTestApi('embedded');
     server = await startServer(({ path, body }, response) => {
       if (path === '/slow') return;
       response.writeHead(path === '/broken' ? 400 : 200, { 'content-type': 'application/json' });

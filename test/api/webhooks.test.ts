@@ -4,7 +4,7 @@ import { claimDeliveries } from '../../db/webhooks.ts';
 import { sendWebhooks } from '../../modules/webhooks/send-webhooks.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 
 interface Delivery {
   id: string;
@@ -16,7 +16,7 @@ interface Delivery {
   seq: number;
 }
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`Webhooks in ${mode} mode`, () => {
     let api: TestApi;
     let receiver: LocalServer;

@@ -5,6 +5,7 @@ import { listApiKeys } from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
 
 const ROWS = 100_000;
 const limit = 51;
@@ -17,7 +18,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
 
   before(async function fill() {
     this.timeout(120_000);
-    place = await openTestDatabase('embedded');
+    place = await openTestDatabase(DOMAIN_MODE);
     await place.database.asOwner(async (client) => {
       // Without foreign keys: they are not what is looked at, and checking them takes long.
       await client.query('set session_replication_role = replica');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../core/ids.ts';
 import { loadConfig } from '../../config.ts';
-import { isDatabaseAway, migrate, openDatabase, type Database } from '../../db/database.ts';
-import { createTestDatabase } from '../support/database.ts';
+import { isDatabaseAway, openDatabase, type Database } from '../../db/database.ts';
+import { createMigratedDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -10,16 +10,15 @@ import { waitUntil } from '../support/wait-until.ts';
 if (MODES.includes('postgres')) describe('a Postgres that goes away', onPostgres);
 
 function onPostgres(): void {
-  let place: Awaited<ReturnType<typeof createTestDatabase>>;
+  let place: Awaited<ReturnType<typeof createMigratedDatabase>>;
   let proxy: ServiceProxy;
   let database: Database;
   const reported: Error[] = [];
 
   before(async () => {
-    place = await createTestDatabase();
+    place = await createMigratedDatabase();
     proxy = await openServiceProxy(place.url);
     const config = loadConfig({ DATABASE_URL: proxy.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
-    await migrate(config);
     database = await openDatabase(config, { onError: (error) => reported.push(error) });
   });
 

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 import { createAgent, readLog, startRun, toolOf, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 // A lease is so long that only the bus can be what tells a worker.
 const LEASE_MS = 60_000;
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`What was begun when a turn ends early, in ${mode} mode,`, () => {
     let drover: Installation;
     let agent: string;

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import type { Context } from '../../modules/governance/context.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import { request, type Answer, type Call } from '../support/api.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { assertSound, createAgent, readLog, startRun, toolOf, untilRun } from '../support/runs.ts';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
@@ -31,7 +32,7 @@ describe('What users of other systems suffer from does not happen here:', () => 
   });
 
   const open = (workers: boolean) =>
-    openTestPlatform('embedded', {
+    openTestPlatform(DOMAIN_MODE, {
       workers,
       api: true,
       env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url, DROVER_LEASE_MS: String(LEASE_MS) },

@@ -3,9 +3,19 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { MODES } from '../support/modes.ts';
+import { sized } from '../support/size.ts';
 import { assertSound, collect, createAgent, follow, startRun, toolOf } from '../support/runs.ts';
 
-const RUNS = 200;
+const LOADS = sized({
+  usual: [
+    { runs: 10, atOnce: 1 },
+    { runs: 60, atOnce: 20 },
+  ],
+  nightly: [
+    { runs: 200, atOnce: 1 },
+    { runs: 200, atOnce: 20 },
+  ],
+});
 
 if (MODES.includes('full')) {
   describe('an API and two workers on Redis and Postgres', function () {
@@ -18,8 +28,8 @@ if (MODES.includes('full')) {
     });
     after(() => drover?.close());
 
-    for (const atOnce of [1, 20]) {
-      it(`complete ${RUNS} runs with two tool calls each, ${atOnce} at a time`, async () => {
+    for (const { runs: total, atOnce } of LOADS) {
+      it(`complete ${total} runs with two tool calls each, ${atOnce} at a time`, async () => {
         const label = randomUUID();
         const tool = (name: 'record' | 'charge') => `call ${toolOf(agent, name)} {"label":"${label}"}`;
         const script = `${tool('record')} | ${tool('charge')} | say ${label}`;
@@ -36,15 +46,15 @@ if (MODES.includes('full')) {
         };
         await Promise.all(
           Array.from({ length: atOnce }, async () => {
-            for (let n = 0; n < RUNS / atOnce; n++) await one();
+            for (let n = 0; n < total / atOnce; n++) await one();
           }),
         );
         print(atOnce, tookMs, performance.now() - startedMs);
 
         for (const run of runs) await assertSound(drover, run);
         const keys = drover.world.deliveries(label).map(({ key }) => key);
-        assert.deepEqual([keys.length, new Set(keys).size], [2 * RUNS, 2 * RUNS]);
-        assert.equal(drover.model.asked(label).length, 3 * RUNS);
+        assert.deepEqual([keys.length, new Set(keys).size], [2 * total, 2 * total]);
+        assert.equal(drover.model.asked(label).length, 3 * total);
         const { text } = await drover.call('GET', '/metrics');
         const failed = [...text.matchAll(/^drover_queue_jobs\{queue="([^"]+)",state="failed"\} (\d+)$/gm)];
         assert.deepEqual(

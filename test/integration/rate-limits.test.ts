@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 import { createAgent, readLog, startRun, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
-for (const mode of MODES.filter((each) => each !== 'embedded')) {
+for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
   describe(`two workers and a provider that refuses, in ${mode} mode`, function suite() {
     this.timeout(120_000);
     let installation: Installation;

@@ -1,16 +1,17 @@
 /** A sender of webhooks is killed while the receiver has the request: another one sends it again, the same. */
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { createTestDatabase, query } from '../support/database.ts';
+import { createTestDatabase } from '../support/database.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
+import { makeDeliveriesDue } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** Short, so that the job of the dead process is another's soon. */
 const env = { DROVER_LEASE_MS: '1500' };
 
-for (const mode of MODES.filter((each) => each !== 'embedded')) {
+for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
   describe(`with a sender of webhooks that dies, in ${mode} mode`, function () {
     this.timeout(60_000);
     let drover: Installation;
@@ -46,7 +47,7 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
       const left = await delivery();
       assert.deepEqual([left.status, left.attempts], ['pending', 1]);
       // What the dead one held is free after its time, which the test does not wait for.
-      await query(place.url, 'update webhook_deliveries set next_at = now()');
+      await makeDeliveriesDue(place.url);
       await drover.start('one');
       await waitUntil('it is delivered', async () => (await delivery()).status === 'delivered', 30_000);
       assert.equal((await delivery()).attempts, 2);

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { loadConfig, type Config } from '../../config.ts';
-import { migrate, openDatabase, type Database } from '../../db/database.ts';
+import { openDatabase, type Database } from '../../db/database.ts';
 import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
-import { createTestDatabase } from '../support/database.ts';
+import { createMigratedDatabase } from '../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
 for (const mode of MODES.filter((each) => each !== 'embedded')) {
   describe(`a queue in ${mode} mode whose service goes away`, () => {
-    let place: Awaited<ReturnType<typeof createTestDatabase>>;
+    let place: Awaited<ReturnType<typeof createMigratedDatabase>>;
     let proxy: ServiceProxy;
     let config: Config;
     let database: Database;
@@ -17,7 +17,7 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
     const reports: string[] = [];
 
     before(async () => {
-      place = await createTestDatabase();
+      place = await createMigratedDatabase();
       proxy = await openServiceProxy(mode === 'full' ? (TEST_REDIS_URL ?? '') : place.url);
       config = loadConfig({
         DROVER_SECRET_KEY: 'the tests have no secrets',
@@ -26,7 +26,6 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
         DROVER_QUEUE_PREFIX: new URL(place.url).pathname.slice(1),
         DROVER_LEASE_MS: '1000',
       });
-      await migrate(config);
       database = await openDatabase(config);
       backend = await openQueueBackend(config, database, (error, source) => {
         reports.push(`${source} ${error.message}`);

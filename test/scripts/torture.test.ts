@@ -10,8 +10,11 @@ import { planRuns, renamed, type PlannedRun } from '../../scripts/torture/plan.t
 import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
 import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
 import { MODES, TEST_DATABASE_URL, TEST_REDIS_URL } from '../support/modes.ts';
+import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
+const RUNS = sized({ usual: 8, nightly: 40 });
+const SECONDS = sized({ usual: '6', nightly: '60' });
 const OWN = { forMs: 60_000, leaseMs: 2000, redis: true, ownServices: true };
 
 describe('The schedule of a torture', () => {
@@ -145,10 +148,10 @@ suite(`A torture (${place?.name ?? 'left out: it needs Postgres and Redis, see a
   };
 
   it('loses nothing, repeats nothing, and leaves no process behind', async () => {
-    const { child, output } = start('--seed', '1', '--runs', '15', '--seconds', '12', '--settle', '90');
+    const { child, output } = start('--seed', '1', '--runs', String(RUNS), '--seconds', SECONDS, '--settle', '90');
     const [code] = await once(child, 'close');
     assert.equal(code, 0, output());
-    assert.match(output(), /^ {2}completed +15$/m);
+    assert.match(output(), new RegExp(`^ {2}completed +${RUNS}$`, 'm'));
     assert.deepEqual(processesOf(child), []);
   });
 

@@ -6,12 +6,10 @@ import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
 import type { Route } from '../../api/kit/route.ts';
 import { loadConfig } from '../../config.ts';
-import { migrate } from '../../db/database.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
-import { createTestDatabase } from './database.ts';
-import { TEST_REDIS_URL } from './modes.ts';
-import type { Mode } from './modes.ts';
+import { createTestPlace } from './database.ts';
+import { DOMAIN_MODE, TEST_REDIS_URL, type Mode } from './modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
 export interface Answer {
@@ -57,23 +55,23 @@ export interface TestApiOptions {
 
 /** The whole API on a database of its own, on a free port. */
 export async function startTestApi(
-  mode: Mode = 'embedded',
+  mode: Mode = DOMAIN_MODE,
   { env = {}, routes = ROUTES, proxied = false }: TestApiOptions = {},
 ): Promise<TestApi> {
-  const place = mode === 'embedded' ? undefined : await createTestDatabase();
+  const place = await createTestPlace(mode);
   const proxies =
-    proxied && place ? [await openServiceProxy(place.url), await openServiceProxy(TEST_REDIS_URL ?? place.url)] : [];
-  const [databaseUrl, redisUrl] = proxied ? proxies.map(({ url }) => url) : [place?.url, TEST_REDIS_URL];
+    proxied && place.url !== undefined
+      ? [await openServiceProxy(place.url), await openServiceProxy(TEST_REDIS_URL ?? place.url)]
+      : [];
+  const [database, redis] = proxies;
   const key = `test-${randomUUID()}`;
   const config = loadConfig({
     DROVER_API_KEY: key,
-    ...(place === undefined
-      ? { DROVER_DATA_DIR: 'memory:' }
-      : { DATABASE_URL: databaseUrl, DROVER_SECRET_KEY: 'the tests have no secrets' }),
-    ...(mode === 'full' ? { REDIS_URL: redisUrl, DROVER_QUEUE_PREFIX: `test-${randomUUID()}` } : {}),
+    ...place.env,
+    ...(database && { DATABASE_URL: database.url }),
+    ...(redis && mode === 'full' && { REDIS_URL: redis.url }),
     ...env,
   });
-  if (place !== undefined) await migrate(config);
   const log: Record<string, unknown>[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void log.push(JSON.parse(line)) });
   const platform = await openPlatform(config, { log: logger });
@@ -88,8 +86,8 @@ export async function startTestApi(
     key,
     context: platform.context,
     log,
-    database: proxies[0],
-    redis: proxies[1],
+    database,
+    redis,
     call,
     async newTenant() {
       const { json } = await call('POST', '/v1/tenants', { body: { name: `tenant ${randomUUID()}` } });
@@ -99,7 +97,7 @@ export async function startTestApi(
       await api.close(1000);
       await platform.close();
       await Promise.all(proxies.map((proxy) => proxy.close()));
-      await place?.drop();
+      await place.drop();
     },
   };
 }

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
+import { rm } from 'node:fs/promises';
+import type pg from 'pg';
 import { loadConfig, type Config } from '../../config.ts';
-import { migrate, openDatabase, type Database, type DatabaseOptions } from '../../db/database.ts';
+import { openDatabase, type Database, type DatabaseOptions } from '../../db/database.ts';
 import { TEST_DATABASE_URL, TEST_REDIS_URL, type Mode } from './modes.ts';
+import { copyEmbeddedTemplate, copyPostgresTemplate, query } from './template.ts';
 
 export interface TestDatabase {
   config: Config;
@@ -13,23 +15,24 @@ export interface TestDatabase {
   close: () => Promise<void>;
 }
 
+/** Where a test's Drover keeps its data: a migrated database, and in full mode a prefix on Redis. */
+export interface TestPlace {
+  /** The configuration that leads there. */
+  env: Record<string, string>;
+  /** Of the database, except in embedded mode. */
+  url: string | undefined;
+  drop: () => Promise<unknown>;
+}
+
 /** A migrated database of the test file's own, in the given mode. `env` adds to the configuration. */
 export async function openTestDatabase(
   mode: Mode,
   env: Record<string, string> = {},
   options: DatabaseOptions = {},
 ): Promise<TestDatabase> {
-  const place = mode === 'embedded' ? { url: undefined, drop: async () => undefined } : await createTestDatabase();
-  const config = loadConfig({
-    ...(place.url === undefined
-      ? { DROVER_DATA_DIR: 'memory:' }
-      : { DATABASE_URL: place.url, DROVER_SECRET_KEY: 'the tests have no secrets' }),
-    ...(mode === 'full' ? { REDIS_URL: TEST_REDIS_URL, DROVER_QUEUE_PREFIX: `test-${randomUUID()}` } : {}),
-    ...env,
-  });
-  if (mode !== 'embedded') await migrate(config);
+  const place = await createTestPlace(mode);
+  const config = loadConfig({ ...place.env, ...env });
   const database = await openDatabase(config, options);
-  if (mode === 'embedded') await migrate(config, database);
   return {
     config,
     database,
@@ -41,6 +44,36 @@ export async function openTestDatabase(
   };
 }
 
+/** A migrated database and a queue prefix that nobody else uses. */
+export async function createTestPlace(mode: Mode): Promise<TestPlace> {
+  if (mode === 'embedded') {
+    const dataDir = await copyEmbeddedTemplate();
+    const drop = () => rm(dataDir, { recursive: true, force: true });
+    return { env: { DROVER_DATA_DIR: dataDir }, url: undefined, drop };
+  }
+  const { url, drop } = await createMigratedDatabase();
+  return {
+    env: {
+      DATABASE_URL: url,
+      DROVER_SECRET_KEY: 'the tests have no secrets',
+      DROVER_QUEUE_PREFIX: `test-${randomUUID()}`,
+      // What embedded mode allows by itself.
+      DROVER_EGRESS_ALLOW: '127.0.0.1',
+      DROVER_STDIO_COMMANDS: process.execPath,
+      ...(mode === 'full' ? { REDIS_URL: TEST_REDIS_URL ?? '' } : {}),
+    },
+    url,
+    drop,
+  };
+}
+
+/** A migrated database on the Postgres of the tests. */
+export async function createMigratedDatabase(): Promise<{ url: string; drop: () => Promise<undefined> }> {
+  const { name, ...place } = nameDatabase(TEST_DATABASE_URL ?? '');
+  await copyPostgresTemplate(TEST_DATABASE_URL ?? '', name);
+  return place;
+}
+
 /** An empty database on the Postgres of the tests. */
 export const createTestDatabase = () => createTestDatabaseAt(TEST_DATABASE_URL ?? '');
 
@@ -48,11 +81,17 @@ export const createTestDatabase = () => createTestDatabaseAt(TEST_DATABASE_URL ?
 export async function createTestDatabaseAt(
   serverUrl: string,
 ): Promise<{ url: string; drop: () => Promise<undefined> }> {
-  const name = `drover_test_${randomUUID().replaceAll('-', '')}`;
+  const { name, ...place } = nameDatabase(serverUrl);
   await query(serverUrl, `create database ${name}`);
+  return place;
+}
+
+function nameDatabase(serverUrl: string) {
+  const name = `drover_test_${randomUUID().replaceAll('-', '')}`;
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   return {
+    name,
     url: url.href,
     async drop() {
       await query(serverUrl, `drop database if exists ${name} with (force)`);
@@ -62,14 +101,3 @@ export async function createTestDatabaseAt(
 }
 
 const admin = (text: string) => query(TEST_DATABASE_URL ?? '', text);
-
-/** Runs one statement on a connection of its own. */
-export async function query(connectionString: string, text: string): Promise<pg.QueryResult> {
-  const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5000 });
-  await client.connect();
-  try {
-    return await client.query(text);
-  } finally {
-    await client.end();
-  }
-}

@@ -19,7 +19,7 @@ import { runToolCall } from '../../modules/tool-calls/run-tool-call.ts';
 import { startServer, type LocalServer, type SeenRequest } from './echo-server.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from './fake-anthropic.ts';
 import type { FakeServer } from './fake-http.ts';
-import type { Mode } from './modes.ts';
+import { DOMAIN_MODE, type Mode } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
 import { waitUntil } from './wait-until.ts';
 
@@ -63,8 +63,8 @@ export interface Engine {
   close: () => Promise<void>;
 }
 
-/** Opens the platform, in embedded mode unless told otherwise, with stand-ins for the model and for the tools' server. */
-export async function openEngine(mode: Mode = 'embedded', environment: Record<string, string> = {}): Promise<Engine> {
+/** Opens the platform, in the mode of domain suites unless told otherwise, with stand-ins for the model and for the tools' server. */
+export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<string, string> = {}): Promise<Engine> {
   /** The governance that the calls of a run were last gated by. */
   const gatedBy = new Map<string, number>();
   let script: Script = () => text('ok');

@@ -4,12 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { ROUTES } from '../../api/routes.ts';
 import { assertAsDescribed, request, type Answer, type Call } from './api.ts';
-import { createTestDatabase } from './database.ts';
+import { createTestPlace, type TestPlace } from './database.ts';
 import { TEST_REDIS_URL, type Mode } from './modes.ts';
 import { runProgram, startProcess, type TestProcess } from './processes.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
@@ -42,7 +39,7 @@ export interface InstallationOptions {
   env?: Record<string, string>;
   /** Names of the workers to start; `one` and `two` where it is not given. */
   workers?: string[];
-  /** In place of the tests' own. */
+  /** In place of the tests' own; it is migrated first. */
   databaseUrl?: string;
   redisUrl?: string;
 }
@@ -116,7 +113,7 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
     },
   };
   try {
-    if (mode !== 'embedded') await runProgram('scripts/migrate.ts', env);
+    if (options.databaseUrl !== undefined) await runProgram('scripts/migrate.ts', env);
     await installation.startAll();
     return installation;
   } catch (error) {
@@ -133,26 +130,24 @@ function programOf(mode: Mode, name: string): { file: string; ready: RegExp } {
   return { file: 'workers/main.ts', ready: /"workers started"/ };
 }
 
-async function makePlace(
-  mode: Mode,
-  options: InstallationOptions,
-): Promise<{ env: Record<string, string>; drop: () => Promise<unknown> }> {
-  if (mode === 'embedded') {
-    const dir = await mkdtemp(join(tmpdir(), 'drover-test-'));
-    return { env: { DROVER_DATA_DIR: dir }, drop: () => rm(dir, { recursive: true, force: true }) };
-  }
-  const database =
-    options.databaseUrl === undefined
-      ? await createTestDatabase()
-      : { url: options.databaseUrl, drop: async () => undefined };
-  return {
-    env: {
-      DATABASE_URL: database.url,
-      DROVER_SECRET_KEY: 'the tests have no secrets',
-      DROVER_EGRESS_ALLOW: '127.0.0.1',
-      ...(mode === 'full' && { REDIS_URL: options.redisUrl ?? TEST_REDIS_URL ?? '' }),
-      DROVER_QUEUE_PREFIX: `test-${randomUUID()}`,
-    },
-    drop: database.drop,
+async function makePlace(mode: Mode, options: InstallationOptions): Promise<TestPlace> {
+  if (mode === 'embedded') return createTestPlace(mode);
+  const { databaseUrl, redisUrl } = options;
+  const place = databaseUrl === undefined ? await createTestPlace(mode) : placeAt(databaseUrl);
+  const env = {
+    ...place.env,
+    DROVER_EGRESS_ALLOW: '127.0.0.1',
+    ...(mode === 'full' && { REDIS_URL: redisUrl ?? TEST_REDIS_URL ?? '' }),
   };
+  return { ...place, env };
+}
+
+/** A database that whoever has made it drops. */
+function placeAt(url: string): TestPlace {
+  const env = {
+    DATABASE_URL: url,
+    DROVER_SECRET_KEY: 'the tests have no secrets',
+    DROVER_QUEUE_PREFIX: `test-${randomUUID()}`,
+  };
+  return { url, env, drop: async () => undefined };
 }

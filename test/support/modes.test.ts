@@ -1,29 +1,42 @@
 import assert from 'node:assert/strict';
-import { describeModes, modesOf } from './modes.ts';
+import { chooseModes, describeModes } from './modes.ts';
 
-const database = 'postgres://127.0.0.1/x';
-const redis = 'redis://127.0.0.1';
+const none = { databaseUrl: undefined, redisUrl: undefined };
+const postgres = { databaseUrl: 'postgres://127.0.0.1/x', redisUrl: undefined };
+const both = { ...postgres, redisUrl: 'redis://127.0.0.1' };
 
 describe('the modes of the tests', () => {
-  it('are embedded alone where no service is given, and the line names both variables', () => {
-    const modes = modesOf(undefined, undefined);
-    assert.deepEqual(modes, ['embedded']);
-    assert.match(describeModes(modes), /Left out: postgres and full mode.*TEST_DATABASE_URL and TEST_REDIS_URL/);
+  it('are those that the services allow, and the line names the others', () => {
+    for (const [services, contract, left] of [
+      [none, ['embedded'], / Left out: postgres and full /],
+      [{ ...none, redisUrl: both.redisUrl }, ['embedded'], / Left out: postgres and full /],
+      [postgres, ['embedded', 'postgres'], / Left out: full /],
+    ] as const) {
+      const modes = chooseModes(undefined, services);
+      assert.deepEqual(modes.contract, contract);
+      assert.match(describeModes(modes), left);
+    }
+    const all = chooseModes(undefined, both);
+    assert.deepEqual(all.contract, ['embedded', 'postgres', 'full']);
+    assert.doesNotMatch(describeModes(all), /Left out/);
   });
 
-  it('leave out full mode where there is no Redis', () => {
-    const modes = modesOf(database, undefined);
-    assert.deepEqual(modes, ['embedded', 'postgres']);
-    assert.match(describeModes(modes), /Left out: full mode, for want of TEST_REDIS_URL /);
+  it('are one for the domain: Postgres where there is one', () => {
+    assert.equal(chooseModes(undefined, none).domain, 'embedded');
+    assert.equal(chooseModes(undefined, both).domain, 'postgres');
   });
 
-  it('do not count a Redis without a Postgres', () => {
-    assert.deepEqual(modesOf(undefined, redis), ['embedded']);
+  it('are a single one for all suites where it is named', () => {
+    for (const mode of ['embedded', 'postgres', 'full'] as const) {
+      assert.deepEqual(chooseModes(mode, both), { contract: [mode], domain: mode, mustBeComplete: true });
+    }
   });
 
-  it('are all three where both are given, and nothing is left out', () => {
-    const modes = modesOf(database, redis);
-    assert.deepEqual(modes, ['embedded', 'postgres', 'full']);
-    assert.doesNotMatch(describeModes(modes), /Left out/);
+  it('fail where they are named and a service is missing, and where the name is none', () => {
+    assert.throws(() => chooseModes('full', postgres), /TEST_MODES=full needs TEST_REDIS_URL/);
+    assert.throws(() => chooseModes('postgres', none), /needs TEST_DATABASE_URL/);
+    assert.throws(() => chooseModes('ci', none), /needs TEST_DATABASE_URL/);
+    assert.throws(() => chooseModes('ci', postgres), /needs TEST_REDIS_URL/);
+    assert.throws(() => chooseModes('fast', both), /"fast": expected ci or/);
   });
 });

@@ -1,23 +1,72 @@
 /** The three ways to run Drover (ARCHITECTURE.md): on PGlite, on Postgres, on Postgres and Redis. */
 export type Mode = 'embedded' | 'postgres' | 'full';
 
+const ALL: readonly Mode[] = ['embedded', 'postgres', 'full'];
+
 /** The Postgres of the tests, with the right to create databases and roles. */
 export const TEST_DATABASE_URL = process.env['TEST_DATABASE_URL'] || undefined;
 export const TEST_REDIS_URL = process.env['TEST_REDIS_URL'] || undefined;
 
-/** The modes that integration tests run in: `for (const mode of MODES) describe(…)`. */
-export const MODES: Mode[] = modesOf(TEST_DATABASE_URL, TEST_REDIS_URL);
+const CHOSEN = chooseModes(process.env['TEST_MODES'] || undefined, {
+  databaseUrl: TEST_DATABASE_URL,
+  redisUrl: TEST_REDIS_URL,
+});
+
+/** The modes of contract suites, which hold what every mode promises: `for (const mode of MODES) describe(…)`. */
+export const MODES = CHOSEN.contract;
+
+/** The mode of domain suites, which test what is the same in every mode: one at a time. `npm run nightly` runs all. */
+export const DOMAIN_MODE = CHOSEN.domain;
+export const DOMAIN_MODES: readonly Mode[] = [DOMAIN_MODE];
+
+/** What has to be tested is not left out where a server is missing: it fails. */
+export const MUST_BE_COMPLETE = CHOSEN.mustBeComplete;
+
+export interface ChosenModes {
+  contract: Mode[];
+  domain: Mode;
+  mustBeComplete: boolean;
+}
+
+/**
+ * Without `wanted`: contract suites in each mode that the services allow, domain suites in the quickest of them. `ci`: the
+ * same, and every service must be there. The name of a mode: all suites in that one.
+ * @throws where a mode is wanted that the services do not allow.
+ */
+export function chooseModes(
+  wanted: string | undefined,
+  services: { databaseUrl: string | undefined; redisUrl: string | undefined },
+): ChosenModes {
+  const allowed = modesOf(services.databaseUrl, services.redisUrl);
+  // Postgres copies and opens a database in a tenth of the time that PGlite takes.
+  const quickest: Mode = allowed.includes('postgres') ? 'postgres' : 'embedded';
+  if (wanted === undefined) return { contract: allowed, domain: quickest, mustBeComplete: false };
+  const named = wanted === 'ci' ? [...ALL] : [readMode(wanted)];
+  const missing = named.filter((mode) => !allowed.includes(mode));
+  if (missing.length > 0) throw new Error(`TEST_MODES=${wanted} needs ${needs(missing)}.`);
+  return { contract: named, domain: wanted === 'ci' ? quickest : readMode(wanted), mustBeComplete: true };
+}
 
 /** The modes that these services allow. Embedded needs none; full needs both. */
 export function modesOf(databaseUrl: string | undefined, redisUrl: string | undefined): Mode[] {
-  if (!databaseUrl) return ['embedded'];
-  return redisUrl ? ['embedded', 'postgres', 'full'] : ['embedded', 'postgres'];
+  return ALL.filter(
+    (mode) => mode === 'embedded' || (databaseUrl !== undefined && (mode === 'postgres' || redisUrl !== undefined)),
+  );
 }
 
 /** One line that says which modes run, which are left out, and what they need. */
-export function describeModes(modes: readonly Mode[]): string {
-  if (modes.includes('full')) return 'Integration tests run in all modes: embedded, postgres, full.';
-  const missing = modes.includes('postgres') ? 'TEST_REDIS_URL' : 'TEST_DATABASE_URL and TEST_REDIS_URL';
-  const out = modes.includes('postgres') ? 'full mode' : 'postgres and full mode';
-  return `Integration tests run in ${modes.join(' and ')} mode only. Left out: ${out}, for want of ${missing} (CONTRIBUTING.md, Tests).`;
+export function describeModes({ contract, domain }: Pick<ChosenModes, 'contract' | 'domain'>): string {
+  const missing = ALL.filter((mode) => !contract.includes(mode));
+  const left = missing.length === 0 ? '' : ` Left out: ${missing.join(' and ')} (CONTRIBUTING.md, Tests).`;
+  return `Contract suites run in these modes: ${contract.join(', ')}; domain suites in ${domain} mode.${left}`;
+}
+
+function needs(missing: readonly Mode[]): string {
+  return missing.includes('postgres') ? 'TEST_DATABASE_URL' : 'TEST_REDIS_URL beside TEST_DATABASE_URL';
+}
+
+function readMode(name: string): Mode {
+  const mode = ALL.find((each) => each === name);
+  if (!mode) throw new Error(`TEST_MODES is "${name}": expected ci or the name of a mode, ${ALL.join(', ')}.`);
+  return mode;
 }

@@ -4,13 +4,12 @@ import pino from 'pino';
 import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
 import { loadConfig } from '../../config.ts';
-import { migrate } from '../../db/database.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/bootstrap.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { createTestDatabase } from './database.ts';
-import { TEST_REDIS_URL, type Mode } from './modes.ts';
+import { createTestPlace } from './database.ts';
+import { DOMAIN_MODE, type Mode } from './modes.ts';
 
 export interface TestPlatform {
   context: Context;
@@ -38,27 +37,19 @@ export interface TestPlatformOptions {
   api?: boolean;
 }
 
-/** Opens a platform in the given mode: embedded in memory, else on a new database and with a queue prefix of its own. */
+/** Opens a platform in the given mode: on a migrated database and a queue prefix of its own. */
 export async function openTestPlatform(
-  mode: Mode = 'embedded',
+  mode: Mode = DOMAIN_MODE,
   options: TestPlatformOptions = {},
 ): Promise<TestPlatform> {
-  const place = mode === 'embedded' ? undefined : await createTestDatabase();
-  const closers: (() => Promise<unknown>)[] = place ? [place.drop] : [];
+  const place = await createTestPlace(mode);
+  const closers = [place.drop];
   const close = async () => {
     for (const each of closers.splice(0).toReversed()) await each();
   };
   try {
     const apiKey = `test-${randomUUID()}`;
-    const config = loadConfig({
-      DROVER_API_KEY: apiKey,
-      ...(place
-        ? { DATABASE_URL: place.url, DROVER_SECRET_KEY: 'the tests have no secrets' }
-        : { DROVER_DATA_DIR: 'memory:' }),
-      ...(mode === 'full' ? { REDIS_URL: TEST_REDIS_URL, DROVER_QUEUE_PREFIX: `test-${randomUUID()}` } : {}),
-      ...options.env,
-    });
-    if (place) await migrate(config);
+    const config = loadConfig({ DROVER_API_KEY: apiKey, ...place.env, ...options.env });
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => void log.push(JSON.parse(line)) });
     const { context, close: closePlatform } = await openPlatform(config, { log: logger });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { request, type Answer, type Call } from './api.ts';
 import { startServer, type LocalServer, type SeenRequest } from './echo-server.ts';
+import { DOMAIN_MODE } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
 import { readLog, untilRun, type LogEvent } from './runs.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
@@ -46,7 +47,7 @@ export interface Played {
   results: string[];
 }
 
-/** Opens a platform in embedded mode, with a model that does what it is told and a server that an attacker holds. */
+/** Opens a platform in the mode of domain suites, with a model that does what it is told and a server that an attacker holds. */
 export async function openArena(): Promise<Arena> {
   const answers: Arena['answers'] = new Map();
   const model = await startScriptedModel();
@@ -55,7 +56,7 @@ export async function openArena(): Promise<Arena> {
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
   });
   const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
-  const platform = await openTestPlatform('embedded', { workers: true, api: true, env });
+  const platform = await openTestPlatform(DOMAIN_MODE, { workers: true, api: true, env });
   const call: Arena['call'] = (method, path, more = {}) =>
     request(`${platform.url}${path}`, method, { key: platform.apiKey, ...more });
   return {

@@ -1,10 +1,10 @@
-import { MODES, describeModes } from './modes.ts';
+import { DOMAIN_MODE, MODES, describeModes } from './modes.ts';
 
 const END_MS = 30_000;
 
 /** Mocha calls it once, before everything else (.mocharc.json, `require`). */
 export function mochaGlobalSetup(): void {
-  console.log(describeModes(MODES));
+  console.log(describeModes({ contract: MODES, domain: DOMAIN_MODE }));
 }
 
 /** Mocha calls it once, after everything else. What a test has left open then keeps the process from ending. */

@@ -6,6 +6,7 @@ import { handle } from '../../workers/handlers.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { statusOfRun } from '../support/queries.ts';
 
 for (const mode of MODES) {
   describe(`A job of a newer build in ${mode} mode`, () => {
@@ -43,10 +44,7 @@ for (const mode of MODES) {
           const { tenantId, seq } = sent.data;
           assert.deepEqual((await jobOf())?.data, { tenantId, runId: run, seq }, 'of this build');
         }
-        assert.equal(
-          (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,
-          'created',
-        );
+        assert.equal(await statusOfRun(engine, run), 'created');
         await (await queue.getJob(sent.id))?.remove();
         await engine.drive(run);
       });

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { claimDueActs } from '../../db/maintenance.ts';
 import { MAINTENANCE_ACTS, type MaintenanceAct } from '../../jobs/maintenance.ts';
 import { keepMaintaining } from '../../workers/keep-maintaining.ts';
-import { MODES } from '../support/modes.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const everyMs = (ms: number) =>
   Object.fromEntries(MAINTENANCE_ACTS.map((act) => [act, ms])) as Record<MaintenanceAct, number>;
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`The clock of maintenance in ${mode} mode`, () => {
     let platform: TestPlatform;
 

@@ -10,6 +10,7 @@ import { createTurnSlots } from '../../workers/turn-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { fenceOfRun, statusOfRun } from '../support/queries.ts';
 
 describe('Locally dispatched turns', () => {
   let engine: Engine;
@@ -48,7 +49,7 @@ describe('Locally dispatched turns', () => {
 
   const completed = (run: string) =>
     waitUntil(`run ${run} is completed`, async () => {
-      const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+      const status = await statusOfRun(engine, run);
       return status === 'completed';
     });
 
@@ -84,7 +85,7 @@ describe('Locally dispatched turns', () => {
     const { run } = await engine.start(agent, 'hello');
     await completed(run);
     assert.deepEqual({ claims, unsent, jobs }, { claims: [], unsent: [], jobs: [] });
-    const { fence } = await engine.row<{ fence: number }>('select fence from runs where id = $1', run);
+    const fence = await fenceOfRun(engine, run);
     assert.equal(fence, 2);
   });
 
@@ -167,7 +168,7 @@ describe('Locally dispatched turns', () => {
     });
     const { run } = await engine.start(agent, 'hello');
     await completed(run);
-    const { fence } = await engine.row<{ fence: number }>('select fence from runs where id = $1', run);
+    const fence = await fenceOfRun(engine, run);
     assert.deepEqual({ late, fence, requests: engine.model.requests.length }, { late: 0, fence: 1, requests: 1 });
   });
 
@@ -191,8 +192,7 @@ describe('Locally dispatched turns', () => {
 
   it('fail, pause and complete with rows that their logs give, whoever has created them', async () => {
     await serve(4);
-    const status = async (run: string) =>
-      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status;
+    const status = async (run: string) => await statusOfRun(engine, run);
     const suspend = (id: string, held: boolean) =>
       setSuspension(engine.context, engine.caller, { kind: 'agent', id, suspended: held });
     const failing = await engine.agent({ llm_config: { default_model: 'gpt-5' } });

@@ -7,6 +7,7 @@ import { decideApproval, type ApprovalDecision } from '../../../modules/approval
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { approvalsOfRun, callOfRun } from '../../support/queries.ts';
 
 const PAY = { name: 'pay', risk_level: 'WRITE_HIGH_RISK' as const };
 const NOTE = { name: 'note' };
@@ -67,8 +68,7 @@ describe('Approvals and policies', () => {
     return run;
   }
 
-  const approvals = (run: string) =>
-    engine.rows<Approval>('select * from approvals where run_id = $1 order by id', run);
+  const approvals = (run: string) => approvalsOfRun<Approval>(engine, run);
   async function open(run: string): Promise<Approval> {
     const pending = (await approvals(run)).filter(({ status }) => status === 'pending');
     assert.equal(pending.length, 1);
@@ -78,8 +78,7 @@ describe('Approvals and policies', () => {
     decideApproval(engine.context, { tenantId: engine.tenant, id: approval.id, by: caller(keyId) }, decided);
   const refusedWith = (status: number, says: RegExp) => (error: unknown) =>
     error instanceof DroverError && error.status === status && says.test(error.message);
-  const callOf = (run: string) =>
-    engine.row<{ status: string; attempt: number }>('select status, attempt from tool_calls where run_id = $1', run);
+  const callOf = (run: string) => callOfRun(engine, run);
   const told = () => JSON.stringify(engine.model.requests.at(-1)?.body);
 
   it('name the policy that asks and its reason, and bind to its version', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -31,7 +32,7 @@ describe('approvals and signals', () => {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(JSON.stringify({ paid: JSON.parse(body).amount }));
     });
-    platform = await openTestPlatform('embedded', {
+    platform = await openTestPlatform(DOMAIN_MODE, {
       workers: true,
       api: true,
       env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url },

@@ -9,9 +9,10 @@ import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
+import { approvalsOfRun, callOfRun } from '../../support/queries.ts';
 
 describe('Suspension', () => {
   let engine: Engine;
@@ -160,7 +161,7 @@ describe('Suspension', () => {
       return { status: 429, body: {} };
     });
     assert.equal(await engine.drive(run), 'rest');
-    const call = () => engine.row<object>('select status, attempt from tool_calls where run_id = $1', run);
+    const call = () => callOfRun(engine, run);
     assert.deepEqual(await call(), { status: 'pending', attempt: 1 });
     assert.equal(engine.tools.seen.length, 1);
     engine.context.runCache.clear();
@@ -199,11 +200,12 @@ describe('Suspension', () => {
     engine.toolsAnswer(async () => ({ status: 503, body: {} }));
     const { run } = await engine.start(agent, 'send it');
     await engine.finish(run);
-    const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
+    const [approval] = await approvalsOfRun(engine, run);
+    const id = approval?.id ?? '';
     await decideApproval(engine.context, { tenantId: engine.tenant, id }, { decision: 'rerun' });
     await suspend('tool', await toolOf(run), true);
     await engine.finish(run);
-    const call = await engine.row<object>('select status, attempt from tool_calls where run_id = $1', run);
+    const call = await callOfRun(engine, run);
     assert.deepEqual(call, { status: 'failed', attempt: 1 });
     assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [1, 'completed']);
   });
@@ -222,7 +224,7 @@ describe('Suspension', () => {
   });
 });
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`Suspension on an MCP server in ${mode} mode`, () => {
     let engine: Engine;
     /** Another process, where the mode lets there be one. */

@@ -4,12 +4,12 @@ import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 
 const ASK = use({ name: 'ask_user', input: { question: 'Go on?' } });
 const NOTHING = { idempotency_keys: 0, webhook_deliveries: 0, waits: 0, signals: 0, reservations: 0 };
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`What is old in ${mode} mode`, () => {
     let engine: Engine;
     let agent: string;

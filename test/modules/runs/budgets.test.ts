@@ -11,7 +11,8 @@ import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
+import { approvalsOfRun } from '../../support/queries.ts';
 
 const usage = (input: number, output: number) => ({ usage: { input_tokens: input, output_tokens: output } });
 const STEP: AnthropicReply = { ...use({ name: 'calculator', input: { expression: '1+1' } }), ...usage(100, 20) };
@@ -29,7 +30,7 @@ interface Row {
   tokens_out: number;
 }
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`budgets in ${mode} mode`, () => {
     let engine: Engine;
     let agent: string;
@@ -154,7 +155,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         await engine.finish(run);
         await ends(run);
         assert.equal((await callsOf(run)).filter(({ error }) => error?.code === 'budget').length, 3);
-        assert.deepEqual(await engine.rows('select id from approvals where run_id = $1', run), []);
+        assert.deepEqual(await approvalsOfRun(engine, run), []);
         const { status } = await engine.row<{ status: string }>('select status from plans where run_id = $1', run);
         assert.equal(status, 'completed_with_errors');
         const { reason } = await engine.row<{ reason: string }>(

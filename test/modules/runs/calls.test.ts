@@ -6,6 +6,7 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { handle } from '../../../workers/handlers.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-call.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 const IDEMPOTENT = { annotations: { idempotentHint: true } };
 const HASTY = { retry_config: { max_retries: 3, backoff_ms: 1 } };
@@ -106,10 +107,7 @@ describe('A call that another worker makes', () => {
       output: 'The worker was lost during the call.',
     });
     await engine.finish(run);
-    assert.equal(
-      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,
-      'completed',
-    );
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
   it('is made again after a pause where it surely had no effect, and the first failure is forgotten', async () => {

@@ -4,7 +4,7 @@ import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { openServiceProxy, type ServiceProxy } from '../../../scripts/kit/service-proxy.ts';
-import { createTestDatabase } from '../../support/database.ts';
+import { createMigratedDatabase } from '../../support/database.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { MODES } from '../../support/modes.ts';
@@ -20,7 +20,7 @@ const ANSWERS: Record<string, (request: AnthropicRequest) => AnthropicReply> = {
 if (MODES.includes('postgres')) describe('An answer whose commit loses its connection', onPostgres);
 
 function onPostgres(): void {
-  let place: Awaited<ReturnType<typeof createTestDatabase>>;
+  let place: Awaited<ReturnType<typeof createMigratedDatabase>>;
   let proxy: ServiceProxy;
   let engine: Engine;
   /** Another process, with a network of its own. */
@@ -28,7 +28,7 @@ function onPostgres(): void {
   let agent: string;
 
   before(async () => {
-    place = await createTestDatabase();
+    place = await createMigratedDatabase();
     proxy = await openServiceProxy(place.url);
     engine = await openEngine('postgres', { DATABASE_URL: proxy.url });
     outside = await openTestPlatform('postgres', { env: { DATABASE_URL: place.url } });

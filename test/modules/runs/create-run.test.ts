@@ -8,6 +8,7 @@ import { createRun } from '../../../modules/runs/create-run.ts';
 import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
 import { updateTool } from '../../../modules/tools-registry/update-tool.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 describe('Creating a run', () => {
   let engine: Engine;
@@ -65,10 +66,7 @@ describe('Creating a run', () => {
     const run = await create(agent);
     assert.deepEqual(statements, ['commit_run']);
     await engine.finish(run);
-    assert.equal(
-      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status,
-      'completed',
-    );
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
   it('starts the version that is current, whatever the process has seen before', async () => {

@@ -9,6 +9,8 @@ import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { newId } from '../../../core/ids.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+import { callsOfRun } from '../../support/queries.ts';
 
 const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
 const types = (log: RunEvent[]) => log.map(({ type }) => type);
@@ -61,10 +63,18 @@ describe('Driving a run', () => {
 
   it('lets one of two drivers have the run, and sends one request', async () => {
     const agent = await engine.agent();
-    engine.say([text('once')]);
+    const gate = door();
+    engine.say(async () => {
+      await gate.pass();
+      return text('once');
+    });
     const { run } = await engine.start(agent, 'hello');
-    const ends = await Promise.all([engine.drive(run), engine.drive(run), engine.drive(run)]);
-    assert.deepEqual(ends.toSorted(), ['held', 'held', 'rest']);
+    const ends: string[] = [];
+    const driving = [1, 2, 3].map(async () => ends.push(await engine.drive(run)));
+    await waitUntil('two are refused', () => ends.length === 2);
+    gate.open();
+    await Promise.all(driving);
+    assert.deepEqual(ends, ['held', 'held', 'rest']);
     assert.equal(engine.model.requests.length, 1);
     assert.equal(await engine.drive(run), 'finished');
     const job = { tenantId: engine.tenant, runId: run, seq: 10_000 };
@@ -346,7 +356,7 @@ describe('Driving a run', () => {
     assert.match(unknown ?? '', /Unknown tool \\?"teleport/);
     assert.match(invalid ?? '', /Invalid arguments: .*expression/);
     assert.match(denied ?? '', /Permission denied: the agent lacks \\?"vault/);
-    const calls = await engine.rows('select status, attempt from tool_calls where run_id = $1 order by place', run);
+    const calls = await callsOfRun(engine, run);
     assert.deepEqual(calls, [
       { status: 'failed', attempt: 0 },
       { status: 'failed', attempt: 0 },

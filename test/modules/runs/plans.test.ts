@@ -5,6 +5,7 @@ import { decideApproval, type ApprovalDecision } from '../../../modules/approval
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { approvalsOfRun } from '../../support/queries.ts';
 
 interface Plan {
   id: string;
@@ -54,8 +55,7 @@ describe('Plans', () => {
   }
 
   const plans = (run: string) => engine.rows<Plan>('select * from plans where run_id = $1', run);
-  const approvals = (run: string) =>
-    engine.rows<Approval>('select * from approvals where run_id = $1 order by id', run);
+  const approvals = (run: string) => approvalsOfRun<Approval>(engine, run);
   const types = async (run: string, family: RegExp) =>
     (await engine.log(run)).map(({ type }) => type).filter((type) => family.test(type));
   const decide = (id: string, decided: ApprovalDecision) =>

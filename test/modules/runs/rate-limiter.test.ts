@@ -3,12 +3,12 @@ import { TURNS } from '../../../jobs/turn.ts';
 import { openPlatform, type Platform } from '../../../modules/platform/open-platform.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 const REFUSED = { error: { status: 429, type: 'rate_limit_error', retryAfter: 1 } };
 
-for (const mode of MODES.filter((each) => each !== 'full')) {
+for (const mode of DOMAIN_MODES) {
   describe(`the gate before a model in ${mode} mode`, () => {
     let engine: Engine;
     let agent: string;

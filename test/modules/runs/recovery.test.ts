@@ -5,6 +5,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import type { CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 const TOOLS = ['charge', 'record', 'note', 'pay'] as const;
 
@@ -61,7 +62,7 @@ describe('A run whose driver dies', () => {
       for (let dieAt = 1; dieAt <= commits; dieAt++) {
         const at = `at commit ${dieAt} of ${commits}`;
         const { run } = await undergo(engine, { agent, dieAt, written });
-        const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+        const status = await statusOfRun(engine, run);
         assert.equal(status, 'completed', at);
         const found = await results(engine, run);
         found.forEach((result, index) => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 import { useReplayKit } from '../../support/replay-kit.ts';
 import { createAgent, readLog, toolOf, untilRun } from '../../support/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`retry, checkpoints and comparison in ${mode} mode`, () => {
     const kit = useReplayKit(mode);
     const {

@@ -8,7 +8,7 @@ import { openKeyring } from '../../../modules/tenants/open-keyring.ts';
 import { readSecrets, reencryptSecrets, storeSecret } from '../../../modules/tenants/secrets.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
 import { redisKeysWith, tablesWith } from '../../support/find-text.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -16,7 +16,7 @@ import { ODD_SERVER } from '../../support/odd-server.ts';
 
 const NODE = process.execPath;
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`a secret in ${mode} mode`, () => {
     const canary = `Canary-${randomUUID()}`;
     let model: ScriptedModel;

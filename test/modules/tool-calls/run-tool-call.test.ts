@@ -4,6 +4,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit, type CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { runToolCall } from '../../../modules/tool-calls/run-tool-call.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { callOfRun } from '../../support/queries.ts';
 
 describe('the attempt of a tool call', () => {
   let engine: Engine;
@@ -86,7 +87,7 @@ describe('the attempt of a tool call', () => {
     const missing = await engine.row<{ pinned: unknown }>('select pinned from runs where id = $1', run);
     await engine.tamper(`update runs set pinned = '{"tools": []}' where id = $1`, run);
     await assert.rejects(runToolCall(engine.context, job, new AbortController().signal), /pins no tool/);
-    const call = await engine.row('select status, attempt from tool_calls where run_id = $1', run);
+    const call = await callOfRun(engine, run);
     assert.deepEqual(call, { status: 'pending', attempt: 1 });
     await engine.tamper('update runs set pinned = $2 where id = $1', run, JSON.stringify(missing.pinned));
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { startEverything, type EverythingServer } from '../../support/mcp-server-everything.ts';
-import { MODES } from '../../support/modes.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
 
-for (const mode of MODES) {
+for (const mode of DOMAIN_MODES) {
   describe(`a run with the tools of an MCP server in ${mode} mode`, () => {
     let model: ScriptedModel;
     let platform: TestPlatform;

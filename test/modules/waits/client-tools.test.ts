@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { endDueWaits } from '../../../modules/waits/end-waits.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -24,7 +25,7 @@ describe('tools that the client executes', () => {
       response.end('{"from":"backend"}');
     });
     const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
-    platform = await openTestPlatform('embedded', { workers: true, api: true, env });
+    platform = await openTestPlatform(DOMAIN_MODE, { workers: true, api: true, env });
     const schema = { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] };
     await register({ name: 'confirm', input_schema: schema, transport: { type: 'client' } });
     await register({ name: 'risky', transport: { type: 'client' }, risk_level: 'WRITE_HIGH_RISK' });

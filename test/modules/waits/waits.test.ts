@@ -3,6 +3,7 @@ import { newId } from '../../../core/ids.ts';
 import { claimDueWaits, DUE_WAITS } from '../../../db/waits.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -16,7 +17,7 @@ describe('waits for webhooks and for the time', () => {
 
   before(async () => {
     model = await startScriptedModel();
-    api = await startTestApi('embedded', { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    api = await startTestApi(DOMAIN_MODE, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
     workers = await startWorkers(api.context);
   });
 

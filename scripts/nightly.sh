@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# What takes too long for each change: every suite in every mode, loads and floods at their full size, and long tortures.
+# `npm run nightly`, on a machine with Postgres and Redis or with the right to install them. It goes on after a failure, and
+# its exit code is the number of steps that failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+export TEST_SIZE=nightly
+
+failed=()
+work=$(mktemp -d)
+# Postgres runs as another user where this runs as root, and must get to its data.
+chmod 711 "$work"
+export DROVER_SERVICES_DIR=$work/services
+trap 'scripts/services.sh down; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+step() {
+  printf '\n== %s\n' "$*"
+  "$@" || failed+=("$*")
+}
+
+scripts/services.sh up || exit 1
+services_env=$(scripts/services.sh env) || exit 1
+TEST_DATABASE_URL=$(sed -n 's/^DATABASE_URL=//p' <<<"$services_env")
+TEST_REDIS_URL=$(sed -n 's/^REDIS_URL=//p' <<<"$services_env")
+export TEST_DATABASE_URL TEST_REDIS_URL
+
+for mode in embedded postgres full; do
+  step env TEST_MODES="$mode" npm test
+done
+for mode in postgres full; do
+  step npm run torture -- --mode "$mode" --runs 120 --seconds 300
+done
+
+printf '\n%s failed\n' "${#failed[@]}"
+for each in "${failed[@]}"; do printf '  %s\n' "$each"; done
+exit "${#failed[@]}"

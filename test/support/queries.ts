@@ -1,0 +1,37 @@
+/** What tests read and move in tables, where no function of Drover does. One function for each question. */
+import type { Engine } from './engine.ts';
+import { query } from './template.ts';
+
+type Rows = Pick<Engine, 'row' | 'rows'>;
+
+export interface CallRow {
+  status: string;
+  attempt: number;
+}
+
+export async function statusOfRun(engine: Rows, run: string): Promise<string> {
+  return (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status;
+}
+
+export async function fenceOfRun(engine: Rows, run: string): Promise<number> {
+  return (await engine.row<{ fence: number }>('select fence from runs where id = $1', run)).fence;
+}
+
+/** Of the run's only call. */
+export function callOfRun(engine: Rows, run: string): Promise<CallRow> {
+  return engine.row<CallRow>('select status, attempt from tool_calls where run_id = $1', run);
+}
+
+export function callsOfRun(engine: Rows, run: string): Promise<CallRow[]> {
+  return engine.rows<CallRow>('select status, attempt from tool_calls where run_id = $1 order by place', run);
+}
+
+/** In the order in which they were asked for. */
+export function approvalsOfRun<R extends object = { id: string }>(engine: Rows, run: string): Promise<R[]> {
+  return engine.rows<R>('select * from approvals where run_id = $1 order by id', run);
+}
+
+/** As if the time until the next attempt of every delivery had passed. */
+export async function makeDeliveriesDue(databaseUrl: string): Promise<void> {
+  await query(databaseUrl, 'update webhook_deliveries set next_at = now()');
+}

@@ -117,7 +117,7 @@ describe('the queue board', () => {
 interface Card {
   id: string;
   name: string;
-  data: { run: string; outcome: string; queue_job: string | null };
+  data: { runId: string; outcome: string; queue_job: string | null };
   failedReason?: string;
   externalUrl: { href: string };
   timestamp: number;
@@ -179,7 +179,7 @@ for (const mode of MODES) {
       let card: Card | undefined;
       await waitUntil(`the board shows ${run} as ${status}`, async () => {
         const { jobs } = await look(status);
-        card = jobs.find(({ data }) => data.run === run);
+        card = jobs.find(({ data }) => data.runId === run);
         return card !== undefined;
       });
       assert.ok(card);
@@ -188,7 +188,7 @@ for (const mode of MODES) {
     /** Whether the queue has, or had, a job for the run. */
     const wasQueued = async (run: string): Promise<boolean> => {
       const jobs = await platform.context.queues.queue('turns').getJobs();
-      return jobs.some(({ data }) => data.run === run);
+      return jobs.some(({ data }) => data.runId === run);
     };
 
     it('are there when they were dispatched locally, with agent, run and outcome, and a page of the run', async () => {

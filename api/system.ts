@@ -1,6 +1,7 @@
 /** What an operator's machines ask: alive, ready, numbers, and what there is to ask. */
 import { z } from 'zod';
 import { DroverError } from '../core/errors.ts';
+import { VERSION } from '../core/version.ts';
 import { isDatabaseAway, pendingMigrations } from '../db/database.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { openApi } from './kit/openapi.ts';
@@ -9,7 +10,6 @@ import type { Route } from './kit/route.ts';
 import type { AppParts } from './kit/state.ts';
 
 const CHECK_MS = 2000;
-const VERSION = '0.1.0';
 
 const alive = defineRoute({
   method: 'get',

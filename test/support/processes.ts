@@ -2,7 +2,7 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { copyFile } from 'node:fs/promises';
+import { copyFile, cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { waitUntil } from './wait-until.ts';
@@ -50,6 +50,7 @@ async function compile(): Promise<string> {
   const tsc = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', folder];
   await promisify(execFile)(process.execPath, tsc, { timeout: 120_000 });
   await copyFile('package.json', join(folder, 'package.json'));
+  await cp('db/functions', join(folder, 'db', 'functions'), { recursive: true });
   return folder;
 }
 

@@ -1,6 +1,7 @@
 /** What an operator's machines ask: alive, ready, numbers, and what there is to ask. */
 import { z } from 'zod';
 import { DroverError } from '../core/errors.ts';
+import { VERSION } from '../core/version.ts';
 import { checkReadiness } from '../modules/platform/check-readiness.ts';
 import { asUnavailable } from '../modules/unavailable.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -8,8 +9,6 @@ import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
 import type { AppParts } from './kit/state.ts';
-
-const VERSION = '0.1.0';
 
 const alive = defineRoute({
   method: 'get',

@@ -15,7 +15,7 @@ const REQUESTS = 500;
 
 /** Reads one run and creates runs, which nobody drives meanwhile. */
 export async function measureApi(services: Services): Promise<Figure[]> {
-  const drover = await openDrover('cheap', services);
+  const drover = await openDrover('pure', services);
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
   const run = await drover.start();
   const runs = `${api.url}/v1/agents/${drover.agentId}/runs`;

@@ -19,7 +19,7 @@ import { createMeter } from './costs.ts';
 import type { Services } from './services.ts';
 import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts';
 
-export type Variant = 'cheap' | 'committed' | 'queued' | 'embedded';
+export type Variant = 'pure' | 'committed' | 'queued' | 'embedded';
 
 /** Drover in this process on a database of its own, with stubs for what costs time elsewhere. */
 export interface BenchDrover {
@@ -39,7 +39,7 @@ export interface BenchDrover {
 const QUEUES = ['turns', 'tool-calls'];
 
 /**
- * Measures a variant: cheap calls inline, inline calls that are committed one by one, every call through the queue, or cheap
+ * Measures a variant: pure calls inline, inline calls that are committed one by one, every call through the queue, or pure
  * calls in embedded mode on a database directory of its own.
  */
 export async function measureDrover(variant: Variant, services: Services, timing: Timing): Promise<Measured> {
@@ -76,7 +76,7 @@ export async function openDrover(
   const config = benchConfig(variant, services, options.env ?? {});
   await migrate(config);
   const platform = await openPlatform(config);
-  const models = stubModels(options.stream ?? answerer(isCheap(variant) ? 'calculator' : 'add'));
+  const models = stubModels(options.stream ?? answerer(isPure(variant) ? 'calculator' : 'add'));
   const waiting = new Map<string, () => void>();
   const stubbed = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
   const context = tellingRest(stubbed, (run) => waiting.get(run)?.());
@@ -116,7 +116,7 @@ export async function openDrover(
 /** The operator's key. */
 export const BENCH_KEY = 'bench-key-that-nobody-uses';
 
-const isCheap = (variant: Variant) => variant === 'cheap' || variant === 'embedded';
+const isPure = (variant: Variant) => variant === 'pure' || variant === 'embedded';
 
 function benchConfig(variant: Variant, services: Services, env: Record<string, string>): Config {
   return loadConfig({
@@ -163,7 +163,7 @@ const answerer =
 
 function stubModels(stream: StreamModel): Context['models'] {
   return {
-    resolve: () => ({ provider: 'offline', model: 'stub', stream, gate: null, rates: null }),
+    resolve: () => ({ provider: 'offline', model: 'stub', stream, rateLimiter: null, rates: null }),
     defaultName: () => 'stub',
   };
 }
@@ -195,10 +195,10 @@ async function registerAgent(context: Context, variant: Variant, options: Drover
   const agentId = newId();
   const tenantId = DEFAULT_TENANT_ID;
   await context.db.withTenant(tenantId, async (tx) => {
-    if (!isCheap(variant)) await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
+    if (!isPure(variant)) await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
     const definition = {
       name: 'bench',
-      tools: options.tools ?? [isCheap(variant) ? 'calculator' : 'add'],
+      tools: options.tools ?? [isPure(variant) ? 'calculator' : 'add'],
       execution_config: options.execution ?? {},
       memory_config: { short_term: { max_tokens: 1_000_000 } },
     };

@@ -9,7 +9,7 @@ import { pad } from './work.ts';
 const STEPS = 200;
 const QUARTER = STEPS / 4;
 
-/** Drives one run of 200 steps, each a model call and a cheap tool call; the last quarter against the first. */
+/** Drives one run of 200 steps, each a model call and a pure tool call; the last quarter against the first. */
 export async function measureLongRun(services: Services): Promise<Figure[]> {
   const marks: { ms: number; walKb: number }[] = [];
   const meter = await createMeter(services);
@@ -23,7 +23,7 @@ export async function measureLongRun(services: Services): Promise<Figure[]> {
     const use = { type: 'tool_use' as const, id: `call_${started}`, name: 'calculator', input };
     return { ...base, content: [{ type: 'text', text: pad() }, use], stopReason: 'tool_use' };
   };
-  const drover = await openDrover('cheap', services, { stream, execution: { max_turns: STEPS + 1 } });
+  const drover = await openDrover('pure', services, { stream, execution: { max_turns: STEPS + 1 } });
   try {
     await drover.serve(1);
     const run = await drover.start();

@@ -15,7 +15,7 @@ const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_QUEUE_PREFIX: 'bench-rec
 
 /** Kills the worker that holds all runs in the middle of a model call, while another one waits for work. */
 export async function measureRecovery(services: Services, startVictim: () => ChildProcess): Promise<Figure[]> {
-  const drover = await openDrover('cheap', services, { env });
+  const drover = await openDrover('pure', services, { env });
   const victim = startVictim();
   try {
     const runs = await Promise.all(Array.from({ length: RUNS }, () => drover.start()));
@@ -44,7 +44,7 @@ export async function measureRecovery(services: Services, startVictim: () => Chi
 
 /** The worker to be killed: takes the runs and asks a model that never answers. */
 export async function beVictim(services: Services): Promise<never> {
-  const drover = await openDrover('cheap', services, { env, stream: () => new Promise(() => undefined) });
+  const drover = await openDrover('pure', services, { env, stream: () => new Promise(() => undefined) });
   await drover.serve(RUNS);
   await once(process, 'SIGTERM');
   process.exit(0);

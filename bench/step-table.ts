@@ -3,10 +3,10 @@ import type { Variant } from './drover.ts';
 import { cpuMs } from './costs.ts';
 import { quantile, STEPS, type Measured } from './work.ts';
 
-export const VARIANTS = ['baseline', 'cheap', 'committed', 'queued', 'embedded'] as const;
+export const VARIANTS = ['baseline', 'pure', 'committed', 'queued', 'embedded'] as const;
 
 const GOALS: Record<Variant, { throughput: number; latency?: number }> = {
-  cheap: { throughput: 1, latency: 0.6 },
+  pure: { throughput: 1, latency: 0.6 },
   committed: { throughput: 0.85, latency: 0.75 },
   queued: { throughput: 0.35, latency: 1.7 },
   embedded: { throughput: 0.1 },

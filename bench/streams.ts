@@ -10,7 +10,7 @@ const STREAMS = 200;
 
 /** Opens the streams, lets the run be driven, and waits until each has had its last event. */
 export async function measureStreams(services: Services): Promise<Figure[]> {
-  const drover = await openDrover('cheap', services);
+  const drover = await openDrover('pure', services);
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
   try {
     await drover.serve(1);

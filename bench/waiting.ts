@@ -12,7 +12,7 @@ const WAITING = 100_000;
 
 /** Makes one run wait, multiplies its rows, and looks at what a round of maintenance costs without and with them. */
 export async function measureWaiting(services: Services): Promise<Figure[]> {
-  const drover = await openDrover('cheap', services, { stream: asks, tools: ['ask_user'] });
+  const drover = await openDrover('pure', services, { stream: asks, tools: ['ask_user'] });
   const client = new pg.Client(services.databaseUrl);
   await client.connect();
   const meter = await createMeter(services);

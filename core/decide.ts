@@ -66,7 +66,7 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   const unasked = limits.onUnknown === 'ask' ? unknown.filter((call) => call.asked === 'no') : [];
   if (unasked.length > 0) return { kind: 'ask_about', calls: unasked };
 
-  const own = calls.filter((call) => !isSettled(call) && (call.mode === 'cheap' || call.mode === 'inline'));
+  const own = calls.filter((call) => !isSettled(call) && (call.mode === 'pure' || call.mode === 'inline'));
   if (own.length > 0) return status === 'executing' ? { kind: 'run_calls', calls: own } : { kind: 'resume' };
   const unopened = calls.filter((call) => call.mode === 'wait' && call.status === 'pending');
   if (unopened.length > 0) return status === 'executing' ? { kind: 'open_waits', calls: unopened } : { kind: 'resume' };

@@ -190,7 +190,7 @@ export const PAYLOADS = {
     tool_use_id: z.string(),
     place: count,
     name: z.string(),
-    mode: z.enum(['cheap', 'inline', 'queued', 'wait']),
+    mode: z.enum(['pure', 'inline', 'queued', 'wait']),
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
     /** In a replay: the call of the record that answers this one, which is not made. */
     recorded_from: uuid.optional(),

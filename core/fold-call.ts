@@ -23,9 +23,9 @@ export function newCall({ payload }: Requested): CallState {
   };
 }
 
-/** A cheap call is inserted running: no event of its own tells its start. */
+/** A pure call is inserted running: no event of its own tells its start. */
 const FIRST_STATUS: Record<CallState['mode'], CallStatus> = {
-  cheap: 'running',
+  pure: 'running',
   inline: 'pending',
   queued: 'pending',
   wait: 'pending',

@@ -12,7 +12,7 @@ export const OPERATIONAL = [
   'fence',
   'checkpoint_seq',
   'driver_lease_expires_at',
-  'rests',
+  'dormant',
   'updated_at',
 ] as const;
 
@@ -234,7 +234,7 @@ function newRun(place: Place, event: Extract<NewEvent, { type: 'run.created' }>)
     updated_at: at,
     last_seq: 0,
     fence: 0,
-    rests: false,
+    dormant: false,
   };
 }
 

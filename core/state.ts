@@ -13,7 +13,7 @@ export interface CallState {
   toolUseId: string;
   name: string;
   place: number;
-  mode: 'cheap' | 'inline' | 'queued' | 'wait';
+  mode: 'pure' | 'inline' | 'queued' | 'wait';
   effect: ToolEffect;
   status: CallStatus;
   attempt: number;
@@ -291,7 +291,7 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   }
   const calls = state.calls.map((call) => (call.id === tool.payload.tool_call_id ? foldCall(call, tool) : call));
   const call = state.calls.find((item) => item.id === tool.payload.tool_call_id);
-  const isDriven = call?.mode === 'cheap' || call?.mode === 'inline';
+  const isDriven = call?.mode === 'pure' || call?.mode === 'inline';
   const drivenMs = isDriven && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
   const used = tool.type === 'tool.succeeded' ? tool.payload.signal_id : undefined;
   const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);

@@ -1,4 +1,4 @@
-/** Budgets as they are kept, and what is spent of them. See `db/migrations/0006-budgets.ts`. */
+/** Budgets as they are kept, and what is spent of them. See `db/functions/budgets.sql`. */
 import type { BudgetStanding, RunBudget } from '../core/budget.ts';
 import type { Database, Tx } from './database.ts';
 

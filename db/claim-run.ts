@@ -1,4 +1,4 @@
-/** Taking hold of a run, and reading all that a driver needs of it. See `db/migrations/claim-run.ts`. */
+/** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
 import type { StoredEvent } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
@@ -10,8 +10,8 @@ export interface ClaimedRun {
   ok: true;
   run: RunRow;
   checkpoint: CheckpointRow | null;
-  /** Version of the tenant's governance. */
-  governance: number;
+  /** The tenant's. */
+  policy_epoch: number;
   events: EventRow[];
   messages: MessageRow[];
   /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */

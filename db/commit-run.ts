@@ -1,4 +1,4 @@
-/** The one way to write to a run. See `db/migrations/0004-run-functions.ts`. */
+/** The one way to write to a run. See `db/functions/commit-run.sql`. */
 import type { CallStatus } from '../core/state.ts';
 import type { RowChanges, TurnChange } from '../core/project.ts';
 import type { Wait } from '../core/waits.ts';
@@ -25,7 +25,7 @@ export interface CallChange {
   /** Earliest time of the next attempt, in ms from now. */
   retry_ms?: number;
   /** Makes it only where no pause is left, and answers the row. */
-  give?: true;
+  claim_call?: true;
 }
 
 /**
@@ -42,7 +42,7 @@ export interface OutboxRow {
 }
 
 /** A row of `tool_calls` as a claim answers it, with the versions that its run pins. */
-export interface GivenCall {
+export interface ClaimedCallRow {
   id: string;
   turn_id: string;
   step: number;
@@ -51,7 +51,7 @@ export interface GivenCall {
   attempt: number;
   idempotency_key: string;
   arguments: Record<string, unknown>;
-  pins: { agentId: string; agentVersion: string; tools: RunRow['pinned']['tools'] };
+  pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 
 /** Something from outside that a call waits for, until then or for so long. */
@@ -73,8 +73,8 @@ export interface RunChange {
   fence?: number;
   /** Sequence number that the change builds on. */
   expect?: number;
-  /** Version of the tenant's governance that gated the calls of the change; refused where it has moved. */
-  governance?: number;
+  /** The tenant's policy epoch under which the calls of the change were gated; refused where it has advanced. */
+  policy_epoch?: number;
   /** Made only where the run has not ended; for what appends to it and changes nothing else of its row. */
   open?: true;
   bump_fence?: boolean;
@@ -83,7 +83,7 @@ export interface RunChange {
   /** Gives the lease back. */
   release?: boolean;
   /** Nothing is to be done for the run until something is sent to it; a change that sends it a job says that something is. */
-  rests?: true;
+  dormant?: true;
   create?: Columns;
   thread?: Columns;
   events: Columns[];
@@ -102,11 +102,11 @@ export interface RunChange {
   outbox?: OutboxRow[];
   reservations?: ReservationChange[];
   /** Sent as well where no queued call of the run is open any more. */
-  wake?: OutboxRow | undefined;
+  continuation?: OutboxRow | undefined;
   /** Claims the run instead, where it can be had. */
   then_claim?: { lease_ms: number; known: KnownPosition | undefined };
-  /** The model gate to look at. */
-  gate?: string;
+  /** Of the model that is to be called: the answer says how long it backs off. */
+  rate_limiter?: string;
 }
 
 /** Of a change whose events, if there are any, mean nothing for the run's and its turns' rows. */
@@ -133,8 +133,10 @@ interface Committed {
   /** The database's time, RFC 3339. */
   at: string;
   /** No queued call of the run is open any more. */
-  woke: boolean;
-  given: GivenCall | null;
+  continued: boolean;
+  claimed_call: ClaimedCallRow | null;
+  /** How long nobody is to ask the model of `rate_limiter` yet; 0: it may be asked. */
+  back_off_ms?: number;
   claimed?: ClaimResult;
 }
 
@@ -142,7 +144,7 @@ export type CommitResult =
   | Committed
   | { ok: false; why: 'finished' }
   | { ok: false; why: 'missing' }
-  | { ok: false; why: 'governance' }
+  | { ok: false; why: 'policy_epoch' }
   | { ok: false; why: 'fence'; fence: number }
   | { ok: false; why: 'behind'; seq: number };
 

@@ -2,7 +2,7 @@
 import type { ClientBase } from 'pg';
 
 /** What Knex keeps for itself, and the partitions of days. */
-const OURS = `c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_migrations' and c.relname !~ '_\\d{8}$'
+const OURS = `c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_(migrations|functions)' and c.relname !~ '_\\d{8}$'
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`;
 
 const TABLES = `

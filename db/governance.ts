@@ -3,23 +3,23 @@ import type { PolicyDefinition } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 
 export interface GovernanceRow {
-  version: number;
+  epoch: number;
   tenant: { id: string; name: string; plan_tier: string };
   policies: { id: string; version: number; definition: PolicyDefinition }[];
   deleted_tools: string[];
   suspended: { tenant: boolean; agents: string[]; tools: string[]; servers: string[] };
 }
 
-/** The version of the tenant of the transaction. */
+/** That of the tenant of the transaction. */
 export async function readPolicyEpoch(tx: Tx): Promise<number> {
-  const [row] = await tx.query<{ version: number }>('select governance_version as version from tenants');
-  return row?.version ?? 0;
+  const [row] = await tx.query<{ epoch: number }>('select policy_epoch as epoch from tenants');
+  return row?.epoch ?? 0;
 }
 
-/** All of it, of the tenant of the transaction, in one statement: version and content fit together. */
+/** All of it, of the tenant of the transaction, in one statement: epoch and content fit together. */
 export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
   const [row] = await tx.query<GovernanceRow>(`
-    select t.governance_version as version,
+    select t.policy_epoch as epoch,
       jsonb_build_object('id', t.id, 'name', t.name, 'plan_tier', t.plan_tier) as tenant,
       (select coalesce(jsonb_agg(jsonb_build_object('id', p.id, 'version', v.version, 'definition', v.definition)), '[]')
          from policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version
@@ -40,5 +40,5 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
  * that was gated without it.
  */
 export async function advancePolicyEpoch(tx: Tx): Promise<void> {
-  await tx.query('update tenants set governance_version = governance_version + 1');
+  await tx.query('update tenants set policy_epoch = policy_epoch + 1');
 }

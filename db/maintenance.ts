@@ -45,7 +45,7 @@ export interface LostFilter {
   limit: number;
 }
 
-/** Suspension: what is suspended rests until it is lifted. `r` is the run. */
+/** Suspension: what is suspended is dormant until it is lifted. `r` is the run. */
 const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_id and n.suspended_by is not null)
          and not exists (select from agents n where n.id = r.agent_id and n.suspended_at is not null)`;
 
@@ -59,7 +59,7 @@ export async function listLostRuns(db: Database, filter: LostFilter): Promise<Lo
     tx.query<LostRun>(
       `select r.tenant_id, r.id, r.last_seq, r.fence,
          (extract(epoch from clock_timestamp() - r.updated_at) * 1000)::float8 as quiet_ms from runs r
-       where ($4::uuid is null or r.tenant_id = $4) and r.id > $2 and r.open_turn_id is not null and not r.rests
+       where ($4::uuid is null or r.tenant_id = $4) and r.id > $2 and r.open_turn_id is not null and not r.dormant
          and r.status not in ('completed', 'failed', 'cancelled') and ${NOT_SUSPENDED}
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp())

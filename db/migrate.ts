@@ -6,6 +6,13 @@ import type { Config } from '../config.ts';
 import { DatabaseRoleError } from './database-errors.ts';
 import type { Database } from './database.ts';
 import { openEmbedded } from './embedded.ts';
+import {
+  applyFunctions,
+  FUNCTIONS_TABLE,
+  outdatedFunctions,
+  READ_FUNCTIONS,
+  type AppliedFunctions,
+} from './functions.ts';
 import { MIGRATIONS, type Migration } from './migrations/index.ts';
 import { withOwnerClient } from './postgres.ts';
 import { ensureRoles } from './roles.ts';
@@ -16,8 +23,8 @@ const MIGRATION_LOCK = 7_236_419_001;
 const HISTORY_TABLE = 'schema_migrations';
 
 /**
- * Brings the schema up to date and gives the names of what was applied: roles, pgvector, BullMQ's own schema, and
- * `db/migrations`. Two processes may do it at once; the second waits. With `database` it runs there, which an embedded
+ * Brings the schema up to date and gives the names of what was applied: roles, pgvector, BullMQ's own schema,
+ * `db/migrations`, and `db/functions` where their text has changed. Two processes may do it at once; the second waits. With `database` it runs there, which an embedded
  * one that is open needs; without, on a connection of its own.
  * @throws DatabaseRoleError where the database's user lacks a right, with what an administrator can run.
  */
@@ -32,16 +39,21 @@ export async function migrate(config: Config, database?: Database): Promise<stri
   }
 }
 
-/** Names of the migrations that this release knows and the database has not seen. */
+/** Names of the migrations that this release knows and the database has not seen, and of files of functions that it has otherwise. */
 export async function pendingMigrations(database: Database): Promise<string[]> {
-  const applied = await database.asMaintenance(async (tx) => {
-    const [history] = await tx.query<{ exists: boolean }>(`select to_regclass($1) is not null as exists`, [
-      HISTORY_TABLE,
-    ]);
-    return history?.exists === true ? tx.query<{ name: string }>(`select name from ${HISTORY_TABLE}`) : [];
+  return database.asMaintenance(async (tx) => {
+    const exists = async (table: string) => {
+      const [row] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
+      return row?.found === true;
+    };
+    const applied = (await exists(HISTORY_TABLE))
+      ? await tx.query<{ name: string }>(`select name from ${HISTORY_TABLE}`)
+      : [];
+    const names = new Set(applied.map((row) => row.name));
+    const pending = MIGRATIONS.map((migration) => migration.name).filter((name) => !names.has(name));
+    const functions = (await exists(FUNCTIONS_TABLE)) ? await tx.query<AppliedFunctions>(READ_FUNCTIONS) : [];
+    return [...pending, ...(await outdatedFunctions(functions)).map(({ name }) => name)];
   });
-  const names = new Set(applied.map((row) => row.name));
-  return MIGRATIONS.map((migration) => migration.name).filter((name) => !names.has(name));
 }
 
 async function migrateOn(client: ClientBase): Promise<string[]> {
@@ -50,7 +62,7 @@ async function migrateOn(client: ClientBase): Promise<string[]> {
     await ensureRoles(client);
     await ensureVector(client);
     await runMigrations(client, QUEUE_SCHEMA);
-    return await runKnex(client);
+    return [...(await runKnex(client)), ...(await applyFunctions(client))];
   } finally {
     await client.query('select pg_advisory_unlock($1)', [MIGRATION_LOCK]);
   }

@@ -1,4 +1,4 @@
-/** The gates that all workers share on their way to models. See `db/migrations/0012-model-gates.ts`. */
+/** The rate limiters of models that all workers share. See `db/functions/model-rates.sql`. */
 import type { Database } from './database.ts';
 
 /** What a credential permits for a model; null where it is not known. */
@@ -7,39 +7,39 @@ export interface ModelRates {
   tokensPerMinute: number | null;
 }
 
-/** How long the gate is still shut, in ms; 0: it is open. */
-export async function readModelBackOff(db: Database, gate: string): Promise<number> {
-  return numberFrom(db, 'model_gate_ms($1)', [gate]);
+/** How long nobody is to ask the model yet, in ms; 0: it may be asked. */
+export async function readModelBackOff(db: Database, rateLimiter: string): Promise<number> {
+  return numberFrom(db, 'model_back_off_ms($1)', [rateLimiter]);
 }
 
-/** Shuts the gate for all workers; one that is shut for longer stays so. */
-export async function backOffModelRate(db: Database, gate: string, ms: number): Promise<void> {
+/** Lets nobody ask the model for so long, in all workers; a longer time that was set stays. */
+export async function backOffModelRate(db: Database, rateLimiter: string, ms: number): Promise<void> {
   await db.call({
-    name: 'shut_model_gate',
-    text: 'select shut_model_gate($1, $2)',
-    values: [gate, Math.ceil(ms)],
+    name: 'back_off_model_rate',
+    text: 'select back_off_model_rate($1, $2)',
+    values: [rateLimiter, Math.ceil(ms)],
   });
 }
 
 /** Takes a request out of what the rates permit; else answers after how many ms to ask again. */
 export async function acquireModelRate(
   db: Database,
-  request: { gate: string; tokens: number; rates: ModelRates },
+  request: { rateLimiter: string; tokens: number; rates: ModelRates },
 ): Promise<number> {
-  const { gate, tokens, rates } = request;
-  const values = [gate, tokens, rates.requestsPerMinute, rates.tokensPerMinute];
-  return numberFrom(db, 'pass_model_gate($1, $2, $3, $4)', values);
+  const { rateLimiter, tokens, rates } = request;
+  const values = [rateLimiter, tokens, rates.requestsPerMinute, rates.tokensPerMinute];
+  return numberFrom(db, 'acquire_model_rate($1, $2, $3, $4)', values);
 }
 
 /** Takes what an answer has used beyond its request out of what the rates permit. */
 export async function chargeModelRate(
   db: Database,
-  answer: { gate: string; tokens: number; tokensPerMinute: number },
+  answer: { rateLimiter: string; tokens: number; tokensPerMinute: number },
 ): Promise<void> {
   await db.call({
-    name: 'charge_model_gate',
-    text: 'select charge_model_gate($1, $2, $3)',
-    values: [answer.gate, answer.tokens, answer.tokensPerMinute],
+    name: 'charge_model_rate',
+    text: 'select charge_model_rate($1, $2, $3)',
+    values: [answer.rateLimiter, answer.tokens, answer.tokensPerMinute],
   });
 }
 

@@ -48,10 +48,10 @@ export interface TurnFilter {
 export const MOST_SHOWN = 10_000;
 
 /** Nobody holds the run for good: it is driven, or should be. Reads the index `runs_to_drive`. */
-const TO_DRIVE = `r.open_turn_id is not null and not r.rests and r.status not in ('completed', 'failed', 'cancelled')`;
+const TO_DRIVE = `r.open_turn_id is not null and not r.dormant and r.status not in ('completed', 'failed', 'cancelled')`;
 
 /** Its driver has left it until something comes for it, or until a time. Reads the index `runs_dormant`. */
-const DORMANT = 'r.open_turn_id is not null and r.rests';
+const DORMANT = 'r.open_turn_id is not null and r.dormant';
 const FOR_THE_TIME = `coalesce(r.waiting_for->>'type' = 'timer', false)`;
 
 const STATE_TO_DRIVE = `case
@@ -64,7 +64,7 @@ const STATE_TO_DRIVE = `case
 const STATE = `case
   when t.status = 'failed' then 'failed'
   when t.status in ('complete', 'cancelled') then 'completed'
-  when r.rests then case when ${FOR_THE_TIME} then 'delayed' else 'waiting-children' end
+  when r.dormant then case when ${FOR_THE_TIME} then 'delayed' else 'waiting-children' end
   else ${STATE_TO_DRIVE} end`;
 
 const TURN = `select t.id, ${STATE} as state, t.tenant_id, t.run_id, t.number, t.status, t.stop_reason, t.error, t.steps,

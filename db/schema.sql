@@ -1,6 +1,6 @@
 -- Made by `npx tsx scripts/dump-schema.ts` from db/migrations. A listing to read, not to run.
 
-domain call_mode as text CHECK ((VALUE = ANY (ARRAY['cheap'::text, 'inline'::text, 'queued'::text, 'wait'::text])))
+domain call_mode as text CHECK ((VALUE = ANY (ARRAY['pure'::text, 'inline'::text, 'queued'::text, 'wait'::text])))
 domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'::text, 'awaiting_approval'::text, 'pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
 domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
 domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
@@ -267,12 +267,12 @@ table messages partition by RANGE (lineage) row level security forced
 
 table messages_default partition of messages DEFAULT
 
-table model_gates row level security forced
+table model_rates row level security forced
   name text not null
   closed_until timestamp with time zone not null
   requests_until timestamp with time zone not null
   tokens_until timestamp with time zone not null
-  constraint model_gates_pkey PRIMARY KEY (name)
+  constraint model_rates_pkey PRIMARY KEY (name)
   policy one_for_all for all to drover_app using true with check true
   grant insert, select, update to drover_app
 
@@ -455,16 +455,16 @@ table runs row level security forced
   fence integer not null
   checkpoint_seq bigint
   driver_lease_expires_at timestamp with time zone
-  rests boolean not null
+  dormant boolean not null
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
   CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
-  CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND rests)
+  CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND dormant)
   CREATE INDEX runs_idle ON public.runs USING btree (idle_since) WHERE (idle_since IS NOT NULL)
   CREATE UNIQUE INDEX runs_one_unfinished ON public.runs USING btree (thread_id) WHERE (((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) AND (parent_run_id IS NULL))
   CREATE INDEX runs_page ON public.runs USING btree (tenant_id, id DESC)
-  CREATE INDEX runs_to_drive ON public.runs USING btree (id) WHERE ((open_turn_id IS NOT NULL) AND (NOT rests))
+  CREATE INDEX runs_to_drive ON public.runs USING btree (id) WHERE ((open_turn_id IS NOT NULL) AND (NOT dormant))
   policy maintenance_reconcile_runs for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -500,7 +500,7 @@ table tenants row level security forced
   name text not null
   plan_tier text not null default 'standard'::text
   settings jsonb not null default '{}'::jsonb
-  governance_version bigint not null default 1
+  policy_epoch bigint not null default 1
   suspended_by text
   created_at timestamp with time zone not null default now()
   constraint tenants_suspended_by_check CHECK ((suspended_by = ANY (ARRAY['operator'::text, 'tenant'::text])))
@@ -701,9 +701,11 @@ table workspaces row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+function acquire_model_rate(rate_limiter text, tokens integer, requests_a_minute integer, tokens_a_minute integer) returns integer executable by public
 function apply_approvals(tenant uuid, run uuid, list jsonb) returns void executable by public
 function apply_plans(list jsonb) returns void executable by public
 function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
+function back_off_model_rate(rate_limiter text, ms integer) returns void executable by public
 function budget_drift(tenant uuid, whole_since date) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public
 function budget_room(p jsonb, max_tokens bigint, max_cost_usd numeric, max_steps integer, tokens numeric, cost_usd numeric, steps bigint) returns numeric executable by public
@@ -711,14 +713,13 @@ function budget_spending(b budgets, not_run uuid, not_step integer, not_fence in
 function budget_standing_json(s jsonb) returns jsonb executable by public
 function budget_standings(p jsonb) returns TABLE(key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric, on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
 function change_runs(changes jsonb) returns jsonb executable by public
-function charge_model_gate(gate text, tokens integer, tokens_a_minute integer) returns void executable by public
+function charge_model_rate(rate_limiter text, tokens integer, tokens_a_minute integer) returns void executable by public
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
-function model_gate_ms(gate text) returns integer executable by public
-function pass_model_gate(gate text, tokens integer, requests_a_minute integer, tokens_a_minute integer) returns integer executable by public
+function model_back_off_ms(rate_limiter text) returns integer executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
@@ -726,8 +727,7 @@ function roll_up_budgets(tenant uuid, most integer) returns bigint executable by
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
-function shut_model_gate(gate text, ms integer) returns void executable by public
 function steps_of(calls jsonb) returns jsonb executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
-function void_leases() returns void security definer executable by drover_maintenance
+function void_leases() returns void security definer executable by public

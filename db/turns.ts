@@ -86,7 +86,7 @@ export interface ToolCallRow {
   tool_id: string | null;
   tool_version: string | null;
   name: string;
-  mode: 'cheap' | 'inline' | 'queued' | 'wait';
+  mode: 'pure' | 'inline' | 'queued' | 'wait';
   arguments: Record<string, unknown>;
   effect: 'read_only' | 'idempotent' | 'unknown';
   idempotency_key: string;

@@ -28,8 +28,8 @@ export interface InitialCommit {
   /** What creates the run and begins its turn. */
   events: NewEvent[];
   thread: Record<string, unknown> | undefined;
-  /** Version of the tenant's governance under which the agent and its tools were read: created at that one, or not at all. */
-  governance: number;
+  /** The tenant's policy epoch under which the agent and its tools were read: created in that one, or not at all. */
+  policyEpoch: number;
   /** Told once what the creating commit came to. */
   written: (result: CommitResult) => void;
 }

@@ -11,8 +11,8 @@ export const toolCallJob = z.object({
   /** Attempts that the ledger had seen when the job was sent, and the step that asked for the call. */
   attempt: z.int().min(0).optional(),
   step: z.int().optional(),
-  /** Version of the tenant's governance that let the call pass; absent where it must be judged again. */
-  governance: z.int().optional(),
+  /** The tenant's policy epoch under which the call passed; absent where it must be judged again. */
+  policyEpoch: z.int().optional(),
   traceparent: z.string().optional(),
 });
 export type ToolCallJob = z.output<typeof toolCallJob>;

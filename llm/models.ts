@@ -22,7 +22,7 @@ export interface ResolvedModel {
   model: string;
   stream: StreamModel;
   /** Names credential and model, for what all who use them share; null where nobody has to be spared. */
-  gate: string | null;
+  rateLimiter: string | null;
   /** What the credential permits, where the installation says so. */
   rates: ModelRates | null;
 }
@@ -52,7 +52,7 @@ export function createModels(config: ModelsConfig): Models {
       throw impossible(`The model "${name ?? model}" needs ${variable}, which is not set.`);
     }
     const rates = config.modelLimits?.[`${provider}/${model}`] ?? config.modelLimits?.[provider] ?? null;
-    return { provider, model, stream, gate: gateOf(keys[provider], provider, model), rates };
+    return { provider, model, stream, rateLimiter: rateLimiterOf(keys[provider], provider, model), rates };
   };
   return {
     resolve,
@@ -71,7 +71,7 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
 }
 
 /** The credential is told by a digest: its own value goes nowhere. */
-function gateOf(credential: Credential | undefined, provider: string, model: string): string | null {
+function rateLimiterOf(credential: Credential | undefined, provider: string, model: string): string | null {
   if (!credential) return null;
   const { apiKey, baseUrl } = credential;
   return `${provider}/${model}@${digestOf([apiKey, baseUrl]).slice(0, 16)}`;

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** `drover`: the command line. See docs/cli.md. */
 import { Command, CommanderError } from 'commander';
+import { VERSION } from '../core/version.ts';
 import { addApprovals } from './cli/approvals.ts';
 import { addAudit } from './cli/audit.ts';
 import { EXIT, explain } from './cli/errors.ts';
@@ -20,7 +21,7 @@ Exit codes: 0 done; 1 refused, or the run or the chain is not whole; 2 wrong use
 
 const program = new Command('drover')
   .description('Runs AI agents as durable jobs. These commands speak to a service, or start one.')
-  .version('0.1.0')
+  .version(VERSION)
   .showHelpAfterError('(--help says more)')
   .addHelpText('after', EXAMPLES)
   .exitOverride();

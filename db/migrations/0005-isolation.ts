@@ -62,8 +62,7 @@ export const isolation: Migration = {
     }
     await knex.raw(`
       revoke execute on function ensure_partition(text, text, date), ensure_partitions(integer),
-        rows_in_default_partitions(), void_leases() from public;
-      grant execute on function ensure_partitions(integer), rows_in_default_partitions(), void_leases()
-        to drover_maintenance;`);
+        rows_in_default_partitions() from public;
+      grant execute on function ensure_partitions(integer), rows_in_default_partitions() to drover_maintenance;`);
   },
 };

@@ -3,7 +3,6 @@ import type { Knex } from 'knex';
 import { owners } from './0001-owners.ts';
 import { runs } from './0002-runs.ts';
 import { partitions } from './0003-partitions.ts';
-import { runFunctions } from './0004-run-functions.ts';
 import { isolation } from './0005-isolation.ts';
 import { budgets } from './0006-budgets.ts';
 import { waits } from './0007-waits.ts';
@@ -17,6 +16,7 @@ import { queueBoard } from './0021-queue-board.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
+import { names } from './0022-names.ts';
 
 export interface Migration {
   name: string;
@@ -28,7 +28,6 @@ export const MIGRATIONS: readonly Migration[] = [
   owners,
   runs,
   partitions,
-  runFunctions,
   isolation,
   budgets,
   waits,
@@ -42,4 +41,5 @@ export const MIGRATIONS: readonly Migration[] = [
   retention,
   mcpServers,
   queueBoard,
+  names,
 ];

@@ -6,8 +6,8 @@ import { addressOf, isMcp, serverOf, type McpServer } from '../../tools/mcp/serv
 import { compileRules, type Rule } from './rules.ts';
 
 export interface Governance {
-  /** Raised by every change of what is in here: a commit that was gated by another version is refused. */
-  version: number;
+  /** Raised by every change of what is in here: a commit that was gated under another epoch is refused. */
+  epoch: number;
   tenant: { id: string; name: string; plan_tier: string };
   rules: readonly Rule[];
   /** Ids of tools that were taken out of the registry: runs that pin them may not call them any more. */
@@ -23,7 +23,7 @@ export interface Governance {
 
 /** As the database has it. */
 export interface StoredGovernance {
-  version: number;
+  epoch: number;
   tenant: Governance['tenant'];
   policies: { id: string; version: number; definition: PolicyDefinition }[];
   deleted_tools: string[];
@@ -33,7 +33,7 @@ export interface StoredGovernance {
 /** Compiles what is stored. */
 export function toGovernance(stored: StoredGovernance): Governance {
   return {
-    version: stored.version,
+    epoch: stored.epoch,
     tenant: stored.tenant,
     rules: compileRules(stored.policies),
     deletedTools: new Set(stored.deleted_tools),

@@ -1,4 +1,4 @@
-/** Each tenant's governance as a process knows it: compiled once for each version, and read anew where it has moved. */
+/** Each tenant's governance as a process knows it: compiled once for each policy epoch, and read anew where that has advanced. */
 import type { Database, Tx } from '../../db/database.ts';
 import { readGovernance, readPolicyEpoch } from '../../db/governance.ts';
 import { toGovernance, type Governance } from './governance.ts';
@@ -8,8 +8,8 @@ export interface PolicyCache {
   last(tenantId: string): Governance | undefined;
   /** Reads it anew when it is asked for next. */
   forget(tenantId: string): void;
-  /** What holds at `version`, or at a later one. Costs nothing where the process has seen it. */
-  at(tenantId: string, version: number): Promise<Governance>;
+  /** What holds at `epoch`, or at a later one. Costs nothing where the process has seen it. */
+  at(tenantId: string, epoch: number): Promise<Governance>;
   /** What holds now, within a transaction of the tenant that has changed none of it. */
   current(tx: Tx, tenantId: string): Promise<Governance>;
 }
@@ -30,14 +30,14 @@ export function createPolicyCache(db: Database): PolicyCache {
   return {
     last: (tenantId) => kept.get(tenantId),
     forget: (tenantId) => void kept.delete(tenantId),
-    async at(tenantId, version) {
+    async at(tenantId, epoch) {
       const known = kept.get(tenantId);
-      if (known?.version === version) return known;
+      if (known?.epoch === epoch) return known;
       return db.withTenant(tenantId, (tx) => read(tx, tenantId));
     },
     async current(tx, tenantId) {
       const known = kept.get(tenantId);
-      if (known && known.version === (await readPolicyEpoch(tx))) return known;
+      if (known && known.epoch === (await readPolicyEpoch(tx))) return known;
       return read(tx, tenantId);
     },
   };

@@ -27,7 +27,7 @@ export interface AppendedChange {
   close_waits?: string[] | true;
   checkpoint?: Record<string, unknown>;
   outbox?: OutboxRow[];
-  wake?: OutboxRow | undefined;
+  continuation?: OutboxRow | undefined;
 }
 
 /** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
@@ -39,7 +39,7 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   const { events, ...rest } = change;
   const result = await commitRunIn(tx, { ...toRunChange(run, events), ...rest });
   if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
-  const outbox = [...(change.outbox ?? []), ...(result.woke && change.wake ? [change.wake] : [])];
+  const outbox = [...(change.outbox ?? []), ...(result.continued && change.continuation ? [change.continuation] : [])];
   return { seq: result.seq, fence: result.fence, run, outbox };
 }
 

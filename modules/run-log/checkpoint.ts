@@ -1,5 +1,6 @@
 /** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
 import { canonicalJson, digestOf, newId, sha256 } from '../../core/ids.ts';
+import { upcastState } from '../../core/upcast.ts';
 import { isSettled, type RunState } from '../../core/state.ts';
 import type { CheckpointRow, MessageRow } from '../../db/claim-run.ts';
 
@@ -59,12 +60,12 @@ export function firstBrokenMessage(messages: readonly MessageRow[], first = 0): 
   return null;
 }
 
-/** The state that a checkpoint holds, or null where its hash does not fit. */
+/** The state that a checkpoint holds, as this build reads it, or null where its hash does not fit. */
 export function verifiedState(
   checkpoint: Pick<CheckpointRow, 'length' | 'state' | 'hash'>,
   messages: readonly MessageRow[],
 ): RunState | null {
   const chain = checkpoint.length === 0 ? '' : messages[checkpoint.length - 1]?.chain;
   const state = checkpoint.state as RunState;
-  return chain !== undefined && checkpointHash(state, chain) === checkpoint.hash ? state : null;
+  return chain !== undefined && checkpointHash(state, chain) === checkpoint.hash ? upcastState(state) : null;
 }

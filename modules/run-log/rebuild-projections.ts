@@ -97,7 +97,7 @@ interface Written {
 
 async function write(tx: Tx, { rows, found, lastSeq, at }: Written): Promise<void> {
   if (found.some(({ table }) => table === 'runs')) {
-    const operational = { last_seq: lastSeq, fence: 0, rests: false, updated_at: at };
+    const operational = { last_seq: lastSeq, fence: 0, dormant: false, updated_at: at };
     await writeRun(tx, withoutOperational(rows.run), operational);
   }
   for (const approval of rows.approvals) {

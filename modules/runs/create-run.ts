@@ -78,32 +78,32 @@ const MOST_ATTEMPTS = 20;
 async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     // oxlint-disable-next-line no-await-in-loop -- again where an agent, a tool or a policy has changed meanwhile
-    const { start, governance } = await cachedStart(context, request);
+    const { start, policyEpoch } = await cachedStart(context, request);
     checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
     const made = newRun(request, start, undefined);
     // oxlint-disable-next-line no-await-in-loop
-    const result = await commitNew(context, made, governance);
+    const result = await commitNew(context, made, policyEpoch);
     if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
-    if (result.why !== 'governance') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
+    if (result.why !== 'policy_epoch') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
     context.governance.forget(request.tenantId);
   }
   throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
 }
 
 /** Where this process has room to drive the run, its driver creates it; else it is created with a job that says so. */
-async function commitNew(context: Context, made: PreparedRun, governance: number): Promise<CommitResult> {
+async function commitNew(context: Context, made: PreparedRun, policyEpoch: number): Promise<CommitResult> {
   const slot = made.job && context.outbox.reserveSlot(made.job.tenantId);
-  if (made.job && slot) return driveNew(context, { ...made, job: made.job, slot, governance });
+  if (made.job && slot) return driveNew(context, { ...made, job: made.job, slot, policyEpoch });
   const change = changeOf(made);
-  const result = await context.commit({ ...change, governance });
+  const result = await context.commit({ ...change, policy_epoch: policyEpoch });
   if (result.ok) announceAppended(context, announcement(change, result));
   return result;
 }
 
 function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<CommitResult> {
-  const { run, events, thread, job, slot, governance } = made;
+  const { run, events, thread, job, slot, policyEpoch } = made;
   return new Promise((resolve, reject) => {
-    const initialCommit: InitialCommit = { events, thread, governance, written: resolve };
+    const initialCommit: InitialCommit = { events, thread, policyEpoch, written: resolve };
     const driven = context.outbox.drive(
       slot,
       { ...job, seq: events.length },
@@ -141,7 +141,7 @@ interface PreparedRun {
 interface DrivenAtOnce {
   job: Omit<TurnJob, 'seq'>;
   slot: SlotReservation;
-  governance: number;
+  policyEpoch: number;
 }
 
 type Creation = RunChange & { outbox: OutboxRow[] };

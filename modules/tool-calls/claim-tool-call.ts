@@ -4,8 +4,7 @@ import { isTerminal, type RunStatus } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
-import type { RunRow } from '../../db/claim-run.ts';
-import type { GivenCall, RunChange } from '../../db/commit-run.ts';
+import type { ClaimedCallRow, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { loadDefinitions, loadDefinitionsIn } from '../agents/definitions.ts';
@@ -14,14 +13,14 @@ import { suspendedBy } from '../governance/governance.ts';
 import type { ToolCallJob } from '../../jobs/tool-call.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
+import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
 /** How the job ends: done, or to be looked at again after a while (another attempt holds the call, or a retry is due). */
 export type ToolCallEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
 
 /** A call as an attempt needs it; `attempt` counts this one. */
 export interface ClaimedCall {
-  call: Omit<GivenCall, 'pins' | 'attempt'>;
+  call: Omit<ClaimedCallRow, 'pins' | 'attempt'>;
   attempt: number;
   tool: ToolDefinition;
   acceptsDuplicates: boolean;
@@ -37,16 +36,21 @@ export async function claimToolCall(context: Context, job: ToolCallJob): Promise
  * nothing was written then.
  */
 async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedCall | undefined> {
-  const { attempt, step, turnId, governance } = job;
-  if (attempt === undefined || step === undefined || turnId === undefined || governance === undefined) return undefined;
-  const given = await giveCall(context, job, claimChange({ id: job.callId, turn_id: turnId, step, attempt }, context));
-  if (!given) return undefined;
-  const { pins, ...call } = given;
+  const { attempt, step, turnId, policyEpoch } = job;
+  if (attempt === undefined || step === undefined || turnId === undefined || policyEpoch === undefined)
+    return undefined;
+  const claimed = await commitClaim(
+    context,
+    job,
+    claimChange({ id: job.callId, turn_id: turnId, step, attempt }, context),
+  );
+  if (!claimed) return undefined;
+  const { pins, ...call } = claimed;
   try {
     return {
       call,
       attempt: call.attempt,
-      ...toolOf(await loadDefinitions(context.db, { tenantId: job.tenantId, ...pins }), call.name),
+      ...toolOf(await loadDefinitions(context.db, { tenantId: job.tenantId, ...pinsOf(pins) }), call.name),
     };
   } catch (error) {
     // A claim that could not be used would look like an attempt that was lost.
@@ -55,20 +59,20 @@ async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedC
   }
 }
 
-async function giveCall(context: Context, job: ToolCallJob, claim: AppendedChange): Promise<GivenCall | null> {
-  const calls = claim.calls?.map((call) => ({ ...call, give: true as const }));
+async function commitClaim(context: Context, job: ToolCallJob, claim: AppendedChange): Promise<ClaimedCallRow | null> {
+  const calls = claim.calls?.map((call) => ({ ...call, claim_call: true as const }));
   // Refused where the tenant's policies have changed since the call passed the gate.
-  const { governance } = job;
+  const { policyEpoch: policy_epoch } = job;
   const change: RunChange = {
     ...appended(job, claim.events),
-    ...(governance !== undefined && { governance }),
+    ...(policy_epoch !== undefined && { policy_epoch }),
     ...(calls && { calls }),
   };
   try {
     const result = await context.commit(change);
     if (!result.ok) return null;
     announceAppended(context, { runId: job.runId, ...result, outbox: [] });
-    return result.given;
+    return result.claimed_call;
   } catch (error) {
     if (hasMovedOn(error)) return null;
     throw error;
@@ -87,23 +91,26 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     }
     if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
     // Only with the tool at hand: see above.
-    const definitions = await loadDefinitionsIn(tx, { tenantId: run.tenant_id, ...pinsOf(run) });
+    const definitions = await loadDefinitionsIn(tx, {
+      tenantId: run.tenant_id,
+      ...pinsOf({ ...run, tools: run.pinned.tools }),
+    });
     const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
     const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
-    if (lost) return { ...lost, wake: wakeOf(job) };
+    if (lost) return { ...lost, continuation: continuationOf(job) };
     // It stays as it is, without a job, until the suspension is lifted.
     const governance = await context.governance.current(tx, job.tenantId);
     if (suspendedBy(governance, run.agent_id)) return null;
     const stopped = await recheckClaim(context, tx, { run, call });
-    if (stopped) return { ...stopped, wake: wakeOf(job) };
+    if (stopped) return { ...stopped, continuation: continuationOf(job) };
     result = claim;
     return claimChange(call, context, call.status);
   });
   return result;
 }
 
-function pinsOf(run: RunRow) {
-  return { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+function pinsOf({ agent_id: agentId, agent_version: agentVersion, tools }: ClaimedCallRow['pins']) {
+  return { agentId, agentVersion, tools };
 }
 
 function toolOf(
@@ -137,7 +144,11 @@ function interrupted({ call, tool, acceptsDuplicates }: ClaimedCall, attempt: nu
   return { events: [callEvent(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
 }
 
-function interruptedForGood({ id, attempt, effect }: Pick<GivenCall, 'id' | 'attempt' | 'effect'>): AppendedChange {
+function interruptedForGood({
+  id,
+  attempt,
+  effect,
+}: Pick<ClaimedCallRow, 'id' | 'attempt' | 'effect'>): AppendedChange {
   const settlement = settleForGood(INTERRUPTED, effect);
   return { events: [], calls: [settlementChange({ callId: id, attempt, settlement, latencyMs: 0 })] };
 }

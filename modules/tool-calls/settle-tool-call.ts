@@ -10,7 +10,7 @@ import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-call.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { ClaimedCall, ToolCallEnd } from './claim-tool-call.ts';
-import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
+import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
 export interface MadeAttempt {
   claim: ClaimedCall;
@@ -29,18 +29,24 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
  */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd | undefined> {
   const { change, end } = settled(job, made);
-  const { events, calls, wake } = change;
-  const slot = wake && context.outbox.reserveSlot(job.tenantId);
+  const { events, calls, continuation } = change;
+  const slot = continuation && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
   try {
     const then_claim = slot && { lease_ms: context.config.leaseMs, known: context.runCache.position(job.runId) };
-    const settling = { ...appended(job, events), ...(calls && { calls }), wake, ...(then_claim && { then_claim }) };
+    const settling = {
+      ...appended(job, events),
+      ...(calls && { calls }),
+      continuation,
+      ...(then_claim && { then_claim }),
+    };
     const result = await context.commit(settling);
     if (!result.ok) return undefined;
     claimed = result.claimed;
-    const sends = result.woke && wake && !claimed?.ok;
-    announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [wake] : [] });
-    if (slot && wake && claimed?.ok) void context.outbox.drive(slot, { ...wake.payload, seq: result.seq }, { claimed });
+    const sends = result.continued && continuation && !claimed?.ok;
+    announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [continuation] : [] });
+    if (slot && continuation && claimed?.ok)
+      void context.outbox.drive(slot, { ...continuation.payload, seq: result.seq }, { claimed });
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;
@@ -75,7 +81,10 @@ function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange;
   }
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
   const events = [callEvent(call, settlementEvent(how))];
-  return { change: { events, calls: [settlementChange(how)], wake: wakeOf(job) }, end: { kind: 'done' } };
+  return {
+    change: { events, calls: [settlementChange(how)], continuation: continuationOf(job) },
+    end: { kind: 'done' },
+  };
 }
 
 /** The log of a run that has ended is closed; the ledger still says what happened. */

@@ -25,7 +25,7 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
 }
 
 /** The job that drives the run on, sent by whatever ends the last call that it waits for. */
-export function wakeOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
+export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
   return { id: newId(), queue: 'turns', payload: { tenantId, runId, turnId, traceparent } };
 }
 

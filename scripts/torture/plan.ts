@@ -1,7 +1,7 @@
 /** The work of a torture: what each run's model asks for and how the tools behave, all from the seed. */
 import { createRandom, type Random } from './random.ts';
 
-/** `calculator` is built in and cheap; the others are HTTP tools of the torture, `…_inline` called by the driver itself. */
+/** `calculator` is built in and pure; the others are HTTP tools of the torture, `…_inline` called by the driver itself. */
 export const HTTP_TOOLS = ['lookup', 'record', 'charge', 'record_inline', 'charge_inline'] as const;
 export type HttpTool = (typeof HTTP_TOOLS)[number];
 export type ToolName = HttpTool | 'calculator';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { EVENT_TYPES, readEvent } from '../../core/events.ts';
 import { foldAll } from '../../core/state.ts';
-import { SCHEMA_VERSION, upcast, type Upcast } from '../../core/upcast.ts';
+import { SCHEMA_VERSION, upcast, upcastState, type Upcast } from '../../core/upcast.ts';
 
 type Row = Parameters<typeof readEvent>[0];
 
@@ -38,6 +38,17 @@ describe('Logs of every version so far', () => {
 });
 
 describe('An older event', () => {
+  it('that asks for a cheap call asks for a pure one', () => {
+    const payload = { tool_call_id: 'one', mode: 'cheap' };
+    assert.deepEqual(upcast({ type: 'tool.requested', payload }, 1), {
+      type: 'tool.requested',
+      payload: { tool_call_id: 'one', mode: 'pure' },
+    });
+    assert.deepEqual(upcastState({ calls: [{ mode: 'cheap' }, { mode: 'wait' }] }), {
+      calls: [{ mode: 'pure' }, { mode: 'wait' }],
+    });
+  });
+
   const upcasts: Upcast[] = [
     ({ type, payload }) => ({ type: type === 'old.name' ? 'new.name' : type, payload }),
     ({ type, payload }) => ({ type, payload: { ...(payload as object), added: true } }),

@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { readdirSync } from 'node:fs';
 import { loadConfig, type Config } from '../../config.ts';
 import { migrate, openDatabase, pendingMigrations } from '../../db/database.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { MIGRATIONS } from '../../db/migrations/index.ts';
+import { backOffModelRate, readModelBackOff } from '../../db/model-rates.ts';
 import { withOwnerClient } from '../../db/postgres.ts';
 import { checkRoles } from '../../db/session.ts';
 import { createTestDatabase, openTestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 
 const PASSWORD = 'only-for-a-moment';
-const NAMES = MIGRATIONS.map((migration) => migration.name);
+const FUNCTIONS = readdirSync('db/functions').toSorted();
+const NAMES = [...MIGRATIONS.map(({ name }) => name), ...FUNCTIONS.map((file) => `functions/${file}`)];
 
 describe('migrate', () => {
   it('brings an embedded database up to date, once', async () => {
@@ -19,6 +22,23 @@ describe('migrate', () => {
     assert.deepEqual(await pendingMigrations(database), NAMES);
     assert.deepEqual(await migrate(config, database), NAMES);
     assert.deepEqual(await pendingMigrations(database), []);
+    assert.deepEqual(await migrate(config, database), []);
+    await database.close();
+  });
+
+  it('makes functions again whose text has changed, but those of a newer release', async () => {
+    const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
+    const database = await openDatabase(config);
+    await migrate(config, database);
+    await database.asOwner((client) =>
+      client.query(`create or replace function back_off_model_rate(rate_limiter text, ms integer) returns void
+        language sql as 'select'; update schema_functions set hash = 'another' where name = 'functions/model-rates.sql';
+        update schema_functions set hash = 'another', release = '99.0.0' where name = 'functions/leases.sql'`),
+    );
+    assert.deepEqual(await pendingMigrations(database), ['functions/model-rates.sql']);
+    assert.deepEqual(await migrate(config, database), ['functions/model-rates.sql']);
+    await backOffModelRate(database, 'a model', 60_000);
+    assert.ok((await readModelBackOff(database, 'a model')) > 0, 'the old text is still there');
     assert.deepEqual(await migrate(config, database), []);
     await database.close();
   });

@@ -156,7 +156,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     async drive(run, within = context) {
       const options = { stop: new AbortController().signal, draining: () => false };
       const end = await driveRun(within, { tenantId: tenant, runId: run, seq: 0 }, options);
-      gatedBy.set(run, (await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant))).version);
+      gatedBy.set(run, (await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant))).epoch);
       return end;
     },
     async makeCalls(run, within = context) {
@@ -169,11 +169,15 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
         `select seq from run_events where run_id = $1 and type = 'approval.requested' limit 1`,
         run,
       );
-      const governance = asked.length > 0 ? undefined : gatedBy.get(run);
+      const policyEpoch = asked.length > 0 ? undefined : gatedBy.get(run);
       const ends: ToolCallEnd[] = [];
       for (const job of open) {
         ends.push(
-          await runToolCall(within, { tenantId: tenant, runId: run, governance, ...job }, new AbortController().signal),
+          await runToolCall(
+            within,
+            { tenantId: tenant, runId: run, policyEpoch, ...job },
+            new AbortController().signal,
+          ),
         );
       }
       return ends;
@@ -188,7 +192,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     },
     gatesOpen: () =>
       waitUntil('the gates open', async () => {
-        const shut = await inTenant('select name from model_gates where closed_until > clock_timestamp()');
+        const shut = await inTenant('select name from model_rates where closed_until > clock_timestamp()');
         return shut.length === 0;
       }),
     async everyoneDies() {

@@ -15,7 +15,7 @@ export function governanceOf(
     definition: { name: `rule ${index}`, priority: index * 10, reason: `reason ${index}`, ...rule },
   }));
   return toGovernance({
-    version: 1,
+    epoch: 1,
     tenant: { id: 'tenant-1', name: 'Tenant', plan_tier: 'standard' },
     policies,
     deleted_tools: more.deletedTools ?? [],

@@ -2,7 +2,7 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { copyFile } from 'node:fs/promises';
+import { copyFile, cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { madeOnce } from './made-once.ts';
@@ -52,6 +52,7 @@ async function compile(folder: string): Promise<void> {
   const tsc = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', folder];
   await promisify(execFile)(process.execPath, tsc, { timeout: 120_000 });
   await copyFile('package.json', join(folder, 'package.json'));
+  await cp('db/functions', join(folder, 'db', 'functions'), { recursive: true });
 }
 
 /** Starts a program of the repository and waits until its output matches `ready`. `env` is its whole environment, PATH aside. */

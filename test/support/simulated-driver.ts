@@ -252,7 +252,7 @@ function request(simulation: Simulation, wish: { place: number; step: number; is
   const { place, step, isPlan } = wish;
   const { pick } = simulation;
   const id = fixedId(`call ${simulation.ids++}`);
-  const mode = (['cheap', 'inline', 'queued', 'wait'] as const)[pick(4)] ?? 'cheap';
+  const mode = (['pure', 'inline', 'queued', 'wait'] as const)[pick(4)] ?? 'pure';
   const refused = mode === 'queued' && pick(4) === 3;
   const payload = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
   emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
@@ -284,7 +284,7 @@ function settleSome(simulation: Simulation, calls: readonly CallState[]): void {
         emit(simulation, { ...by, type: 'tool.unknown', payload: { ...call, error: PROBLEM, attempts } });
         break;
       case 3:
-        if (mode !== 'cheap')
+        if (mode !== 'pure')
           emit(simulation, { ...by, type: 'tool.started', payload: { ...call, attempt: attempt + 1 } });
         break;
       case 4:

@@ -21,9 +21,9 @@ describe('BUILTIN_TOOLS', () => {
     assert.equal(new Set(BUILTIN_TOOLS.map((tool) => tool.id)).size, BUILTIN_TOOLS.length);
   });
 
-  it('are cheap where they stay in the process', () => {
-    const cheap = BUILTIN_TOOLS.filter(isPure).map((tool) => tool.name);
-    assert.deepEqual(cheap, ['calculator', 'current_time', 'json_query']);
+  it('are pure where they stay in the process', () => {
+    const pure = BUILTIN_TOOLS.filter(isPure).map((tool) => tool.name);
+    assert.deepEqual(pure, ['calculator', 'current_time', 'json_query']);
   });
 
   it('give outputs that fit their own output schemas', async () => {

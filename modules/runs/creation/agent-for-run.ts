@@ -54,18 +54,18 @@ const starts = new WeakMap<Governance, Map<string, Start>>();
 const MOST_STARTS = 1000;
 
 /**
- * The same from memory, with the version of the tenant's governance under which it was read: a run that starts so is
+ * The same from memory, with the tenant's policy epoch under which it was read: a run that starts so is
  * committed at that version or not at all. Throws as `readStart` does.
  */
 export async function cachedStart(
   context: Context,
   wanted: WantedStart & { tenantId: string },
-): Promise<{ start: Start; governance: number }> {
+): Promise<{ start: Start; policyEpoch: number }> {
   const { tenantId } = wanted;
   const key = `${wanted.workspaceId} ${wanted.agentId} ${wanted.config.agent_version ?? ''}`;
   const last = context.governance.last(tenantId);
   const known = last && starts.get(last)?.get(key);
-  if (known) return { start: known, governance: last.version };
+  if (known) return { start: known, policyEpoch: last.epoch };
   return context.db.withTenant(tenantId, async (tx) => {
     // First: what changes after it is seen at the commit.
     const governance = await context.governance.current(tx, tenantId);
@@ -73,7 +73,7 @@ export async function cachedStart(
     const kept = starts.get(governance) ?? new Map<string, Start>();
     if (kept.size >= MOST_STARTS) kept.clear();
     starts.set(governance, kept.set(key, start));
-    return { start, governance: governance.version };
+    return { start, policyEpoch: governance.epoch };
   });
 }
 

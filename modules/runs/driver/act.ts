@@ -1,4 +1,4 @@
-/** Act: the calls that the driver makes itself, cheap ones and those of tools that ask for it. */
+/** Act: the calls that the driver makes itself, pure ones and those of tools that ask for it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { INTERRUPTED, settleAttempt, type Settlement } from '../../../core/ledger.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
@@ -13,7 +13,7 @@ import { changeCall, appendEvent, type DriveSession } from './session.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 
 /**
- * Makes the calls at the same time, each with a commit of its own before it is sent and after. A cheap one, which was left
+ * Makes the calls at the same time, each with a commit of its own before it is sent and after. A pure one, which was left
  * over, waits for the next commit with its result, since making it again is harmless.
  */
 export async function runCalls(session: DriveSession, calls: readonly CallState[]): Promise<void> {
@@ -26,11 +26,11 @@ export async function runCalls(session: DriveSession, calls: readonly CallState[
 type InTurn = (work: () => Promise<void>) => Promise<void>;
 
 /**
- * Makes the cheap calls of an answer before it is committed, so that their rows are born finished. They have no effect and
+ * Makes the pure calls of an answer before it is committed, so that their rows are born finished. They have no effect and
  * do not leave the process; one that the process has to stop is left to whoever drives the run next.
  */
 export async function runPureCalls(session: DriveSession): Promise<void> {
-  const isOpen = ({ id, mode, status }: CallState) => mode === 'cheap' && status === 'running' && session.mine.has(id);
+  const isOpen = ({ id, mode, status }: CallState) => mode === 'pure' && status === 'running' && session.mine.has(id);
   const calls = session.state.calls.filter(isOpen);
   // One that fails is made again in a step of its own, and fails there.
   await Promise.allSettled(calls.map((call) => runCall(session, call, (work) => work())));
@@ -39,7 +39,7 @@ export async function runPureCalls(session: DriveSession): Promise<void> {
 async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): Promise<void> {
   const tool = session.tools.get(call.name);
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
-  const retry = call.mode === 'cheap' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
+  const retry = call.mode === 'pure' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
   const acceptsDuplicates = session.limits.onUnknown === 'retry';
   let { attempt } = call;
   const isLeft = call.mode === 'inline' && !session.mine.has(call.id);
@@ -96,7 +96,7 @@ async function beginAnother(session: DriveSession, { call, attempt, inTurn }: An
     if (!begun) await inTurn(() => begin(session, call, attempt));
     begun = true;
     // The commit may have met a newer governance than was looked at: that one counts before anything is sent.
-    if (session.governance.version === governance.version) return true;
+    if (session.governance.epoch === governance.epoch) return true;
   }
 }
 
@@ -177,7 +177,7 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
     step: session.state.steps,
   });
   changeCall(session, change);
-  if (call.mode === 'cheap') return;
+  if (call.mode === 'pure') return;
   announceNext(session);
   await commit(session);
 }

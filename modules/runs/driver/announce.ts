@@ -20,9 +20,9 @@ export function announce(session: DriveSession, call: CallModel, length: number)
       payload: { limit: session.limits.maxSteps },
     });
   }
-  const { provider, model, gate, rates } = modelsFor(session)[0];
-  // A gate with rates is passed in a step of its own.
-  session.pending.gate = gate !== null && !rates ? { name: gate, step: call.step } : null;
+  const { provider, model, rateLimiter, rates } = modelsFor(session)[0];
+  // One with rates is asked in a step of its own.
+  session.pending.gate = rateLimiter !== null && !rates ? { name: rateLimiter, step: call.step } : null;
   appendEvent(session, {
     type: 'model.called',
     actor: 'agent',

@@ -47,7 +47,15 @@ async function findMade(session: DriveSession, change: RunChange): Promise<Commi
     const last = logged.at(-1);
     if (!run || !last || canonicalJson(logged.map(essence)) !== canonicalJson(events.map(essence))) return undefined;
     const { status } = run;
-    return { ok: true, seq: last.seq, fence: session.fence, status, at: last.occurred_at, woke: false, given: null };
+    return {
+      ok: true,
+      seq: last.seq,
+      fence: session.fence,
+      status,
+      at: last.occurred_at,
+      continued: false,
+      claimed_call: null,
+    };
   });
 }
 

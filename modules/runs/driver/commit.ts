@@ -24,7 +24,7 @@ export type HandOver = 'rest' | 'pause' | 'again' | { afterMs: number } | { awai
 const MOST_RETRIES = 20;
 
 /**
- * Commits what is pending. Where others have appended meanwhile, or the tenant's governance has moved, nothing was
+ * Commits what is pending. Where others have appended meanwhile, or the tenant's policy epoch has advanced, nothing was
  * written: their events are folded first, or the calls gated again, and the commit is tried again; with a hand-over it
  * answers false instead, so that the caller decides anew.
  */
@@ -38,12 +38,12 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
       committed(session, change, outcome);
       return true;
     }
-    if (outcome.why !== 'governance' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
-    const catchUp = outcome.why === 'governance' ? reauthorizePending : reload;
+    if (outcome.why !== 'policy_epoch' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
+    const catchUp = outcome.why === 'policy_epoch' ? reauthorizePending : reload;
     await retryWhileUnavailable(() => catchUp(session), retryWindowOf(session));
     if (!handOver) continue;
     // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
-    if (outcome.why === 'governance') await commit(session);
+    if (outcome.why === 'policy_epoch') await commit(session);
     return false;
   }
   throw new Error(`others kept appending to run ${session.run.id}`);
@@ -85,20 +85,20 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     runs: rows.runs,
     turns: rows.turns,
   };
-  if (handOver === 'rest') change.rests = true;
+  if (handOver === 'rest') change.dormant = true;
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
   if (rows.approvals.length > 0) change.approvals = rows.approvals;
   if (rows.policy_decisions.length > 0) change.policy_decisions = rows.policy_decisions;
   if (rows.plans.length > 0) change.plans = rows.plans;
-  if (beginsCalls(pending)) change.governance = session.governance.version;
+  if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
   if (pending.messages.length > 0) change.messages = pending.messages.map(toStored);
   if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
   if (pending.calls.length > 0) change.calls = pending.calls;
   if (pending.reservations.length > 0) change.reservations = pending.reservations;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
-  if (pending.gate) change.gate = pending.gate.name;
+  if (pending.gate) change.rate_limiter = pending.gate.name;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
       tenantId: session.tenantId,
@@ -114,7 +114,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   return initialCommit ? { ...change, ...creation(initialCommit, change, rows) } : change;
 }
 
-/** Whether something leaves the process after the commit: not by a governance of before. */
+/** Whether something leaves the process after the commit: not under a policy epoch of before. */
 function beginsCalls({ newCalls, events }: DriveSession['pending']): boolean {
   return newCalls.length > 0 || events.some(({ type }) => type === 'model.called' || type === 'tool.started');
 }
@@ -138,7 +138,7 @@ function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'p
   const { steps: step } = session.state;
   const children = handOver.awaitCalls.map(({ id: callId, attempt }) => ({
     job_id: toolCallJobId(callId, attempt),
-    payload: { ...ids, callId, attempt, step, governance: session.gatedAt.get(callId) },
+    payload: { ...ids, callId, attempt, step, policyEpoch: session.gatedAt.get(callId) },
   }));
   return { id: newId(), queue: 'tool-calls', payload: ids, children };
 }
@@ -147,7 +147,7 @@ interface Committed {
   seq: number;
   fence: number;
   at: string;
-  gate_ms?: number | null;
+  back_off_ms?: number;
 }
 
 function committed(session: DriveSession, change: RunChange, result: Committed): void {
@@ -157,9 +157,9 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
     session.lastCheckpointId = session.pending.checkpoint.id;
     session.stepsAtCheckpoint = session.state.steps;
   }
-  // A commit that was found in the log says nothing of the gate, which is looked at by itself then.
-  if (session.pending.gate && result.gate_ms !== undefined) {
-    session.gate = { ...session.pending.gate, waitMs: result.gate_ms ?? 0 };
+  // A commit that was found in the log says nothing of the rate limiter, which is looked at by itself then.
+  if (session.pending.gate && result.back_off_ms !== undefined) {
+    session.gate = { ...session.pending.gate, waitMs: result.back_off_ms };
   }
   session.pending = noPending();
   session.reauthorize = null;

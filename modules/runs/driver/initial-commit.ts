@@ -9,22 +9,22 @@ import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
 /** What the driver begins with: the run as a claim would read it, if it were there. */
-export function claimOf(run: NewRun, { events, governance }: InitialCommit): ClaimedRun {
+export function claimOf(run: NewRun, { events, policyEpoch }: InitialCommit): ClaimedRun {
   const { id: runId, tenant_id: tenantId, workspace_id: workspaceId, lineage } = run;
   const rows = project({ runId, tenantId, workspaceId, lineage, firstSeq: 1, at: () => 'now' }, events);
   const row = { ...createdRow(rows, events.length), fence: 1 } as unknown as RunRow;
   const logged = events.map((event, index) => ({ ...toLogged(event), seq: index + 1, occurred_at: '' }) as EventRow);
   const nothing = { checkpoint: null, messages: [], outcomes: {}, from: null };
-  return { ok: true, run: row, governance, events: logged, ...nothing };
+  return { ok: true, run: row, policy_epoch: policyEpoch, events: logged, ...nothing };
 }
 
 /** What makes a driver's change the one that creates its run; `rows` are those of all its events. */
 export function creation(initialCommit: InitialCommit, change: RunChange, rows: RowChanges): Partial<RunChange> {
-  const { rests = false, fence, checkpoint } = change;
-  const create = { ...createdRow(rows, change.events.length), fence, rests, checkpoint_seq: checkpoint?.['seq'] };
+  const { dormant = false, fence, checkpoint } = change;
+  const create = { ...createdRow(rows, change.events.length), fence, dormant, checkpoint_seq: checkpoint?.['seq'] };
   return {
     create,
     ...(initialCommit.thread && { thread: initialCommit.thread }),
-    governance: initialCommit.governance,
+    policy_epoch: initialCommit.policyEpoch,
   };
 }

@@ -87,7 +87,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
       agentVersion: run.agent_version,
       tools: run.pinned.tools,
     }),
-    context.governance.at(run.tenant_id, claimed.governance),
+    context.governance.at(run.tenant_id, claimed.policy_epoch),
   ]);
   const { definition } = pinned;
   const execution = definition.execution_config ?? {};
@@ -161,7 +161,7 @@ async function findPosition(context: Context, loaded: ClaimedRun, known: CachedR
   };
 }
 
-/** The tenant's governance has moved since the pending calls were gated by it: they are gated again. */
+/** The tenant's policy epoch has advanced since the pending calls were gated: they are gated again. */
 export async function reauthorizePending(session: DriveSession): Promise<void> {
   const { db, governance } = session.context;
   session.governance = await db.withTenant(session.tenantId, (tx) => governance.current(tx, session.tenantId));

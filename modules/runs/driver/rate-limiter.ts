@@ -1,6 +1,6 @@
 /**
- * One gate for each credential and model, shared by all workers: after a provider has said that it is asked too much,
- * nobody asks it again before the time that it named. A run that finds the gate shut is put off without a worker.
+ * One rate limiter for each credential and model, shared by all workers: after a provider has said that it is asked too much,
+ * nobody asks it again before the time that it named. A run that has to wait is put off without a worker.
  */
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
@@ -25,10 +25,10 @@ interface ModelCall {
   toolChoice: 'auto' | 'none';
 }
 
-/** Passes the gate of a model, or throws ThrottledError. The commit before the call has looked at it already, as a rule. */
+/** Acquires a request of a model, or throws ThrottledError. The commit before the call has looked at it already, as a rule. */
 export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<void> {
-  const { gate, rates, model } = resolved;
-  if (gate === null) return;
+  const { rateLimiter, rates, model } = resolved;
+  if (rateLimiter === null) return;
   const { db } = session.context;
   const seen = session.gate;
   session.gate = null;
@@ -36,14 +36,15 @@ export async function acquire(session: DriveSession, resolved: ResolvedModel, ca
   if (rates) {
     const tokens = estimateRequest(buildRequest(session, { model, toolChoice: call.toolChoice }));
     session.passedTokens = tokens;
-    waitMs = await acquireModelRate(db, { gate, tokens, rates });
+    waitMs = await acquireModelRate(db, { rateLimiter, tokens, rates });
   } else {
-    waitMs = seen?.name === gate && seen.step === call.step ? seen.waitMs : await readModelBackOff(db, gate);
+    waitMs =
+      seen?.name === rateLimiter && seen.step === call.step ? seen.waitMs : await readModelBackOff(db, rateLimiter);
   }
   if (waitMs > 0) throw new ThrottledError(waitMs);
 }
 
-/** Shuts the gate for everybody after a refusal, says so in the log, and throws ThrottledError. */
+/** Backs off for everybody after a refusal, says so in the log, and throws ThrottledError. */
 export async function backOff(
   session: DriveSession,
   refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
@@ -51,7 +52,7 @@ export async function backOff(
   const { resolved, error, attempt, step } = refused;
   const backoffMs = Math.min(1000 * 2 ** (attempt - 1), LIMITS.throttleMs) * (0.75 + Math.random() / 2);
   const waitMs = Math.ceil(Math.min(Math.max(error.retryAfterMs ?? 0, backoffMs), LIMITS.throttleMs));
-  if (resolved.gate !== null) await backOffModelRate(session.context.db, resolved.gate, waitMs);
+  if (resolved.rateLimiter !== null) await backOffModelRate(session.context.db, resolved.rateLimiter, waitMs);
   recordRetry(session, { ...refused, waitMs, model: resolved.model, error, attempt, step });
   throw new ThrottledError(waitMs);
 }
@@ -68,8 +69,8 @@ export function recordRetry(
 
 /** Takes what an answer has used beyond its estimate out of what the credential permits. */
 export async function charge(session: DriveSession, resolved: ResolvedModel, { usage }: ModelResponse): Promise<void> {
-  const { gate, rates } = resolved;
-  if (gate === null || !rates?.tokensPerMinute) return;
+  const { rateLimiter, rates } = resolved;
+  if (rateLimiter === null || !rates?.tokensPerMinute) return;
   const tokens = usage.input + usage.cache_write_5m + usage.cache_write_1h + usage.output - session.passedTokens;
-  await chargeModelRate(session.context.db, { gate, tokens, tokensPerMinute: rates.tokensPerMinute });
+  await chargeModelRate(session.context.db, { rateLimiter, tokens, tokensPerMinute: rates.tokensPerMinute });
 }

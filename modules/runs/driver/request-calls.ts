@@ -94,8 +94,8 @@ function requestCall(session: DriveSession, requested: Requested): string {
     events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
   }
   appendEvent(session, ...events);
-  if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.version);
-  if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
+  if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.epoch);
+  if (decision.kind === 'allow' && (mode === 'pure' || mode === 'inline')) session.mine.add(id);
   session.pending.newCalls.push({
     id,
     tenant_id: session.tenantId,
@@ -133,7 +133,7 @@ function modeOf(session: DriveSession, decision: Verdict, waits: boolean): CallS
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
   if (decision.rewritten || waits) return 'queued';
-  if (isPure(tool)) return 'cheap';
+  if (isPure(tool)) return 'pure';
   const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
   return tool.execution.inline && !suspended ? 'inline' : 'queued';
 }

@@ -50,7 +50,7 @@ export interface DriveSession {
   pending: Pending;
   /** The tenant's policies and the like, as the pending calls were gated by them. */
   governance: Governance;
-  /** By which version of it calls passed the gate that this driver has asked for; a call that a person let pass has none. */
+  /** In which policy epoch calls passed the gate that this driver has asked for; a call that a person let pass has none. */
   gatedAt: Map<string, number>;
   /** What was heard over the bus and not looked at yet. */
   news: { governance: boolean };

@@ -28,7 +28,7 @@ describe('Driving a run', () => {
   const ofRun = <R extends object>(run: string, columns: string) =>
     engine.row<R>(`select ${columns} from runs where id = $1`, run);
 
-  it('costs one statement for each step with cheap tools, and none beside the claim and the first announcement', async () => {
+  it('costs one statement for each step with pure tools, and none beside the claim and the first announcement', async () => {
     const agent = await engine.agent({ tools: ['calculator'] });
     engine.say([text('to know the agent')]);
     await engine.finish((await engine.start(agent, 'hello')).run);
@@ -250,7 +250,7 @@ describe('Driving a run', () => {
     assert.equal(Number(cost), (10 * 2 + 5 * 10) / 1e6);
   });
 
-  it('writes the results of cheap calls together with the answer that asks for them', async () => {
+  it('writes the results of pure calls together with the answer that asks for them', async () => {
     const agent = await engine.agent({ tools: ['calculator'] });
     engine.say([calculate('1 + 1'), text('two')]);
     const changes: RunChange[] = [];

@@ -9,7 +9,7 @@ import { statusOfRun } from '../../support/queries.ts';
 
 const TOOLS = ['charge', 'record', 'note', 'pay'] as const;
 
-/** Four steps: cheap calls, calls of the driver, calls of others, the answer. What it says depends on the request alone. */
+/** Four steps: pure calls, calls of the driver, calls of others, the answer. What it says depends on the request alone. */
 function scenario(request: AnthropicRequest) {
   const steps = request.messages.filter(({ role }) => role === 'assistant').length;
   const sum = (id: string, expression: string) => ({ name: 'calculator', input: { expression }, id });

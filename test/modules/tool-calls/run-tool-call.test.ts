@@ -106,8 +106,8 @@ describe('the attempt of a tool call', () => {
       run,
     );
     const { tenant, context } = engine;
-    const { version: governance } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
-    return { run, job: { tenantId: tenant, runId: run, callId: call, turnId: turn, step, attempt: 0, governance } };
+    const { epoch: policyEpoch } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
+    return { run, job: { tenantId: tenant, runId: run, callId: call, turnId: turn, step, attempt: 0, policyEpoch } };
   }
 
   /** A context that lists its statements and refuses transactions of several. */

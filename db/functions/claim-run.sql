@@ -1,8 +1,6 @@
-/** Taking hold of a run: a part of 0004-run-functions. */
-export const CLAIM_RUN = `
 -- The messages of a run from an ordinal on, from the lineages it stands on, and the outcomes of the calls that they refer
 -- to and of those in also_calls.
-create function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb language plpgsql stable as $$
+create or replace function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb language plpgsql stable as $$
 declare
   segment jsonb;
   start_at integer := from_ordinal;
@@ -33,7 +31,7 @@ end $$;
 -- Claims a run for a driver and answers all it needs to go on: the row, the newest usable checkpoint, the later events,
 -- the messages. With claim = false it only reads, for the driver that holds the run already. A driver that knows the run
 -- up to a position (known) is given the event there, by which it sees that it is the same log, and what is new.
-create function claim_run(p jsonb) returns jsonb language plpgsql as $$
+create or replace function claim_run(p jsonb) returns jsonb language plpgsql as $$
 declare
   r runs;
   k checkpoints;
@@ -79,8 +77,8 @@ begin
       from run_events e where e.run_id = r.id and e.seq >= from_seq;
   end if;
   return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', case when k.run_id is not null then to_jsonb(k) end,
-    'governance', (select governance_version from tenants where id = r.tenant_id), 'events', coalesce(events, '[]'), 'from', case when known is not null then from_seq end)
+    'policy_epoch', (select policy_epoch from tenants where id = r.tenant_id), 'events', coalesce(events, '[]'),
+    'from', case when known is not null then from_seq end)
     || run_messages(r, coalesce((known->>'length')::int, 0),
       array(select jsonb_array_elements_text(known->'calls')::uuid));
 end $$;
-`;

@@ -1,12 +1,4 @@
-/**
- * The functions of the hot path: one call, one round trip, one transaction each. They set the tenant themselves, apply
- * the rows and columns they are given and know no rules: what an event means for a row is `core/project.ts`.
- */
-import { CLAIM_RUN } from './claim-run.ts';
-import type { Migration } from './index.ts';
-
-const COMMIT = `
-create function commit_run(c jsonb) returns jsonb language plpgsql as $$
+create or replace function commit_run(c jsonb) returns jsonb language plpgsql as $$
 declare
   tenant uuid := c->>'tenant_id';
   run uuid := c->>'run_id';
@@ -20,16 +12,16 @@ declare
   x jsonb;
   d text;
   outbox jsonb := c->'outbox';
-  given jsonb;
-  woke boolean := false;
+  claimed_call jsonb;
+  continued boolean := false;
   claimed jsonb;
   answer jsonb;
 begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
   d := set_config('drover.tenant_id', c->>'tenant_id', true);
-  if c ? 'governance' then
-    perform from tenants t where t.id = tenant and t.governance_version = (c->>'governance')::bigint;
-    if not found then return jsonb_build_object('ok', false, 'why', 'governance'); end if;
+  if c ? 'policy_epoch' then
+    perform from tenants t where t.id = tenant and t.policy_epoch = (c->>'policy_epoch')::bigint;
+    if not found then return jsonb_build_object('ok', false, 'why', 'policy_epoch'); end if;
   end if;
   if c ? 'create' then
     if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
@@ -39,7 +31,7 @@ begin
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif c ? 'open' then
     -- What a tool worker appends says nothing of the run's own columns.
-    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), rests = rests and not c ? 'wake'
+    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), dormant = dormant and not c ? 'continuation'
       where id = run and status not in ('completed', 'failed', 'cancelled')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif s ? 'status' or s ? 'open_turn_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
@@ -66,7 +58,7 @@ begin
         driver_lease_expires_at = case
           when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
           when c ? 'release' then null else driver_lease_expires_at end,
-        rests = case when c ? 'rests' then true when c ? 'fence' or c ? 'outbox' or c ? 'wake' then false else rests end
+        dormant = case when c ? 'dormant' then true when c ? 'fence' or c ? 'outbox' or c ? 'continuation' then false else dormant end
       where id = run and fence = coalesce((c->>'fence')::int, fence) and last_seq = coalesce((c->>'expect')::bigint, last_seq)
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   else
@@ -116,8 +108,8 @@ begin
           finished_at = coalesce((x->'set'->>'finished_at')::timestamptz, finished_at)
         where id = (x->>'id')::uuid and run_id = run and x->'from' ? status
           and attempt = coalesce((x->>'attempt')::int, attempt)
-          and (not x ? 'give' or retry_at is null or retry_at <= clock_timestamp())
-        returning case when x ? 'give' then to_jsonb(k) end into given;
+          and (not x ? 'claim_call' or retry_at is null or retry_at <= clock_timestamp())
+        returning case when x ? 'claim_call' then to_jsonb(k) end into claimed_call;
       if not found then raise exception using errcode = 'DR001', message = 'tool call ' || (x->>'id') || ' has moved on'; end if;
     end loop;
   end if;
@@ -169,14 +161,14 @@ begin
   if c ? 'policy_decisions' then insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions'); end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   -- The change that ends the last call which the run waits for sends the job that drives it on.
-  if c ? 'wake' then
+  if c ? 'continuation' then
     perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
-    woke := not found;
+    continued := not found;
     -- Or takes the run itself, where its process has room.
-    if woke and c ? 'then_claim' then
+    if continued and c ? 'then_claim' then
       claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant_id', tenant, 'run_id', run, 'seq', last, 'claim', true));
     end if;
-    if woke and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'wake'); end if;
+    if continued and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'continuation'); end if;
   end if;
   if outbox is not null then
     insert into outbox (id, tenant_id, queue, job_id, payload, children)
@@ -192,69 +184,13 @@ begin
         join webhooks w on w.tenant_id = tenant and w.status = 'active' and (w.workspace_id is null or w.workspace_id = workspace)
           and w.events && array['*', e->>'type', split_part(e->>'type', '.', 1)];
   end if;
-  answer := jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'woke', woke,
-    'given', given);
+  answer := jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'continued', continued,
+    'claimed_call', claimed_call);
   if claimed is not null then answer := answer || jsonb_build_object('claimed', claimed); end if;
-  if c ? 'gate' then answer := answer || jsonb_build_object('gate_ms', model_gate_ms(c->>'gate')); end if;
-  if given is not null then
-    select answer || jsonb_build_object('given', given || jsonb_build_object('pins', jsonb_build_object('agentId', r.agent_id,
-      'agentVersion', r.agent_version, 'tools', r.pinned->'tools'))) into answer from runs r where r.id = run;
+  if c ? 'rate_limiter' then answer := answer || jsonb_build_object('back_off_ms', model_back_off_ms(c->>'rate_limiter')); end if;
+  if claimed_call is not null then
+    select answer || jsonb_build_object('claimed_call', claimed_call || jsonb_build_object('pins', jsonb_build_object(
+      'agent_id', r.agent_id, 'agent_version', r.agent_version, 'tools', r.pinned->'tools'))) into answer from runs r where r.id = run;
   end if;
   return answer;
 end $$;
-`;
-
-const COMMIT_MANY = `
--- Changes and claims of several runs in one transaction. Each sets its own tenant; none sees another's rows.
-create function change_runs(changes jsonb) returns jsonb language plpgsql as $$
-declare
-  results jsonb := '[]';
-  c jsonb;
-begin
-  for i in 0 .. jsonb_array_length(changes) - 1 loop
-    c := changes->i;
-    if c ? 'claim' then results := results || jsonb_build_array(claim_run(c));
-    else results := results || jsonb_build_array(commit_run(c)); end if;
-  end loop;
-  return results;
-end $$;
-`;
-
-const LEASES = `
--- Renewing answers whether the driver still holds the run.
-create function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean
-language plpgsql as $$
-declare d text;
-begin
-  d := set_config('drover.tenant_id', tenant, true);
-  update runs set driver_lease_expires_at = clock_timestamp() + lease_ms * interval '1 ms'
-    where id = run and fence = held_fence and driver_lease_expires_at is not null;
-  return found;
-end $$;
-
-create function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean
-language plpgsql as $$
-declare d text;
-begin
-  d := set_config('drover.tenant_id', tenant, true);
-  update tool_calls set lease_expires_at = clock_timestamp() + lease_ms * interval '1 ms'
-    where id = call and attempt = held_attempt and status = 'running';
-  return found;
-end $$;
-
--- Whoever holds the lock of an embedded data directory knows that every earlier holder is dead.
-create function void_leases() returns void
-language plpgsql security definer set search_path from current as $$
-begin
-  update runs set driver_lease_expires_at = null where driver_lease_expires_at is not null;
-  update tool_calls set lease_expires_at = now() where status = 'running' and lease_expires_at > now();
-end $$;
-`;
-
-export const runFunctions: Migration = {
-  name: '0004-run-functions',
-  up: async (knex) => {
-    // Knex would take jsonb's operator ? for a binding.
-    for (const sql of [COMMIT, COMMIT_MANY, CLAIM_RUN, LEASES]) await knex.raw(sql.replaceAll('?', '\\?'));
-  },
-};

@@ -13,6 +13,7 @@ import { audit } from './0010-audit.ts';
 import { objectives } from './0013-objectives.ts';
 import { webhooks } from './0014-webhooks.ts';
 import { mcpServers } from './0020-mcp-servers.ts';
+import { outboxRows } from './0023-outbox-rows.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
@@ -40,4 +41,5 @@ export const MIGRATIONS: readonly Migration[] = [
   webhooks,
   retention,
   mcpServers,
+  outboxRows,
 ];

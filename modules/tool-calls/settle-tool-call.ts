@@ -7,7 +7,7 @@ import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
-import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { ClaimedCall, ToolCallEnd } from './claim-tool-call.ts';
 import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
@@ -40,7 +40,8 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     claimed = result.claimed;
     const sends = result.woke && wake && !claimed?.ok;
     announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [wake] : [] });
-    if (slot && wake && claimed?.ok) void context.outbox.drive(slot, { ...wake.payload, seq: result.seq }, { claimed });
+    if (slot && wake && claimed?.ok)
+      void context.outbox.drive(slot, { ...wake.payload, runId: job.runId, seq: result.seq }, { claimed });
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;

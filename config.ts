@@ -1,11 +1,10 @@
 import { resolve } from 'node:path';
+import { CONTRACTS, type QueueName } from './jobs/contracts.ts';
 import { parseModelName } from './llm/model-name.ts';
 import type { Credential } from './llm/provider.ts';
 import { PROVIDERS, variableOf } from './llm/providers.ts';
 
-/** The queues that a worker process can serve; jobs/ has a contract for each. */
-export const QUEUE_NAMES = ['turns', 'tool-calls', 'subtasks', 'consolidation', 'maintenance'] as const;
-export type QueueName = (typeof QUEUE_NAMES)[number];
+const QUEUE_NAMES = CONTRACTS.map(({ name }) => name);
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -236,9 +235,9 @@ function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queue
 }
 
 function defaultConcurrency(mode: Config['mode']): Record<QueueName, number> {
-  // An embedded database is one session on the event loop of the same process: more jobs at a time only wait for it.
-  const busy = mode === 'embedded' ? 20 : 50;
-  return { turns: busy, 'tool-calls': busy, subtasks: 5, consolidation: 5, maintenance: 5 };
+  const place = mode === 'embedded' ? 'embedded' : 'services';
+  const entries = CONTRACTS.map(({ name, concurrency }) => [name, concurrency[place]]);
+  return Object.fromEntries(entries) as Record<QueueName, number>;
 }
 
 /** Both variables take `queue` and `queue=number`; a bare number, for all queues, is DROVER_CONCURRENCY's alone. */

@@ -3,9 +3,7 @@ import Koa from 'koa';
 import { z } from 'zod';
 import { DroverError, notFound } from '../core/errors.ts';
 import type { Context } from '../modules/governance/context.ts';
-import { MAINTENANCE } from '../jobs/maintenance.ts';
-import { TOOL_CALLS } from '../jobs/tool-call.ts';
-import { TURNS } from '../jobs/turn.ts';
+import { CONTRACTS } from '../jobs/contracts.ts';
 import { createAuthenticator } from '../modules/tenants/authenticate-key.ts';
 import { queueBoard } from './admin/queue-board.ts';
 import { authenticate } from './kit/authenticate.ts';
@@ -26,7 +24,7 @@ export function createApp(
   const parts: AppParts = {
     routes,
     authenticator: createAuthenticator(context.db),
-    queues: [TURNS, TOOL_CALLS, MAINTENANCE].map((name) => context.queues.queue(name)),
+    queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),
     closing,
   };
   const app = new Koa<ApiState>();

@@ -28,17 +28,24 @@ export interface CallChange {
   claim_call?: true;
 }
 
-/**
- * What to send once the change is committed: one job of `turns`, whose id and `payload.seq` follow from the committed
- * position, or jobs of `tool-calls`.
- */
-export interface OutboxRow {
+/** A job to send once the change is committed. */
+export type OutboxRow = {
   id: string;
-  queue: 'turns' | 'tool-calls';
-  payload: { tenantId: string; runId: string; turnId?: string | undefined; traceparent?: string | undefined };
-  /** Not before so many ms have passed; a sweep does not keep to it. */
+  queue: string;
+  payload: Columns & { tenantId: string };
+  /** Not before so many ms have passed, by the database's clock. */
   delay_ms?: number;
-  children?: { job_id: string; payload: Columns }[];
+  /** The job that waits for this one, where it is sent along. */
+  parent?: ParentJob;
+} & (
+  | { job_id: string }
+  /** Its id and `payload.seq` follow from the position of the run that the change reaches. */
+  | { at_position: true }
+);
+
+export interface ParentJob {
+  queue: string;
+  job_id: string;
 }
 
 /** A row of `tool_calls` as a claim answers it, with the versions that its run pins. */

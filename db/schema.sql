@@ -292,8 +292,9 @@ table outbox row level security forced
   queue text not null
   job_id text not null
   payload jsonb not null
-  children jsonb
   created_at timestamp with time zone not null default now()
+  not_before timestamp with time zone
+  parent jsonb
   constraint outbox_pkey PRIMARY KEY (id)
   policy maintenance_outbox_sent for delete to drover_maintenance using true
   policy maintenance_outbox_sweep for select to drover_maintenance using true

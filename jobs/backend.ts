@@ -1,10 +1,18 @@
 import { FlowProducer, Queue, Worker } from 'bullmq';
 import type { ConnectionOptions, createRedisBackend, Processor, WorkerOptions } from 'bullmq';
-import type { Config } from '../config.ts';
 import { withDeadline } from '../core/deadline.ts';
 import type { Database } from '../db/database.ts';
 import { openPostgresQueues } from './postgres-queues.ts';
 import { openRedisQueues } from './redis-queues.ts';
+
+/** What the queues need of the configuration. */
+export interface QueueSettings {
+  readonly mode: 'embedded' | 'postgres' | 'full';
+  readonly redisUrl: string | undefined;
+  readonly queuePrefix: string;
+  readonly leaseMs: number;
+  readonly shutdownGraceMs: number;
+}
 
 /** What the queues need to know about jobs that a dead worker held, in BullMQ's words. */
 export interface WorkerTimes {
@@ -60,7 +68,7 @@ const FORCE_CLOSE_MS = 2000;
 
 /** Opens the queue on Redis where there is one, else on the database. An unreachable Redis does not fail it; see `ping`. */
 export async function openQueueBackend(
-  config: Config,
+  config: QueueSettings,
   database: Database,
   onError: ReportError = () => undefined,
 ): Promise<QueueBackend> {

@@ -1,7 +1,6 @@
 /** The queue `maintenance`: acts on a schedule that keep the rest true. Each is idempotent. */
 import { z } from 'zod';
-
-export const MAINTENANCE = 'maintenance';
+import { defineJob } from './define-job.ts';
 
 export const MAINTENANCE_ACTS = [
   'sweep-outbox',
@@ -17,7 +16,18 @@ export const MAINTENANCE_ACTS = [
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
-export const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
+const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
+export type MaintenanceJob = z.output<typeof maintenanceJob>;
+
+export const MAINTENANCE = defineJob({
+  name: 'maintenance',
+  schema: maintenanceJob,
+  // One job for each act: what still waits or runs is not sent again.
+  id: ({ act }: MaintenanceJob) => act,
+  concurrency: { embedded: 5, services: 5 },
+  jobNames: MAINTENANCE_ACTS,
+  isRoutine: true,
+});
 
 /** How often each act runs, in ms. Reconciliation runs twice a lease (docs/design/engine.md, "Recovery"). */
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {

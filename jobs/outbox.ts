@@ -9,9 +9,10 @@ import type { Database } from '../db/database.ts';
 import type { OutboxRow } from '../db/commit-run.ts';
 import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
-import { JOB_OPTIONS } from './options.ts';
+import { positionJobId, type Position } from './define-job.ts';
+import { sendJobs, type JobToSend } from './send-jobs.ts';
 import type { DrivenFrom, ReserveSlot, SlotReservation } from './slot-reservation.ts';
-import { turnJobId, TURNS, type TurnJob } from './turn.ts';
+import { TURNS, type TurnJob } from './turns.ts';
 
 export interface Outbox {
   /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
@@ -31,16 +32,13 @@ export interface Outbox {
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
 const FORGET_AFTER_MS = 50;
 
-interface Sendable {
-  queue: string;
-  job_id: string;
-  payload: Record<string, unknown>;
-  delay_ms?: number | undefined;
-  children?: { job_id: string; payload: Record<string, unknown> }[] | null | undefined;
-}
+/** What a sweep sends before it forgets it: where the queue is away, the first of these fail and the others keep their turn. */
+const SWEPT_TOGETHER = 100;
 
 /** A row of the table `outbox`. */
 type Stored = Sendable & { id: string };
+
+type Sendable = Omit<JobToSend, 'priority'>;
 
 export interface OutboxParts {
   db: Database;
@@ -61,55 +59,54 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
 
   const deletion = createDeletion({ db, log }, track);
 
-  const enqueue = (row: Sendable) => sendOne(queues, { ...row, priority: order.next(String(row.payload['tenantId'])) });
+  const enqueue = (rows: readonly Sendable[]) =>
+    sendJobs(
+      queues,
+      rows.map((row) => ({ ...row, priority: order.next(String(row.payload['tenantId'])) })),
+    );
 
   const follow = (driven: Promise<unknown>, row: Sendable) => {
     const left = (error: unknown) => {
       log.warn({ err: error, run: row.payload['runId'] }, 'turn left to the queue');
-      return enqueue(row);
+      return enqueue([row]);
     };
     track(driven.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'turn left for reconciliation')));
   };
 
   const takeOne = (row: Sendable): boolean => {
-    if (row.queue !== TURNS || row.delay_ms) return false;
+    if (row.queue !== TURNS.name || row.delay_ms) return false;
     const job = row.payload as TurnJob;
     const slot = reserveSlot(job.tenantId);
     if (slot) follow(slot.drive(job), row);
     return slot !== undefined;
   };
 
-  const sendAll = async (rows: readonly Stored[], sendOneRow: (row: Sendable) => Promise<unknown>) => {
-    for (const row of rows) {
-      await sendOneRow(row);
-      deletion.add(row.id);
-    }
+  const sendAll = async (rows: readonly Stored[], take: (row: Sendable) => boolean) => {
+    await enqueue(rows.filter((row) => !take(row)));
+    deletion.add(rows);
   };
 
   return {
     send: (runId, position, rows) => {
-      const ready = rows.map((row) => atPosition(row, runId, position));
-      const dispatchedOrSent = async (row: Sendable) => takeOne(row) || enqueue(row);
-      track(
-        sendAll(ready, dispatchedOrSent).catch((error: unknown) =>
-          log.warn({ err: error, run: runId }, 'job left for the sweep'),
-        ),
-      );
+      const ready = rows.map((row) => atPosition(row, { runId, ...position }));
+      const sent = sendAll(ready, takeOne);
+      track(sent.catch((error: unknown) => log.warn({ err: error, run: runId }, 'job left for the sweep')));
     },
     offerSlots: (offered) => {
       reserveSlot = offered;
     },
     reserveSlot: (tenantId) => reserveSlot(tenantId),
     drive: (slot, job, from) => {
-      const job_id = turnJobId(job.runId, job.seq, from.claimed.run.fence);
+      const job_id = TURNS.id({ ...job, fence: from.claimed.run.fence });
       const driven = slot.drive(job, from);
-      follow(driven, { queue: TURNS, job_id, payload: { ...job } });
+      follow(driven, { queue: TURNS.name, job_id, payload: { ...job } });
       return driven;
     },
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });
-      // Never dispatched locally: another build may have written them, and the handler of the queue looks at that.
-      await sendAll(rows, enqueue);
+      for (let at = 0; at < rows.length; at += SWEPT_TOGETHER)
+        // None dispatched locally: another build may have written them, and the handler of the queue looks at that.
+        await sendAll(rows.slice(at, at + SWEPT_TOGETHER), () => false);
       return rows.length;
     },
     close: async () => {
@@ -133,8 +130,8 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
     await deleteOutbox(db, ids).catch((error: unknown) => log.warn({ err: error }, 'outbox rows stay for the sweep'));
   };
   return {
-    add: (id: string) => {
-      sent.push(id);
+    add: (rows: readonly { id: string }[]) => {
+      sent.push(...rows.map(({ id }) => id));
       timer ??= setTimeout(() => track(flush()), FORGET_AFTER_MS);
     },
     flush,
@@ -144,17 +141,7 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
 const noop = () => undefined;
 
 /** A row as the commit has written it, which knew the position. */
-function atPosition(row: OutboxRow, runId: string, { seq, fence }: { seq: number; fence: number }): Stored {
-  return { ...row, job_id: turnJobId(runId, seq, fence), payload: { ...row.payload, seq } };
-}
-
-/** Sending a job twice is sending it once: its id says what it is for. */
-async function sendOne(queues: QueueBackend, row: Sendable & { priority: number }): Promise<void> {
-  const { priority, delay_ms: delay = 0 } = row;
-  const jobs = row.children ?? [row];
-  const [first] = jobs;
-  const queue = queues.queue(row.queue);
-  const optionsOf = ({ job_id: jobId }: { job_id: string }) => ({ ...JOB_OPTIONS, jobId, delay, priority });
-  if (first && jobs.length === 1) await queue.add(row.queue, first.payload, optionsOf(first));
-  else await queue.addBulk(jobs.map((job) => ({ name: row.queue, data: job.payload, opts: optionsOf(job) })));
+function atPosition(row: OutboxRow, position: Position): Stored {
+  if ('job_id' in row) return row;
+  return { ...row, job_id: positionJobId(position), payload: { ...row.payload, seq: position.seq } };
 }

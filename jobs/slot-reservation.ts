@@ -2,7 +2,7 @@
 import type { NewEvent } from '../core/events.ts';
 import type { ClaimedRun } from '../db/claim-run.ts';
 import type { CommitResult } from '../db/commit-run.ts';
-import type { TurnJob } from './turn.ts';
+import type { TurnJob } from './turns.ts';
 
 /**
  * Held until `leave` is called or the turn was driven. What `drive` throws leaves the turn to the queue; a crash leaves it to

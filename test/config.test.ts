@@ -15,14 +15,8 @@ describe('config', () => {
     assert.deepEqual([config.shutdownGraceMs, config.poolSize], [25_000, 20]);
     assert.equal(config.queuePrefix, 'drover');
     assert.equal(config.logLevel, 'info');
-    assert.deepEqual(config.queues, ['turns', 'tool-calls', 'subtasks', 'consolidation', 'maintenance']);
-    assert.deepEqual(config.concurrency, {
-      turns: 20,
-      'tool-calls': 20,
-      subtasks: 5,
-      consolidation: 5,
-      maintenance: 5,
-    });
+    assert.deepEqual(config.queues, ['turns', 'tool-calls', 'maintenance']);
+    assert.deepEqual(config.concurrency, { turns: 20, 'tool-calls': 20, maintenance: 5 });
     assert.equal(config.apiKey, undefined);
     assert.deepEqual(config.egressAllow, []);
   });
@@ -58,7 +52,7 @@ describe('config', () => {
     assert.deepEqual(chosen.queues, ['turns', 'tool-calls']);
     assert.equal(chosen.concurrency.turns, 50);
     assert.equal(chosen.concurrency['tool-calls'], 100);
-    assert.equal(chosen.concurrency.subtasks, 5);
+    assert.equal(chosen.concurrency.maintenance, 5);
     assert.equal(loadConfig({ DROVER_CONCURRENCY: '7' }).concurrency.maintenance, 7);
     const together = loadConfig({ DROVER_QUEUES: 'turns=3' });
     assert.deepEqual([together.queues, together.concurrency.turns], [['turns'], 3]);
@@ -91,6 +85,7 @@ describe('config', () => {
     [{ DROVER_SHUTDOWN_MS: 'soon' }, 'DROVER_SHUTDOWN_MS', /whole number/],
     [{ DROVER_POOL_SIZE: '0' }, 'DROVER_POOL_SIZE', /from 1/],
     [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],
+    [{ DROVER_QUEUES: 'turns,subtasks' }, 'DROVER_QUEUES', /"subtasks": expected names among turns/],
     [{ DROVER_QUEUES: '50' }, 'DROVER_QUEUES', /names among/],
     [{ DROVER_CONCURRENCY: 'turns' }, 'DROVER_CONCURRENCY', /turns=50/],
     [{ DROVER_CONCURRENCY: 'turns=0' }, 'DROVER_CONCURRENCY', /from 1/],

@@ -45,6 +45,10 @@ async function tick(context: Context, stopped: AbortSignal): Promise<void> {
 /** An act that still waits or runs is not sent again. */
 async function send({ queues }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
   if (acts.length === 0) return;
-  const jobs = acts.map((act) => ({ name: act, data: { act }, opts: { ...RECURRING_JOB_OPTIONS, jobId: act } }));
-  await queues.queue(MAINTENANCE).addBulk(jobs);
+  const jobs = acts.map((act) => ({
+    name: act,
+    data: { act },
+    opts: { ...RECURRING_JOB_OPTIONS, jobId: MAINTENANCE.id({ act }) },
+  }));
+  await queues.queue(MAINTENANCE.name).addBulk(jobs);
 }

@@ -5,8 +5,9 @@
 import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
 import type { DrivenFrom, ReserveSlot } from '../jobs/slot-reservation.ts';
-import { TURNS, type TurnJob } from '../jobs/turn.ts';
-import { endOf, type Duty } from './handlers.ts';
+import { TURNS, type TurnJob } from '../jobs/turns.ts';
+import { endOf } from './handle-job.ts';
+import type { Duty } from './handler.ts';
 
 export interface LocalDispatch {
   reserve: ReserveSlot;
@@ -26,9 +27,9 @@ export function createLocalDispatch(
     const { runId, turnId, tenantId, traceparent } = job;
     try {
       const result = await driveRun(context, job, { ...duty, from });
-      const ended = endOf(context, { queue: TURNS, outcome: 'ok', startedMs });
+      const ended = endOf(context, { queue: TURNS.name, outcome: 'ok', startedMs });
       const about = {
-        queue: TURNS,
+        queue: TURNS.name,
         dispatched: 'locally',
         run: runId,
         turn: turnId,
@@ -37,7 +38,7 @@ export function createLocalDispatch(
       };
       context.log.info({ ...about, ...ended, result }, 'job');
     } catch (error) {
-      endOf(context, { queue: TURNS, outcome: 'failed', startedMs });
+      endOf(context, { queue: TURNS.name, outcome: 'failed', startedMs });
       throw error;
     } finally {
       context.order.spent(tenantId, performance.now() - startedMs);

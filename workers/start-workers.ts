@@ -2,10 +2,11 @@
 import type { Worker } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE } from '../jobs/maintenance.ts';
-import { TURNS } from '../jobs/turn.ts';
+import { TURNS } from '../jobs/turns.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
-import { handle, HANDLERS } from './handlers.ts';
+import { handleJob } from './handle-job.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
+import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
 import { createTurnSlots } from './turn-slots.ts';
 import { createLocalDispatch, type LocalDispatch } from './local-dispatch.ts';
@@ -15,33 +16,36 @@ export interface Workers {
   stop: (graceMs: number) => Promise<void>;
 }
 
-/** Starts a worker for each queue that this process serves, and the clock of maintenance. */
+/**
+ * Starts a worker for each queue that this process serves, and the clock of maintenance. @throws an Error of one line for a
+ * queue without a handler, before any of them works.
+ */
 export async function startWorkers(context: Context): Promise<Workers> {
   const { config, queues, log } = context;
+  const handlers = await loadHandlers(config.queues);
   const stop = new AbortController();
   let draining = false;
-  const turns = createTurnSlots(config.concurrency[TURNS]);
+  const turns = createTurnSlots(config.concurrency[TURNS.name]);
   const duty = { stop: stop.signal, draining: () => draining, turns };
-  const served = config.queues.filter((name) => name in HANDLERS);
   let local: LocalDispatch | undefined;
-  const workers = served.map((name) => {
+  const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
-    if (name === TURNS) {
+    if (name === TURNS.name) {
       local = createLocalDispatch(context, { ...duty, slots });
       context.outbox.offerSlots(local.reserve);
     }
-    const worker = queues.worker(name, (job, token) => handle(context, job, { ...duty, slots, token }), {
+    const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...duty, slots, job, token }), {
       concurrency,
     });
     worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));
     return worker;
   });
-  const maintaining = served.includes(MAINTENANCE) ? keepMaintaining(context) : undefined;
+  const maintaining = config.queues.includes(MAINTENANCE.name) ? keepMaintaining(context) : undefined;
   const reconciled = reconcile(context, 0).catch((error: unknown) =>
     log.warn({ err: error }, 'reconciliation at start failed'),
   );
-  log.info({ queues: served, concurrency: config.concurrency }, 'workers started');
+  log.info({ queues: config.queues, concurrency: config.concurrency }, 'workers started');
   return {
     stop: async (graceMs) => {
       draining = true;

@@ -20,7 +20,7 @@ export class QueueAdapter extends BullMQAdapter {
   protected readonly jobs: Queue;
 
   constructor(context: Context, queue: Queue) {
-    super(queue, queue.name === MAINTENANCE ? {} : { externalJobUrl: ({ data }) => linkTo(data ?? {}) });
+    super(queue, queue.name === MAINTENANCE.name ? {} : { externalJobUrl: ({ data }) => linkTo(data ?? {}) });
     this.context = context;
     this.jobs = queue;
   }

@@ -4,7 +4,7 @@ import { KoaAdapter } from '@bull-board/koa';
 import { bodyParser } from '@koa/bodyparser';
 import { z } from 'zod';
 import { forbidden, notFound } from '../../core/errors.ts';
-import { TURNS } from '../../jobs/turn.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { authenticate } from '../kit/authenticate.ts';
@@ -62,9 +62,9 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
 
 function mountBoard(context: Context, { queues }: AppParts) {
   const adapter = new KoaAdapter();
-  const turns = new TurnsAdapter(context, context.queues.queue(TURNS));
+  const turns = new TurnsAdapter(context, context.queues.queue(TURNS.name));
   createBullBoard({
-    queues: queues.map((queue) => (queue.name === TURNS ? turns : new QueueAdapter(context, queue))),
+    queues: queues.map((queue) => (queue.name === TURNS.name ? turns : new QueueAdapter(context, queue))),
     serverAdapter: adapter,
     options: {
       uiConfig: {

@@ -1,7 +1,7 @@
 import type { JobCleanStatus, JobCounts, JobStatus, QueueJobOptions } from '@bull-board/api/typings/app';
 import type { Job, JobType } from 'bullmq';
 import { z } from 'zod';
-import { turnJobId } from '../../jobs/turn.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import {
   countTurns,
   findBoardTurn,
@@ -108,8 +108,8 @@ function isListed(state: TurnState): state is 'active' | 'delayed' | 'completed'
 }
 
 /** The job that was sent for where the run is now. */
-function nextJobOf({ run_id: run, last_seq: seq, fence }: BoardTurn): string {
-  return turnJobId(run, seq, fence);
+function nextJobOf({ run_id: runId, last_seq: seq, fence }: BoardTurn): string {
+  return TURNS.id({ runId, seq, fence });
 }
 
 /** A job that names no turn was sent for the run's last one. */

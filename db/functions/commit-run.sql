@@ -171,9 +171,12 @@ begin
     if continued and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'continuation'); end if;
   end if;
   if outbox is not null then
-    insert into outbox (id, tenant_id, queue, job_id, payload, children)
-      select (o->>'id')::uuid, tenant, o->>'queue', run || '-' || last || '-' || held,
-        (o->'payload') || jsonb_build_object('seq', last), o->'children'
+    -- The id of a job for the committed position: jobs/define-job.ts makes the same.
+    insert into outbox (id, tenant_id, queue, job_id, payload, not_before, parent)
+      select (o->>'id')::uuid, tenant, o->>'queue',
+        case when o ? 'at_position' then run || '-' || last || '-' || held else o->>'job_id' end,
+        case when o ? 'at_position' then (o->'payload') || jsonb_build_object('seq', last) else o->'payload' end,
+        clock_timestamp() + (o->>'delay_ms')::numeric * interval '1 ms', o->'parent'
       from jsonb_array_elements(outbox) o;
   end if;
   perform from webhooks w where w.tenant_id = tenant and w.status = 'active' limit 1;

@@ -99,7 +99,7 @@ export function isOfBudget(approval: ApprovalRow): boolean {
 /** A run that waits is looked at again; one that is driven sees what was appended by itself. */
 export function wake(run: RunRow): { outbox: OutboxRow[] } {
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
-  return { outbox: [{ id: newId(), queue: 'turns', payload }] };
+  return { outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }] };
 }
 
 function about({ approval }: OpenApproval) {

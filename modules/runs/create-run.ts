@@ -10,7 +10,7 @@ import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '
 import type { Context } from '../governance/context.ts';
 import { claimOf, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
-import type { TurnJob } from '../../jobs/turn.ts';
+import type { TurnJob } from '../../jobs/turns.ts';
 import { checkAutonomy, cachedStart, readStart, type Start } from './creation/agent-for-run.ts';
 import { announceAppended, toRunChange, type Announcement } from '../run-log/append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
@@ -147,7 +147,7 @@ interface DrivenAtOnce {
 type Creation = RunChange & { outbox: OutboxRow[] };
 
 function changeOf({ run, thread, events, job }: PreparedRun): Creation {
-  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
+  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', at_position: true, payload: job }] : [];
   return { ...toRunChange({ ...run, last_seq: 0 }, events), ...(thread && { thread }), outbox };
 }
 

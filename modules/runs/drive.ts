@@ -12,7 +12,7 @@ import type { ClaimResult, MessageRow } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
 import { renewRunLease } from '../../db/leases.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
-import type { TurnJob } from '../../jobs/turn.ts';
+import type { TurnJob } from '../../jobs/turns.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout, closeQuestions } from './driver/ask-people.ts';
@@ -92,7 +92,9 @@ function keepInMind(session: DriveSession): void {
 /** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
 async function giveBack(context: Context, held: Held, again: boolean): Promise<void> {
   const { tenantId, runId, fence } = held;
-  const outbox = again ? [{ id: newId(), queue: 'turns' as const, payload: { tenantId, runId } }] : [];
+  const outbox = again
+    ? [{ id: newId(), queue: 'turns', at_position: true as const, payload: { tenantId, runId } }]
+    : [];
   try {
     const result = await commitRun(context.db, {
       ...NO_ROWS,

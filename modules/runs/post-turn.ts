@@ -35,7 +35,7 @@ export async function postTurn(context: Context, request: PostTurn): Promise<{ t
       turnId,
       ...(request.traceparent && { traceparent: request.traceparent }),
     };
-    const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', payload }];
+    const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', at_position: true, payload }];
     const appended = await appendIn(tx, { tenantId, runId }, (run) => {
       if (run.agent_id !== request.agentId) throw notFound('The run');
       mustWait(run);

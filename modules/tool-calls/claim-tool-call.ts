@@ -10,7 +10,7 @@ import type { Context } from '../governance/context.ts';
 import { loadDefinitions, loadDefinitionsIn } from '../agents/definitions.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import { suspendedBy } from '../governance/governance.ts';
-import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';

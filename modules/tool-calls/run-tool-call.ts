@@ -5,7 +5,7 @@ import { renewCallLease } from '../../db/leases.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import { reportProgress } from './report-progress.ts';
-import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { claimToolCall, type ClaimedCall, type ToolCallEnd } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 

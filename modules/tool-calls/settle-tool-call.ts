@@ -7,7 +7,7 @@ import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
-import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { ClaimedCall, ToolCallEnd } from './claim-tool-call.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
@@ -46,7 +46,7 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     const sends = result.continued && continuation && !claimed?.ok;
     announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [continuation] : [] });
     if (slot && continuation && claimed?.ok)
-      void context.outbox.drive(slot, { ...continuation.payload, seq: result.seq }, { claimed });
+      void context.outbox.drive(slot, { ...continuation.payload, runId: job.runId, seq: result.seq }, { claimed });
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;

@@ -2,7 +2,7 @@
 import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
-import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 
 type ToolFact = {
   [T in NewEvent['type']]: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
@@ -26,7 +26,7 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
 
 /** The job that drives the run on, sent by whatever ends the last call that it waits for. */
 export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
-  return { id: newId(), queue: 'turns', payload: { tenantId, runId, turnId, traceparent } };
+  return { id: newId(), queue: 'turns', at_position: true, payload: { tenantId, runId, turnId, traceparent } };
 }
 
 /** An attempt that was claimed and surely had no effect: the call may be claimed again, after a pause. */

@@ -1,7 +1,7 @@
 /** The examination after a torture: runs, effects, unknowns, jobs, and how long recovery took. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { TOOL_CALLS } from '../../jobs/tool-call.ts';
-import { TURNS } from '../../jobs/turn.ts';
+import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { findBudgetDrift } from '../../modules/budgets/settle-budgets.ts';
 import type { PatientClient } from './client.ts';
@@ -113,7 +113,7 @@ async function findStuck(inside: Inside, runs: readonly StartedRun[], withinMs: 
   const known = runs.map(({ id }) => id);
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
-    const found = [...(await openJobs(inside, TURNS)), ...(await openJobs(inside, TOOL_CALLS))];
+    const found = [...(await openJobs(inside, TURNS.name)), ...(await openJobs(inside, TOOL_CALLS.name))];
     const [outbox] = await inside.read((tx) =>
       tx.query<{ count: number }>('select count(*)::int as count from outbox'),
     );

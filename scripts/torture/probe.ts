@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { loadConfig } from '../../config.ts';
 import { openDatabase, type Database, type Tx } from '../../db/database.ts';
 import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
-import { TOOL_CALLS, toolCallJobId } from '../../jobs/tool-call.ts';
-import { TURNS, turnJobId } from '../../jobs/turn.ts';
+import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { createRandom } from './random.ts';
 
@@ -83,17 +83,21 @@ export async function sendDuplicates(inside: Inside, choice: number): Promise<nu
       .shuffle(runs.slice(-2 * MOST_RUNS))
       .slice(0, MOST_RUNS)
       .flatMap(({ id: run, last_seq: seq, fence }) => [
-        { queue: TURNS, id: turnJobId(run, seq, fence), data: { tenantId: tenant, runId: run, seq } },
-        { queue: TURNS, id: `again-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq } },
-        { queue: TURNS, id: `stale-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: 1 } },
-        { queue: TURNS, id: `beyond-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: seq + 1000 } },
+        { queue: TURNS.name, id: TURNS.id({ runId: run, seq, fence }), data: { tenantId: tenant, runId: run, seq } },
+        { queue: TURNS.name, id: `again-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq } },
+        { queue: TURNS.name, id: `stale-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: 1 } },
+        { queue: TURNS.name, id: `beyond-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: seq + 1000 } },
       ]),
     ...random
       .shuffle(calls.slice(-2 * MOST_RUNS))
       .slice(0, MOST_RUNS)
       .flatMap(({ id: call, run_id: run, attempt }) => [
-        { queue: TOOL_CALLS, id: toolCallJobId(call, attempt), data: { tenantId: tenant, runId: run, callId: call } },
-        { queue: TOOL_CALLS, id: `again-${choice}-${call}`, data: { tenantId: tenant, runId: run, callId: call } },
+        {
+          queue: TOOL_CALLS.name,
+          id: TOOL_CALLS.id({ callId: call, attempt }),
+          data: { tenantId: tenant, runId: run, callId: call },
+        },
+        { queue: TOOL_CALLS.name, id: `again-${choice}-${call}`, data: { tenantId: tenant, runId: run, callId: call } },
       ]),
   ];
   const added = await Promise.allSettled(

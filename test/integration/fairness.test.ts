@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { TURNS } from '../../jobs/turn.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import { newId } from '../../core/ids.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
@@ -57,11 +57,11 @@ for (const mode of MODES) {
 
     it('puts back what a newer build has sent, and fails nothing', async () => {
       workers ??= await startWorkers(api.context);
-      const queue = api.context.queues.queue(TURNS);
+      const queue = api.context.queues.queue(TURNS.name);
       const data = { tenant: newId(), run: newId(), seq: 1 };
       const odd = [
         await queue.add('turns-of-the-future', data, { jobId: `a-${newId()}` }),
-        await queue.add(TURNS, { ...data, version: 2 }, { jobId: `b-${newId()}` }),
+        await queue.add(TURNS.name, { ...data, version: 2 }, { jobId: `b-${newId()}` }),
       ];
       for (const job of odd) {
         await waitUntil('it is put back', async () => (await job.getState()) === 'delayed', 60_000);

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { LIMITS } from '../../core/limits.ts';
-import { TURNS } from '../../jobs/turn.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
-import { handle } from '../../workers/handlers.ts';
+import { CONTRACTS } from '../../jobs/contracts.ts';
+import { handleJob } from '../../workers/handle-job.ts';
+import { handler } from '../../workers/handlers/turns.ts';
+import { loadHandlers } from '../../workers/load-handlers.ts';
+import { startWorkers } from '../../workers/start-workers.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { statusOfRun } from '../support/queries.ts';
 
@@ -22,7 +27,7 @@ for (const mode of MODES) {
     ] as const) {
       it(`is ${state} at its start number ${starts}, and its run is not`, async () => {
         const { context } = engine;
-        const queue = context.queues.queue(TURNS);
+        const queue = context.queues.queue(TURNS.name);
         const { run } = await engine.start(await engine.agent(), 'hello');
         const jobOf = async () =>
           (await queue.getJobs(['prioritized', 'waiting'])).find(({ data }) => data.runId === run);
@@ -30,16 +35,16 @@ for (const mode of MODES) {
         const sent = await jobOf();
         assert.ok(sent?.id);
         await sent.remove();
-        await queue.add(TURNS, { ...sent.data, version: 2 }, { jobId: sent.id });
+        await queue.add(TURNS.name, { ...sent.data, version: 2 }, { jobId: sent.id });
         const duty = { stop: new AbortController().signal, draining: () => false };
-        const worker = context.queues.worker(TURNS, (job, token) => {
+        const worker = context.queues.worker(TURNS.name, (job, token) => {
           job.attemptsStarted = starts;
-          return handle(context, job, { ...duty, token });
+          return handleJob(context, handler, { ...duty, job, token });
         });
         const stateOf = async () => (await queue.getJob(sent.id ?? ''))?.getState();
         await waitUntil(`it is ${state}`, async () => (await stateOf()) === state);
         await worker.close();
-        assert.equal((await reconcile(context, 0)).runs, state === 'failed' ? 1 : 0);
+        assert.equal((await reconcile(context, 0)).turns, state === 'failed' ? 1 : 0);
         if (state === 'failed') {
           const { tenantId, seq } = sent.data;
           assert.deepEqual((await jobOf())?.data, { tenantId, runId: run, seq }, 'of this build');
@@ -51,3 +56,27 @@ for (const mode of MODES) {
     }
   });
 }
+
+describe('The handlers of the queues', () => {
+  let platform: TestPlatform;
+  before(async () => {
+    platform = await openTestPlatform();
+  });
+  after(() => platform.close());
+
+  it('are one for each contract', async () => {
+    const handlers = await loadHandlers(CONTRACTS.map(({ name }) => name));
+    for (const contract of CONTRACTS) assert.equal(handlers.get(contract.name)?.contract, contract);
+  });
+
+  it('are demanded of every queue that a worker is to serve, in one line, before it serves any', async () => {
+    const { context } = platform;
+    const { config, queues } = context;
+    const refuseWorker = (name: string) => assert.fail(`a worker of ${name}`);
+    const served = [...config.queues, 'consolidation'] as typeof config.queues;
+    await assert.rejects(
+      startWorkers({ ...context, queues: { ...queues, worker: refuseWorker }, config: { ...config, queues: served } }),
+      (error: Error) => /^The queue consolidation has no handler: [^\n]+$/.test(error.message),
+    );
+  });
+});

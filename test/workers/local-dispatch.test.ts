@@ -107,9 +107,9 @@ describe('Locally dispatched turns', () => {
     );
     assert.equal(new Set(log.map(({ occurred_at }) => occurred_at)).size, 1, 'it took more than one commit');
     const { context, tenant } = engine;
-    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 0, calls: 0 });
+    assert.deepEqual(await reconcile(context, 0, tenant), { turns: 0, 'tool-calls': 0 });
     await engine.everyoneDies();
-    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 1, calls: 0 });
+    assert.deepEqual(await reconcile(context, 0, tenant), { turns: 1, 'tool-calls': 0 });
     await completed(run);
     gate.open();
     assert.deepEqual(
@@ -184,9 +184,9 @@ describe('Locally dispatched turns', () => {
     await engine.makeCalls(run, { ...context, outbox: { ...context.outbox, reserveSlot: () => slot, drive: never } });
     assert.deepEqual(await engine.rows(`select from outbox where queue = 'turns'`), []);
     await serve(2);
-    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 0, calls: 0 });
+    assert.deepEqual(await reconcile(context, 0, tenant), { turns: 0, 'tool-calls': 0 });
     await engine.everyoneDies();
-    assert.deepEqual(await reconcile(context, 0, tenant), { runs: 1, calls: 0 });
+    assert.deepEqual(await reconcile(context, 0, tenant), { turns: 1, 'tool-calls': 0 });
     await completed(run);
   });
 

@@ -71,7 +71,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
   const { traceparent } = fork;
   const payload = { tenantId: original.tenant_id, runId, ...(traceparent && { traceparent }) };
-  const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: 'turns', payload }] : [];
+  const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: 'turns', at_position: true, payload }] : [];
   const thread = { ...owner, id: threadId, agent_id: original.agent_id, created_at: 'now' };
   const change: RunChange = {
     ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),

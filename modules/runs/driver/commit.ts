@@ -6,7 +6,7 @@ import type { CallState } from '../../../core/state.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { CommitResult, OutboxRow, RunChange } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
-import { toolCallJobId } from '../../../jobs/tool-call.ts';
+import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { creation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
@@ -110,7 +110,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       id: pending.checkpoint.id,
     });
   }
-  if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = [jobAfter(session, handOver)];
+  if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...creation(initialCommit, change, rows) } : change;
 }
 
@@ -124,7 +124,7 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
   return { ordinal, role, content, chain };
 }
 
-function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow {
+function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow[] {
   const traceparent = session.traceparent;
   const turnId = session.state.turn?.id;
   const ids = {
@@ -133,14 +133,16 @@ function jobAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'p
     ...(turnId && { turnId }),
     ...(traceparent && { traceparent }),
   };
-  if (handOver === 'again') return { id: newId(), queue: 'turns', payload: ids };
-  if ('afterMs' in handOver) return { id: newId(), queue: 'turns', payload: ids, delay_ms: handOver.afterMs };
+  const turn: OutboxRow = { id: newId(), queue: 'turns', at_position: true, payload: ids };
+  if (handOver === 'again') return [turn];
+  if ('afterMs' in handOver) return [{ ...turn, delay_ms: handOver.afterMs }];
   const { steps: step } = session.state;
-  const children = handOver.awaitCalls.map(({ id: callId, attempt }) => ({
-    job_id: toolCallJobId(callId, attempt),
+  return handOver.awaitCalls.map(({ id: callId, attempt }) => ({
+    id: newId(),
+    queue: TOOL_CALLS.name,
+    job_id: TOOL_CALLS.id({ callId, attempt }),
     payload: { ...ids, callId, attempt, step, policyEpoch: session.gatedAt.get(callId) },
   }));
-  return { id: newId(), queue: 'tool-calls', payload: ids, children };
 }
 
 interface Committed {

@@ -45,7 +45,7 @@ describe('Suspension', () => {
       assert.equal(engine.model.requests.length, 0);
       const shown = await view(run);
       assert.deepEqual([shown?.status, shown?.suspended_by], ['created', kind]);
-      assert.equal((await reconcile(engine.context, 0)).runs, 0, 'what is suspended has no jobs');
+      assert.equal((await reconcile(engine.context, 0)).turns, 0, 'what is suspended has no jobs');
       await suspend(kind, id, false);
       await engine.finish(run);
       const ended = await view(run);
@@ -103,7 +103,7 @@ describe('Suspension', () => {
     await suspend('agent', agent, true);
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.equal(engine.tools.seen.length, 0);
-    assert.equal((await reconcile(engine.context, 0)).calls, 0);
+    assert.equal((await reconcile(engine.context, 0))['tool-calls'], 0);
     await suspend('agent', agent, false);
     await engine.makeCalls(run);
     assert.equal(engine.tools.seen.length, 1);

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
 import { CorruptCheckpointError } from '../../../modules/run-log/errors.ts';
-import { TURNS } from '../../../jobs/turn.ts';
-import { handle } from '../../../workers/handlers.ts';
+import { TURNS } from '../../../jobs/turns.ts';
+import { handleJob } from '../../../workers/handle-job.ts';
+import { handler } from '../../../workers/handlers/turns.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 
 describe('Restoring a run', () => {
@@ -135,7 +136,10 @@ describe('Restoring a run', () => {
         assert.match(error.message, where);
         return true;
       });
-      await assert.rejects(handle(engine.context, jobOf(engine, run), DUTY), UnrecoverableError);
+      await assert.rejects(
+        handleJob(engine.context, handler, { ...DUTY, job: jobOf(engine, run) }),
+        UnrecoverableError,
+      );
       const row = await engine.row<{ status: string; error: { code: string; message: string } }>(
         'select status, error from runs where id = $1',
         run,
@@ -152,7 +156,7 @@ describe('Restoring a run', () => {
       `update run_events set type = 'run.teleported' where run_id = $1 and type = 'turn.started' and seq > 5`,
       run,
     );
-    await assert.rejects(handle(engine.context, jobOf(engine, run), DUTY), DelayedError);
+    await assert.rejects(handleJob(engine.context, handler, { ...DUTY, job: jobOf(engine, run) }), DelayedError);
     const row = await engine.row('select status, driver_lease_expires_at as lease from runs where id = $1', run);
     assert.deepEqual(row, { status: 'awaiting_human', lease: null });
   });
@@ -174,11 +178,11 @@ describe('Restoring a run', () => {
 const DUTY = { stop: new AbortController().signal, draining: () => false, token: 'token' };
 
 /** The job as BullMQ would give it: its first attempt of five. */
-function jobOf({ tenant }: Engine, run: string): Job {
+function jobOf({ tenant: tenantId }: Engine, runId: string): Job {
   return {
-    name: TURNS,
-    queueName: TURNS,
-    data: { tenant, run, seq: 1 },
+    name: TURNS.name,
+    queueName: TURNS.name,
+    data: { tenantId, runId, seq: 1 },
     opts: { attempts: 5 },
     attemptsMade: 0,
     moveToDelayed: async () => undefined,

@@ -3,8 +3,9 @@ import { DelayedError, type Job } from 'bullmq';
 import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
-import { handle } from '../../../workers/handlers.ts';
-import { TOOL_CALLS } from '../../../jobs/tool-call.ts';
+import { handleJob } from '../../../workers/handle-job.ts';
+import { handler } from '../../../workers/handlers/tool-calls.ts';
+import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { statusOfRun } from '../../support/queries.ts';
 
@@ -149,8 +150,9 @@ describe('A call that another worker makes', () => {
     const { run, call } = await awaiting([{ name: 'note', ...IDEMPOTENT }]);
     const answerLate = await dieDuringCall(run);
     await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
-    assert.ok((await reconcile(engine.context, 0)).calls >= 1);
-    const job = await engine.context.queues.queue(TOOL_CALLS).getJob(`${call}-1`);
+    const { 'tool-calls': sent = 0 } = await reconcile(engine.context, 0);
+    assert.ok(sent >= 1);
+    const job = await engine.context.queues.queue(TOOL_CALLS.name).getJob(`${call}-1`);
     assert.ok(job);
     await engine.makeCalls(run);
     assert.deepEqual(await ledger(run), {
@@ -161,7 +163,7 @@ describe('A call that another worker makes', () => {
     });
     assert.equal((await engine.log(run)).at(-1)?.type, 'turn.interrupted');
     await answerLate();
-    assert.equal((await reconcile(engine.context, 0)).calls, 0);
+    assert.equal((await reconcile(engine.context, 0))['tool-calls'], 0);
   });
 
   it('is put back by its job, not failed, while it is held or pauses', async () => {
@@ -169,15 +171,15 @@ describe('A call that another worker makes', () => {
     engine.toolsAnswer(() => Promise.resolve({ status: 429, body: {} }));
     const delays: number[] = [];
     const job = {
-      name: TOOL_CALLS,
-      queueName: TOOL_CALLS,
-      data: { tenant: engine.tenant, run, call },
+      name: TOOL_CALLS.name,
+      queueName: TOOL_CALLS.name,
+      data: { tenantId: engine.tenant, runId: run, callId: call },
       opts: {},
       attemptsMade: 0,
       moveToDelayed: async (at: number) => void delays.push(at - Date.now()),
     } as unknown as Job;
-    const duty = { stop: new AbortController().signal, draining: () => false, token: 'token' };
-    await assert.rejects(handle(engine.context, job, duty), DelayedError);
+    const held = { job, stop: new AbortController().signal, draining: () => false, token: 'token' };
+    await assert.rejects(handleJob(engine.context, handler, held), DelayedError);
     assert.equal(delays.length, 1);
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { TURNS } from '../../../jobs/turn.ts';
+import { TURNS } from '../../../jobs/turns.ts';
 import { openPlatform, type Platform } from '../../../modules/platform/open-platform.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
@@ -28,7 +28,7 @@ for (const mode of DOMAIN_MODES) {
     const modelEvents = async (run: string) =>
       (await engine.log(run)).flatMap(({ type }) => (type.startsWith('model.') ? [type.slice(6)] : []));
     const jobOf = async (run: string) => {
-      const jobs = await engine.context.queues.queue(TURNS).getDelayed();
+      const jobs = await engine.context.queues.queue(TURNS.name).getDelayed();
       return jobs.find((job) => job.data.runId === run);
     };
 
@@ -57,7 +57,7 @@ for (const mode of DOMAIN_MODES) {
       assert.ok(Number(job?.opts.delay) >= 2000 && Number(job?.opts.delay) <= 3000, `${job?.opts.delay} ms`);
       assert.equal(job?.attemptsMade, 0);
       await reconcile(engine.context, 0);
-      const jobs = await engine.context.queues.queue(TURNS).getJobs(['waiting', 'delayed', 'prioritized']);
+      const jobs = await engine.context.queues.queue(TURNS.name).getJobs(['waiting', 'delayed', 'prioritized']);
       assert.equal(jobs.filter(({ data, id }) => data.runId === run && id !== `${run}-2-0`).length, 1);
       await engine.finish(run);
     });
@@ -71,10 +71,10 @@ for (const mode of DOMAIN_MODES) {
       assert.ok(job?.id);
       await job.remove();
       const opts = { jobId: job.id, delay: 1000, timestamp: Date.now() + 600_000 };
-      await engine.context.queues.queue(TURNS).add(TURNS, job.data, opts);
-      assert.equal((await reconcile(engine.context, 0)).runs, 0, 'it may yet be on time');
+      await engine.context.queues.queue(TURNS.name).add(TURNS.name, job.data, opts);
+      assert.equal((await reconcile(engine.context, 0)).turns, 0, 'it may yet be on time');
       await engine.tamper(`update runs set updated_at = now() - interval '2 minutes' where id = $1`, run);
-      assert.equal((await reconcile(engine.context, 0)).runs, 1);
+      assert.equal((await reconcile(engine.context, 0)).turns, 1);
       assert.equal(await jobOf(run), undefined, 'it is delayed no more');
       await engine.gatesOpen();
       await engine.finish(run);

@@ -197,8 +197,8 @@ describe('waits for webhooks and for the time', () => {
     await deliver(hook.hook_url, 'kept');
     await waitUntil('the job is there', async () => (await jobsOf(run)).length > 0);
     for (const job of await jobsOf(run)) await job.remove();
-    assert.equal((await reconcile(api.context, 0, newId())).runs, 0, 'another tenant has lost nothing');
-    assert.equal((await reconcile(api.context, 0)).runs, 1);
+    assert.equal((await reconcile(api.context, 0, newId())).turns, 0, 'another tenant has lost nothing');
+    assert.equal((await reconcile(api.context, 0)).turns, 1);
     workers = await startWorkers(api.context);
     return run;
   }
@@ -213,7 +213,7 @@ describe('waits for webhooks and for the time', () => {
     const run = await loseJobAfter('call wait_for_webhook {} & ask_user {"question":"And you?"}');
     const succeeded = async () => (await api.call('GET', `/v1/runs/${run}/events?types=tool.succeeded`)).json.events;
     await waitUntil('the answer is used', async () => (await succeeded()).length === 1);
-    assert.equal((await reconcile(api.context, 0)).runs, 0, 'it waits for the other one');
+    assert.equal((await reconcile(api.context, 0)).turns, 0, 'it waits for the other one');
     await post(`/v1/runs/${run}/signals`, { type: 'user', payload: { message: 'yes' } });
     await runIs(run, 'completed');
   });
@@ -235,7 +235,7 @@ describe('waits for webhooks and for the time', () => {
       );
       return row?.n === 0;
     });
-    assert.deepEqual(await reconcile(api.context, 0), { runs: 0, calls: 0 });
+    assert.deepEqual(await reconcile(api.context, 0), { turns: 0, 'tool-calls': 0 });
     for (const { run } of runs) {
       assert.deepEqual(await jobsOf(run), []);
       await post(`/v1/runs/${run}/cancel`, {});

@@ -1,9 +1,9 @@
 /** The job `tool-calls`: make one attempt of this call through the ledger. Carries ids only. */
 import { z } from 'zod';
+import { listLostCalls } from '../db/maintenance.ts';
+import { defineJob } from './define-job.ts';
 
-export const TOOL_CALLS = 'tool-calls';
-
-export const toolCallJob = z.object({
+const toolCallJob = z.object({
   tenantId: z.uuid(),
   runId: z.uuid(),
   turnId: z.uuid().optional(),
@@ -17,7 +17,23 @@ export const toolCallJob = z.object({
 });
 export type ToolCallJob = z.output<typeof toolCallJob>;
 
+export const TOOL_CALLS = defineJob({
+  name: 'tool-calls',
+  schema: toolCallJob,
+  id: toolCallJobId,
+  concurrency: { embedded: 20, services: 50 },
+  listLost: async (db, filter) => {
+    const calls = await listLostCalls(db, filter);
+    return calls.map(({ tenant_id: tenantId, run_id: runId, id: callId, attempt }) => ({
+      rowId: callId,
+      id: toolCallJobId({ callId, attempt }),
+      payload: { tenantId, runId, callId },
+      isDue: () => true,
+    }));
+  },
+});
+
 /** `attempt` counts the attempts that the ledger has seen before this job. */
-export function toolCallJobId(callId: string, attempt: number): string {
+function toolCallJobId({ callId, attempt }: { callId: string; attempt: number }): string {
   return `${callId}-${attempt}`;
 }

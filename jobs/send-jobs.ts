@@ -1,0 +1,70 @@
+/** Gives jobs to BullMQ: those that others wait for as flows, the rest as they are. */
+import type { FlowJob, JobsOptions, Queue } from 'bullmq';
+import type { ParentJob } from '../db/commit-run.ts';
+import type { QueueBackend } from './backend.ts';
+import { JOB_OPTIONS } from './options.ts';
+
+export interface JobToSend {
+  queue: string;
+  job_id: string;
+  payload: Record<string, unknown>;
+  priority: number;
+  delay_ms?: number | undefined;
+  parent?: ParentJob | null | undefined;
+}
+
+/** A job with those that it waits for. */
+interface JobTree {
+  job: JobToSend;
+  children: JobTree[];
+}
+
+/**
+ * Sends all of them. Sending a job twice is sending it once: its id says what it is for. A job whose parent is not among
+ * them is sent without it: a parent decides by the database, not by its children, what it waits for.
+ */
+export async function sendJobs(queues: QueueBackend, jobs: readonly JobToSend[]): Promise<void> {
+  const trees = toTrees(jobs);
+  const plain = trees.filter(({ children }) => children.length === 0).map(({ job }) => job);
+  for (const name of new Set(plain.map(({ queue }) => queue))) {
+    await sendPlain(
+      queues.queue(name),
+      plain.filter(({ queue }) => queue === name),
+    );
+  }
+  // One by one: in bulk BullMQ does not tell of a flow that it could not add.
+  for (const tree of trees) if (tree.children.length > 0) await queues.flowProducer().add(toFlow(tree));
+}
+
+async function sendPlain(queue: Queue, jobs: readonly JobToSend[]): Promise<void> {
+  const [first] = jobs;
+  if (first && jobs.length === 1) await queue.add(queue.name, first.payload, optionsOf(first));
+  else await queue.addBulk(jobs.map((job) => ({ name: queue.name, data: job.payload, opts: optionsOf(job) })));
+}
+
+function toTrees(jobs: readonly JobToSend[]): JobTree[] {
+  const trees = jobs.map((job): JobTree => ({ job, children: [] }));
+  const byJob = new Map(trees.map((tree) => [keyOf(tree.job), tree]));
+  return trees.filter((tree) => {
+    const parent = tree.job.parent && byJob.get(keyOf(tree.job.parent));
+    parent?.children.push(tree);
+    return !parent;
+  });
+}
+
+const keyOf = ({ queue, job_id }: ParentJob): string => JSON.stringify([queue, job_id]);
+
+/** A child that has failed for good holds its parent up no longer: with any other option it could do so for ever. */
+function toFlow({ job, children }: JobTree): FlowJob {
+  return {
+    name: job.queue,
+    queueName: job.queue,
+    data: job.payload,
+    opts: { ...optionsOf(job), ignoreDependencyOnFailure: true },
+    children: children.map(toFlow),
+  };
+}
+
+function optionsOf({ job_id: jobId, delay_ms: delay = 0, priority }: JobToSend): JobsOptions & { jobId: string } {
+  return { ...JOB_OPTIONS, jobId, delay, priority };
+}

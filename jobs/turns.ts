@@ -1,0 +1,34 @@
+/** The job `turns`: look at this run, it has reached this position. Carries ids only. */
+import { z } from 'zod';
+import { listLostRuns } from '../db/maintenance.ts';
+import { defineJob, positionJobId } from './define-job.ts';
+
+const turnJob = z.object({
+  tenantId: z.uuid(),
+  runId: z.uuid(),
+  /** For the log only: what there is to do, the run's log says. */
+  turnId: z.uuid().optional(),
+  seq: z.int().min(0),
+  traceparent: z.string().optional(),
+});
+export type TurnJob = z.output<typeof turnJob>;
+
+/** A delayed job is late where it has not run so long after its time. */
+const LATE_MS = 60_000;
+
+export const TURNS = defineJob({
+  name: 'turns',
+  schema: turnJob,
+  id: positionJobId,
+  // An embedded database is one session on the event loop of the same process: more jobs at a time only wait for it.
+  concurrency: { embedded: 20, services: 50 },
+  listLost: async (db, filter) => {
+    const runs = await listLostRuns(db, filter);
+    return runs.map(({ tenant_id: tenantId, id: runId, last_seq: seq, fence, quiet_ms: quietMs }) => ({
+      rowId: runId,
+      id: positionJobId({ runId, seq, fence }),
+      payload: { tenantId, runId, seq },
+      isDue: (delayMs) => quietMs > delayMs + LATE_MS,
+    }));
+  },
+});

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { UnrecoverableError, type Worker } from 'bullmq';
+import { newId } from '../../core/ids.ts';
+import { commitRun, NO_ROWS, type OutboxRow } from '../../db/commit-run.ts';
+import { JOB_OPTIONS } from '../../jobs/options.ts';
+import { TURNS } from '../../jobs/turns.ts';
+import { openEngine, type Engine } from '../support/engine.ts';
+import { MODES } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+for (const mode of MODES) {
+  describe(`The outbox in ${mode} mode`, () => {
+    let engine: Engine;
+    let run: string;
+    const workers: Worker[] = [];
+
+    before(async () => {
+      engine = await openEngine(mode);
+      ({ run } = await engine.start(await engine.agent(), 'hello'));
+      await waitUntil('it is empty', async () => (await stored()).length === 0);
+    });
+    afterEach(async () => {
+      for (const worker of workers.splice(0)) await worker.close();
+    });
+    after(() => engine.close());
+
+    const stored = () =>
+      engine.rows<{ id: string; queue: string; job_id: string; payload: Record<string, unknown> }>(
+        'select id, queue, job_id, payload from outbox order by id',
+      );
+    const row = (queue: string, job_id: string, more: Partial<OutboxRow> = {}) => ({
+      id: newId(),
+      queue,
+      job_id,
+      payload: { tenantId: engine.tenant },
+      ...more,
+    });
+
+    /** What a process does that is killed right after its commit. */
+    const commitOnly = async (...outbox: OutboxRow[]) => {
+      const change = { ...NO_ROWS, tenant_id: engine.tenant, run_id: run, events: [], outbox };
+      const result = await commitRun(engine.context.db, change);
+      assert.ok(result.ok);
+      return result;
+    };
+    /** Ids of the jobs of a queue in the order in which they end, those in `failing` for good. */
+    const serve = (queue: string, { failing = [], order = [] }: { failing?: string[]; order?: string[] } = {}) => {
+      const worker = engine.context.queues.worker(queue, async (job) => {
+        order.push(String(job.id));
+        if (failing.includes(String(job.id))) throw new UnrecoverableError('broken');
+      });
+      worker.on('failed', () => undefined);
+      workers.push(worker);
+      return order;
+    };
+    const jobIn = (queue: string, id: string) => engine.context.queues.queue(queue).getJob(id);
+
+    it('gives a job at the committed position the id and the position that its contract says', async () => {
+      const outbox: OutboxRow = {
+        id: newId(),
+        queue: TURNS.name,
+        at_position: true,
+        payload: { tenantId: engine.tenant, runId: run },
+      };
+      const { seq, fence } = await commitOnly(outbox);
+      const [found] = await stored();
+      const id = TURNS.id({ runId: run, seq, fence });
+      assert.deepEqual(found, {
+        id: outbox.id,
+        queue: 'turns',
+        job_id: id,
+        payload: { tenantId: engine.tenant, runId: run, seq },
+      });
+      await (await jobIn(TURNS.name, id))?.remove();
+      engine.context.outbox.send(run, { seq, fence }, [outbox]);
+      await waitUntil('it is sent', async () => (await jobIn(TURNS.name, id)) !== undefined);
+      assert.deepEqual((await jobIn(TURNS.name, id))?.data, { tenantId: engine.tenant, runId: run, seq });
+      await waitUntil('it is forgotten', async () => (await stored()).length === 0);
+    });
+
+    it('sends jobs of any queue by their own ids, those of a commit together', async () => {
+      const rows = [row('any', 'a'), row('any', 'b'), row('another', 'c')];
+      const result = await commitOnly(...rows);
+      engine.context.outbox.send(run, result, rows);
+      const order = serve('any');
+      serve('another', { order });
+      await waitUntil('all have run', () => order.length === 3);
+      assert.deepEqual(order.toSorted(), ['a', 'b', 'c']);
+      await waitUntil('they are forgotten', async () => (await stored()).length === 0);
+    });
+
+    it('keeps to the time before which a job shall not run, also when it is swept', async () => {
+      await commitOnly(row('later', 'soon', { delay_ms: 60_000 }), row('later', 'past', { delay_ms: 60_000 }));
+      await engine.tamper(`update outbox set not_before = now() - interval '1 second' where job_id = 'past'`);
+      assert.equal(await engine.context.outbox.sweep(0), 2);
+      const delay = (await jobIn('later', 'soon'))?.delay ?? 0;
+      assert.ok(delay > 50_000 && delay <= 60_000, `${delay} ms`);
+      assert.equal((await jobIn('later', 'past'))?.delay, 0);
+      await waitUntil('they are forgotten', async () => (await stored()).length === 0);
+    });
+
+    it('runs a job after those that name it their parent, also when one of them fails for good', async () => {
+      const parent = { queue: 'joins', job_id: 'join' };
+      const parts = ['p1', 'p2'].map((id) => row('parts', id, { parent }));
+      await commitOnly(row('joins', 'join'), ...parts);
+      assert.equal(await engine.context.outbox.sweep(0), 3);
+      const joins = serve('joins');
+      const queue = engine.context.queues.queue('joins');
+      assert.equal(await queue.getJobState('join'), 'waiting-children');
+      // What was sent before a crash is swept again.
+      engine.context.outbox.send(run, { seq: 1, fence: 1 }, [row('joins', 'join'), ...parts]);
+      await engine.context.outbox.close();
+      assert.deepEqual(joins, []);
+      const p1 = await jobIn('parts', 'p1');
+      assert.equal(p1?.opts.ignoreDependencyOnFailure, true);
+      assert.equal(p1.opts.attempts, JOB_OPTIONS.attempts);
+      serve('parts', { failing: ['p2'] });
+      await waitUntil('the parent has run', () => joins.length === 1);
+      assert.equal(await engine.context.queues.queue('parts').getJobState('p2'), 'failed');
+    });
+
+    it('sends a job whose parent is not sent along without it', async () => {
+      await commitOnly(row('parts', 'alone', { parent: { queue: 'joins', job_id: 'sent-long-ago' } }));
+      const order = serve('parts');
+      assert.equal(await engine.context.outbox.sweep(0), 1);
+      await waitUntil('it has run', () => order.includes('alone'));
+    });
+  });
+}

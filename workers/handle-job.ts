@@ -1,0 +1,76 @@
+/** What every job has around its handler: a slot, a log line, metrics, and an end that BullMQ understands. */
+import { DelayedError, UnrecoverableError } from 'bullmq';
+import { ZodError } from 'zod';
+import { PAYLOAD_VERSION } from '../jobs/options.ts';
+import type { Context } from '../modules/governance/context.ts';
+import type { Handler, HeldJob } from './handler.ts';
+import { leaveToNewerBuild, putBack } from './put-back.ts';
+
+/** Runs a job's handler, with its log line and its metrics. A payload that does not parse is not tried again. */
+export async function handleJob(context: Context, handler: Handler, held: HeldJob): Promise<unknown> {
+  const startedMs = performance.now();
+  const { job } = held;
+  const { name: queue, isRoutine } = handler.contract;
+  const { runId, turnId, tenantId, traceparent } = job.data as Partial<
+    Record<'runId' | 'turnId' | 'tenantId' | 'traceparent', string>
+  >;
+  const about = {
+    queue,
+    job: job.id,
+    run: runId,
+    turn: turnId,
+    tenant: tenantId,
+    trace_id: traceparent?.split('-')[1],
+  };
+  const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue, outcome, startedMs }) });
+  try {
+    if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held);
+    const result = await inSlot(context, { held, tenantId }, () => handler.handle(context, held));
+    context.log[isRoutine ? 'debug' : 'info']({ ...end('ok'), result }, 'job');
+    return result;
+  } catch (error) {
+    if (error instanceof DelayedError) {
+      context.log.debug(end('delayed'), 'job');
+      throw error;
+    }
+    context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
+    if (error instanceof ZodError) throw new UnrecoverableError(`the payload of ${queue} does not parse`);
+    throw error;
+  }
+}
+
+type JobOutcome = 'ok' | 'failed' | 'delayed';
+
+/** Counts a job that has ended, and answers what its line in the log says of that. */
+export function endOf(context: Context, ended: { queue: string; outcome: JobOutcome; startedMs: number }) {
+  const { queue, outcome, startedMs } = ended;
+  const seconds = (performance.now() - startedMs) / 1000;
+  context.metrics.jobSeconds.observe({ queue, outcome }, seconds);
+  return { outcome, ms: Math.round(seconds * 1000) };
+}
+
+/** A job that this build does not know is left to the one that has sent it. */
+function isOfNewerBuild({ contract }: Handler, { job }: HeldJob): boolean {
+  const { version } = job.data as { version?: unknown };
+  if (typeof version === 'number' && version > PAYLOAD_VERSION) return true;
+  return !(contract.jobNames ?? [contract.name]).includes(job.name);
+}
+
+/** Does the work where its tenant has a slot left, and tells what it took; else the job waits while others run. */
+async function inSlot<T>(
+  context: Context,
+  { held, tenantId }: { held: HeldJob; tenantId: string | undefined },
+  work: () => Promise<T>,
+): Promise<T> {
+  const { slots } = held;
+  if (!slots || tenantId === undefined) return work();
+  const giveBack = slots.take(tenantId);
+  if (!giveBack) return putBack(held, slots.pauseMs(tenantId));
+  const startedMs = performance.now();
+  try {
+    return await work();
+  } finally {
+    giveBack();
+    context.order.spent(tenantId, performance.now() - startedMs);
+  }
+}

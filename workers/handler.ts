@@ -1,0 +1,36 @@
+/** What a handler of a queue is, and what it is given. */
+import type { Job } from 'bullmq';
+import type { AnyJob, JobContract } from '../jobs/define-job.ts';
+import type { Context } from '../modules/governance/context.ts';
+import type { TenantSlots } from './tenant-slots.ts';
+import type { TurnSlots } from './turn-slots.ts';
+
+export interface Duty {
+  /** Fires at the deadline of a stop: whatever runs must be given back. */
+  stop: AbortSignal;
+  /** The process is stopping: runs are handed over at their next step. */
+  draining: () => boolean;
+  /** Of the queue that is served. */
+  slots?: TenantSlots;
+  /** Of all turns that the process drives. */
+  turns?: TurnSlots;
+}
+
+/** A job that a worker holds, and the duty under which it does so. */
+export interface HeldJob extends Duty {
+  job: Job;
+  token: string | undefined;
+}
+
+export interface Handler {
+  contract: AnyJob;
+  /** Answers what the log shall say of it. A payload that does not parse is a ZodError. */
+  handle: (context: Context, held: HeldJob) => Promise<unknown>;
+}
+
+type Work<P> = (context: Context, payload: P, held: HeldJob) => Promise<unknown>;
+
+/** The handler of a contract: parses the payload and does the work. */
+export function defineHandler<P>(contract: JobContract<string, P, never>, work: Work<P>): Handler {
+  return { contract, handle: async (context, held) => work(context, contract.schema.parse(held.job.data), held) };
+}

@@ -1,0 +1,26 @@
+/** Jobs that are not for now or not for this process go back into their queue. */
+import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
+import { LIMITS } from '../core/limits.ts';
+
+interface Held {
+  job: Job;
+  token: string | undefined;
+}
+
+const PUT_BACK_MS = 5000;
+
+/** Delays the job. @throws DelayedError always, by which BullMQ knows it. */
+export async function putBack({ job, token }: Held, waitMs: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + waitMs, token);
+  throw new DelayedError();
+}
+
+/**
+ * Puts it back for an hour or so, which is longer than a deploy takes. A job that fails then keeps its run no longer:
+ * reconciliation sends another one, which this build can read.
+ */
+export async function leaveToNewerBuild(held: Held): Promise<never> {
+  if (held.job.attemptsStarted > LIMITS.putBacks)
+    throw new UnrecoverableError('no worker of a newer build has taken the job');
+  return putBack(held, PUT_BACK_MS);
+}

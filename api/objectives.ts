@@ -1,7 +1,7 @@
 /** Objectives: what is to be done, in a versioned envelope. */
 import { z } from 'zod';
-import { runBudget } from '../core/budget.ts';
 import { forbidden, impossible } from '../core/errors.ts';
+import { runConfig } from '../core/run-config.ts';
 import { hasScope } from '../core/scopes.ts';
 import { requireWorkspace } from '../modules/tenants/workspaces.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -13,10 +13,7 @@ import { idParam } from './kit/validate.ts';
 const data = z.union([z.record(z.string(), z.unknown()), z.array(z.unknown()), z.string()]);
 
 /** Of the constraints those that bind Drover; the others are for the agent. */
-const binding = z.looseObject({
-  max_turns: z.int().min(1).max(1000).optional(),
-  autonomy_level: z.int().min(0).max(3).optional(),
-});
+const binding = runConfig.pick({ max_turns: true, autonomy_level: true }).loose();
 
 const objectiveRequest = z
   .strictObject({
@@ -28,7 +25,7 @@ const objectiveRequest = z
     objective_prompt: z.string().min(1),
     context: data.optional(),
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
-    budget: runBudget.optional(),
+    budget: runConfig.shape.budget,
   })
   .meta({ id: 'ObjectiveRequestV1' });
 

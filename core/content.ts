@@ -1,4 +1,5 @@
 /** Content in the block shape of Anthropic's Messages API; other providers are mapped to it at the edge. */
+import { z } from 'zod';
 
 export interface TextBlock {
   type: 'text';
@@ -49,6 +50,22 @@ export interface StoredToolResult {
   tool_use_id: string;
   tool_call_id: string;
 }
+
+/** A block of a stored message. */
+export type StoredBlock = AssistantBlock | UserBlock | StoredToolResult;
+
+/** What a client may send along with its message. */
+export const attachment = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text'), text: z.string() }),
+  z.object({
+    type: z.literal('image'),
+    source: z.discriminatedUnion('type', [
+      z.object({ type: z.literal('base64'), media_type: z.string(), data: z.string() }),
+      z.object({ type: z.literal('url'), url: z.string() }),
+    ]),
+  }),
+]);
+export type Attachment = TextBlock | ImageBlock;
 
 /** A JSON value, as it comes out of `JSON.parse`. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -5,7 +5,10 @@
 import { z } from 'zod';
 import { SCHEMA_VERSION, upcast } from './upcast.ts';
 import { GOVERNANCE_PAYLOADS } from './governance-events.ts';
+import { attachment } from './content.ts';
 import { INTENT_KINDS } from './intents.ts';
+import { STOP_REASONS } from './model.ts';
+import { runConfig } from './run-config.ts';
 
 export const RUN_STATUSES = [
   'created',
@@ -45,6 +48,10 @@ const usage = z.object({
 
 const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
 export type PinnedTool = z.output<typeof pinnedTool>;
+
+const turnInput = z.object({ message: z.string(), attachments: z.array(attachment).optional() });
+/** What a turn begins with. */
+export type TurnInput = z.output<typeof turnInput>;
 
 /** What a recorded replay compares of a model's request; `end_of_record`: there is nothing to compare with. */
 export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;
@@ -87,7 +94,7 @@ export const PAYLOADS = {
     base_length: count,
     keep_open: z.boolean(),
     kind: z.enum(['agent', 'workflow']),
-    config: z.record(z.string(), z.unknown()),
+    config: runConfig,
     pinned: z.object({ tools: z.array(pinnedTool) }),
     depth: count,
     parent_run_id: uuid.nullable(),
@@ -135,7 +142,7 @@ export const PAYLOADS = {
 
   'turn.started': z.object({
     number: z.int().min(1),
-    input: z.object({ message: z.string(), attachments: z.array(z.record(z.string(), z.unknown())).optional() }),
+    input: turnInput,
     requested_by: key,
     /** The turn goes on in the middle: its message is in the conversation, after so many steps and calls. */
     continues: z.object({ steps: count, tool_calls: count }).optional(),
@@ -163,7 +170,7 @@ export const PAYLOADS = {
   'model.responded': z.object({
     provider: z.string(),
     model: z.string(),
-    stop_reason: z.string(),
+    stop_reason: z.enum(STOP_REASONS),
     ordinal: count,
     tool_calls: count,
     /** What it proposes: calls, or a plan of them, or the end; nothing where it pauses. */

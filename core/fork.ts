@@ -1,9 +1,8 @@
 /** Where a run that starts from a point of another one stands: its conversation, its turn, its step. Pure. */
 import { textOf, type ImageBlock, type Message } from './content.ts';
 import type { FieldError } from './errors.ts';
+import type { TurnInput } from './events.ts';
 import { isSettled, type CallState, type RunState } from './state.ts';
-
-type TurnInput = { message: string; attachments?: Record<string, unknown>[] | undefined };
 
 export interface ForkPoint {
   /** Messages that both runs have in common. */
@@ -80,7 +79,7 @@ function lastInput(messages: readonly Message[]): TurnInput {
   const images = (asked?.content ?? []).filter((block): block is ImageBlock => block.type === 'image');
   return {
     message: textOf(asked?.content ?? []),
-    ...(images.length > 0 && { attachments: images.map((image) => ({ ...image })) }),
+    ...(images.length > 0 && { attachments: images }),
   };
 }
 

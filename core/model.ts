@@ -44,14 +44,16 @@ export const NO_TOKENS: TokenUsage = {
 };
 
 /** Anthropic's stop reasons; other providers' are mapped to them. */
-export type StopReason =
-  | 'end_turn'
-  | 'tool_use'
-  | 'max_tokens'
-  | 'stop_sequence'
-  | 'pause_turn'
-  | 'refusal'
-  | 'model_context_window_exceeded';
+export const STOP_REASONS = [
+  'end_turn',
+  'tool_use',
+  'max_tokens',
+  'stop_sequence',
+  'pause_turn',
+  'refusal',
+  'model_context_window_exceeded',
+] as const;
+export type StopReason = (typeof STOP_REASONS)[number];
 
 export interface ModelResponse {
   provider: string;

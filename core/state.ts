@@ -1,6 +1,6 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
-import type { RunEvent, RunStatus } from './events.ts';
+import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { foldCall, newCall, waitingCall } from './fold-call.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { ToolEffect } from './tool.ts';
@@ -30,7 +30,7 @@ export interface CallState {
 export interface TurnState {
   id: string;
   number: number;
-  input: { message: string; attachments?: Record<string, unknown>[] | undefined };
+  input: TurnInput;
   /** The user's message is in the conversation. */
   begun: boolean;
   steps: number;

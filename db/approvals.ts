@@ -2,15 +2,13 @@
 import type { PolicyRef } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 
-export interface ApprovalRow {
+interface Approval {
   id: string;
   run_id: string;
   turn_id: string;
   kind: 'approval' | 'unknown' | 'conflict';
   tool_call_id: string | null;
-  plan_id: string | null;
   tool: string;
-  arguments: Record<string, unknown>;
   digest: string;
   status: 'pending' | 'approved' | 'denied' | 'expired' | 'settled';
   decision: string | null;
@@ -29,6 +27,10 @@ export interface ApprovalRow {
   /** Its time is over, whether anybody has noticed or not. */
   is_due: boolean;
 }
+
+/** An approval; that of a plan has the plan's steps as its arguments. */
+export type ApprovalRow = Approval &
+  ({ plan_id: null; arguments: Record<string, unknown> } | { plan_id: string; arguments: { steps: PlannedCall[] } });
 
 /** A step in the `arguments` of a plan's approval. */
 export interface PlannedCall {

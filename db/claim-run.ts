@@ -1,6 +1,8 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
-import type { StoredEvent } from '../core/events.ts';
-import type { CallStatus } from '../core/state.ts';
+import type { StoredBlock } from '../core/content.ts';
+import type { PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
+import type { RunConfig } from '../core/run-config.ts';
+import type { CallStatus, RunState } from '../core/state.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
@@ -34,11 +36,11 @@ export interface RunRow {
   agent_id: string;
   agent_version: string;
   thread_id: string;
-  status: string;
+  status: RunStatus;
   open_turn_id: string | null;
   turn_count: number;
-  config: Record<string, unknown>;
-  pinned: { tools: { id: string; name: string; version: string }[] };
+  config: RunConfig;
+  pinned: { tools: PinnedTool[] };
   keep_open: boolean;
   lineage: string;
   lineage_base: { lineage: string; length: number }[];
@@ -60,7 +62,8 @@ export interface CheckpointRow {
   node: string;
   lineage: string;
   length: number;
-  state: unknown;
+  /** As it is stored: it is this state if the hash fits. */
+  state: RunState;
   hash: string;
   created_at: string;
 }
@@ -79,7 +82,7 @@ export interface CallOutcome {
 export interface MessageRow {
   ordinal: number;
   role: 'user' | 'assistant';
-  content: unknown[];
+  content: StoredBlock[];
   chain: string;
   outcomes: Record<string, CallOutcome> | null;
 }
@@ -154,7 +157,7 @@ export function withOutcomes(result: ClaimResult): ClaimResult {
 
 /** A stored message with the outcomes of the calls that it refers to; null where it refers to none. */
 export function showOutcomes(row: MessageRow, outcomes: Record<string, CallOutcome>): MessageRow {
-  const ids = (row.content as { tool_call_id?: string }[]).flatMap(({ tool_call_id }) => tool_call_id ?? []);
+  const ids = row.content.flatMap((block) => ('tool_call_id' in block ? block.tool_call_id : []));
   const known = ids.flatMap((id) => (outcomes[id] ? [[id, outcomes[id]] as const] : []));
   return { ...row, outcomes: known.length > 0 ? Object.fromEntries(known) : null };
 }

@@ -1,5 +1,8 @@
 /** The one way to write to a run. See `db/functions/commit-run.sql`. */
+import type { StoredBlock } from '../core/content.ts';
+import type { RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
+import type { ToolEffect } from '../core/tool.ts';
 import type { RowChanges, TurnChange } from '../core/project.ts';
 import type { Wait } from '../core/waits.ts';
 import {
@@ -7,6 +10,7 @@ import {
   withOutcomes,
   type ClaimResult,
   type KnownPosition,
+  type MessageRow,
   type RunClaim,
   type RunRow,
 } from './claim-run.ts';
@@ -54,7 +58,7 @@ export interface ClaimedCallRow {
   turn_id: string;
   step: number;
   name: string;
-  effect: 'read_only' | 'idempotent' | 'unknown';
+  effect: ToolEffect;
   attempt: number;
   idempotency_key: string;
   arguments: Record<string, unknown>;
@@ -94,7 +98,7 @@ export interface RunChange {
   create?: Columns;
   thread?: Columns;
   events: Columns[];
-  messages?: { ordinal: number; role: string; content: unknown; chain: string }[];
+  messages?: { ordinal: number; role: MessageRow['role']; content: StoredBlock[]; chain: string }[];
   runs: RowChanges['runs'];
   turns: TurnChange[];
   approvals?: Columns[];
@@ -136,7 +140,7 @@ interface Committed {
   ok: true;
   seq: number;
   fence: number;
-  status: string;
+  status: RunStatus;
   /** The database's time, RFC 3339. */
   at: string;
   /** No queued call of the run is open any more. */

@@ -1,19 +1,21 @@
 /** The log as it is read: events with the message or the call that they refer to. */
+import type { StoredBlock } from '../core/content.ts';
 import type { EventType } from '../core/events.ts';
+import type { CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 import type { EventRow } from './claim-run.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   occurred_at: Date;
   /** Content of the message that the event speaks of. */
-  content: { type: string; text?: string; thinking?: string }[] | null;
+  content: StoredBlock[] | null;
   /** The ledger row that the event speaks of. */
   call: {
     name: string;
     arguments: unknown;
     output: unknown;
     is_error: boolean | null;
-    status: string;
+    status: CallStatus;
     error: unknown;
   } | null;
   /** The ledger rows that the event speaks of, where it speaks of several. */

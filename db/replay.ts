@@ -1,4 +1,9 @@
 /** What a replay reads of the runs before it: their calls after the point, and what their models answered. */
+import type { AssistantBlock } from '../core/content.ts';
+import type { TurnInput } from '../core/events.ts';
+import type { StopReason, TokenUsage } from '../core/model.ts';
+import type { CallStatus } from '../core/state.ts';
+import type { ToolEffect } from '../core/tool.ts';
 import type { Tx } from './database.ts';
 
 /** A call of the record that no later run has used up. */
@@ -7,8 +12,8 @@ export interface RecordedCallRow {
   tool_id: string | null;
   name: string;
   arguments: Record<string, unknown>;
-  effect: 'read_only' | 'idempotent' | 'unknown';
-  status: string;
+  effect: ToolEffect;
+  status: CallStatus;
   output: unknown;
   is_error: boolean | null;
   error: { code: string; message: string } | null;
@@ -64,11 +69,11 @@ export interface RecordedAnswerRow {
   responded: {
     provider: string;
     model: string;
-    stop_reason: string;
+    stop_reason: StopReason;
     ordinal: number;
-    usage: Record<string, number>;
+    usage: TokenUsage;
   };
-  content: unknown[] | null;
+  content: AssistantBlock[] | null;
 }
 
 /** Answers of a run's models in its steps from `fromStep` on, in order. */
@@ -93,7 +98,7 @@ export async function listRecordedAnswers(
 export interface StartedTurn {
   id: string;
   seq: number;
-  input: { message: string; attachments?: Record<string, unknown>[] };
+  input: TurnInput;
   completed_seq: number | null;
 }
 

@@ -1,10 +1,12 @@
 /** The steps of a run as two runs are compared by: a model call with its tool calls. */
+import type { StoredBlock } from '../core/content.ts';
+import type { CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 
 export interface StepCall {
   tool: string;
   arguments: Record<string, unknown>;
-  status: string;
+  status: CallStatus;
   output: unknown;
   is_error: boolean | null;
   latency_ms: number | null;
@@ -21,7 +23,7 @@ export interface StepRow {
   tokens_out: number;
   cost_usd: string | null;
   latency_ms: number;
-  content: { type: string; text?: string }[] | null;
+  content: StoredBlock[] | null;
   calls: StepCall[];
 }
 

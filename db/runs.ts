@@ -1,4 +1,6 @@
 /** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
+import type { StoredBlock } from '../core/content.ts';
+import type { RunStatus } from '../core/events.ts';
 import type { Wait } from '../core/waits.ts';
 import type { Tx } from './database.ts';
 import type { RunRow } from './claim-run.ts';
@@ -15,7 +17,7 @@ export interface RunView {
   agent_id: string;
   agent_version: string;
   thread_id: string;
-  status: string;
+  status: RunStatus;
   /** Since when it has been waiting for its next turn. */
   idle_since: Date | null;
   /** What it waits for from outside, what ends first first; times are RFC 3339. */
@@ -27,7 +29,7 @@ export interface RunView {
   suspended_by: 'tenant' | 'agent' | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
-  output: { type: string; text?: string }[] | null;
+  output: StoredBlock[] | null;
   keep_open: boolean;
   steps: number;
   turn_count: number;
@@ -69,7 +71,7 @@ export interface RunFilter {
   workspaceId?: string | undefined;
   agentId?: string | undefined;
   threadId?: string | undefined;
-  status?: string[] | undefined;
+  status?: RunStatus[] | undefined;
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
   /** Only runs before this one, newest first. */

@@ -1,4 +1,7 @@
 /** Turns as they are read, with what happened in them. */
+import type { StoredBlock } from '../core/content.ts';
+import type { TurnInput } from '../core/events.ts';
+import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 
 export interface TurnRow {
@@ -6,8 +9,8 @@ export interface TurnRow {
   run_id: string;
   number: number;
   status: 'running' | 'complete' | 'awaiting_tool' | 'awaiting_human' | 'failed' | 'cancelled';
-  input: { message: string; attachments?: unknown[] };
-  output: { type: string; text?: string }[] | null;
+  input: TurnInput;
+  output: StoredBlock[] | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   checkpoint_id: string | null;
@@ -63,7 +66,7 @@ export interface ModelCallRow {
   cost_usd: string | null;
   latency_ms: number;
   created_at: Date;
-  content: { type: string; text?: string; thinking?: string }[] | null;
+  content: StoredBlock[] | null;
 }
 
 export async function listModelCalls(tx: Tx, runId: string, turnId: string): Promise<ModelCallRow[]> {
@@ -86,12 +89,12 @@ export interface ToolCallRow {
   tool_id: string | null;
   tool_version: string | null;
   name: string;
-  mode: 'pure' | 'inline' | 'queued' | 'wait';
+  mode: CallState['mode'];
   arguments: Record<string, unknown>;
-  effect: 'read_only' | 'idempotent' | 'unknown';
+  effect: CallState['effect'];
   idempotency_key: string;
   recorded_from: string | null;
-  status: string;
+  status: CallStatus;
   attempt: number;
   output: unknown;
   is_error: boolean | null;

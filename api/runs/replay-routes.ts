@@ -46,7 +46,6 @@ const replay = defineRunRoutes({
   body: replayBody,
   responses: { 202: replayedRun },
   async handle({ caller, params, body, context, ctx, idempotency }) {
-    const { model_override, ...config } = body.config ?? {};
     const mayApprove = hasScope(caller.scopes, 'approvals:write');
     if (body.rerun_effects && !mayApprove) throw forbidden('rerun_effects needs the scope approvals:write.');
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
@@ -58,7 +57,7 @@ const replay = defineRunRoutes({
       rerunEffects: body.rerun_effects ?? false,
       by: caller,
       modified: body.modified_state ?? {},
-      config: { ...config, model_override: model_override ?? undefined },
+      config: body.config ?? {},
       mayRaiseAutonomy: mayApprove,
       traceparent: ctx.state.traceparent,
       idempotency: { ...idempotency, route: `POST /v1/runs/${params.run}/replay` },

@@ -156,7 +156,7 @@ function presentSide(run: RunView, steps: StepRow[]): z.input<typeof comparedRun
   return {
     run_id: run.id,
     agent_version: run.agent_version,
-    status: run.status as z.input<typeof comparedRun>['status'],
+    status: run.status,
     stop_reason: run.stop_reason,
     message: run.output && textOf(run.output),
     error: run.error,

@@ -24,7 +24,6 @@ const create = defineRoute({
   body: createRunBody,
   responses: { 201: createdRun, 202: createdRun },
   async handle({ caller, params, body, context, idempotency, ctx }) {
-    const { model_override, ...config } = body.config ?? {};
     const { attachments, message = '' } = body.input ?? {};
     const answer = await createRun(context, {
       tenantId: caller.tenantId,
@@ -32,7 +31,7 @@ const create = defineRoute({
       agentId: params.id,
       threadId: body.thread_id ?? undefined,
       input: body.input ? { message, ...(attachments && { attachments }) } : undefined,
-      config: { ...config, model_override: model_override ?? undefined },
+      config: body.config ?? {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
       requestedBy: caller.keyId,
       traceparent: ctx.state.traceparent,

@@ -1,8 +1,8 @@
 /** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
 import { z } from 'zod';
-import { runBudget } from '../../core/budget.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
+import { requestedConfig } from '../../core/run-config.ts';
 import { openWait, presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { plan, presentPlan } from './plan-schema.ts';
 import type { ModelCallRow, PlanRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
@@ -41,17 +41,7 @@ const toolResults = z
 export const createRunBody = z.strictObject({
   thread_id: z.uuid().toLowerCase().nullish(),
   input: turnInput.nullish(),
-  config: z
-    .strictObject({
-      model_override: z.string().min(1).max(200).nullish(),
-      stream: z.boolean().optional(),
-      agent_version: z.string().max(50).optional(),
-      max_turns: z.int().min(1).max(1000).optional(),
-      keep_open: z.boolean().optional(),
-      autonomy_level: z.int().min(0).max(3).optional(),
-      budget: runBudget.optional(),
-    })
-    .optional(),
+  config: requestedConfig.optional(),
 });
 
 /** The payload of a signal of type `tool_results`, with or without the name around the list. */
@@ -201,7 +191,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     agent_version: row.agent_version,
     thread_id: row.thread_id,
     workspace_id: row.workspace_id,
-    status: row.status as z.input<typeof run>['status'],
+    status: row.status,
     ...(waiting && { waiting_for: waiting }),
     ...(waits.length > 0 && { waits }),
     ...(row.suspended_by && { suspended_by: row.suspended_by }),

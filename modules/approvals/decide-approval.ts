@@ -1,15 +1,9 @@
 /** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
-import {
-  findApproval,
-  findRequester,
-  replaceArguments,
-  type ApprovalRow,
-  type PlannedCall,
-} from '../../db/approvals.ts';
+import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
 import type { Context } from '../governance/context.ts';
@@ -58,7 +52,7 @@ export async function decideApproval(
     const now = await findApproval(tx, ref.id);
     if (!now) throw notFound('The approval');
     if (now.status !== 'pending') return alreadyDecided(now, decided);
-    if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status} already.`);
+    if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`);
     const open = { run, approval: now, calls: callsOf(now) };
     const made = await make(context, tx, { open, decided, ref });
     refusal = made.refusal;
@@ -162,7 +156,7 @@ function stepsOf(approval: ApprovalRow, given: Record<string, unknown> | undefin
   if (!approval.plan_id) {
     return [{ callId: approval.tool_call_id ?? '', name: approval.tool, args: given ?? approval.arguments }];
   }
-  const { steps } = approval.arguments as { steps: PlannedCall[] };
+  const { steps } = approval.arguments;
   return steps.map(({ tool_call_id: callId, tool: name, arguments: args }) => ({ callId, name, args }));
 }
 

@@ -1,4 +1,4 @@
-import { findUsedUp, type BudgetStanding, type RunBudget } from '../../core/budget.ts';
+import { findUsedUp, type BudgetStanding } from '../../core/budget.ts';
 import { readStandings } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -11,10 +11,9 @@ export type BudgetedRun =
 /** The budget that lets a run make no more calls, as things stand now. */
 export async function findUsedUpBudget(tx: Tx, of: BudgetedRun): Promise<BudgetStanding | undefined> {
   const { tenant_id: tenantId, workspace_id, agent_id } = of;
-  const run = 'config' in of ? of : { id: null, root_run_id: null, config: {} };
-  const { budget: run_budget } = run.config as { budget?: RunBudget };
-  const { id, root_run_id } = run;
+  const { id: run_id = null, root_run_id = null, config = {} } = 'config' in of ? of : {};
+  const run_budget = config.budget;
   return findUsedUp(
-    await readStandings(tx, { tenant_id: tenantId, workspace_id, run_id: id, root_run_id, agent_id, run_budget }),
+    await readStandings(tx, { tenant_id: tenantId, workspace_id, run_id, root_run_id, agent_id, run_budget }),
   );
 }

@@ -26,7 +26,7 @@ export interface WantedCall {
 
 /** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
 function autonomyOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): number {
-  return (run.config as { autonomy_level?: number }).autonomy_level ?? definition.autonomy_level ?? 2;
+  return run.config.autonomy_level ?? definition.autonomy_level ?? 2;
 }
 
 /** What the gate says of a call as things stand. */

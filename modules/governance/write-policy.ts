@@ -2,6 +2,7 @@
 import { conflict, impossible, notFound, type FieldError } from '../../core/errors.ts';
 import { canonicalJson, digestOf, newId } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { withPatch, type Patch } from '../../core/patch.ts';
 import type { PolicyDefinition } from '../../core/policy.ts';
 import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
@@ -16,9 +17,6 @@ import {
 import { compileWhen } from './rules.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
-
-/** Fields as they shall be; null takes an optional one away, what is absent stays. */
-export type PolicyPatch = { [Field in keyof PolicyDefinition]?: PolicyDefinition[Field] | null | undefined };
 
 /** Makes a policy. Throws 409 for a name that is taken, 422 for an expression or a combination that cannot be. */
 export async function createPolicy(tx: Tx, caller: Caller, definition: PolicyDefinition): Promise<PolicyRow> {
@@ -37,14 +35,13 @@ export async function createPolicy(tx: Tx, caller: Caller, definition: PolicyDef
 export async function updatePolicy(
   tx: Tx,
   caller: Caller,
-  { id, patch }: { id: string; patch: PolicyPatch },
+  { id, patch }: { id: string; patch: Patch<PolicyDefinition> },
 ): Promise<PolicyRow> {
   // Locks the tenant's row, so that two changes come one after the other.
   await advancePolicyEpoch(tx);
   const current = await findPolicy(tx, id);
   if (!current) throw notFound('The policy');
-  const merged = Object.entries({ ...current.definition, ...patch }).filter(([, value]) => value != null);
-  const definition = Object.fromEntries(merged) as unknown as PolicyDefinition;
+  const definition = withPatch(current.definition, patch);
   checkPolicy(definition);
   if (canonicalJson(definition) === canonicalJson(current.definition)) return current;
   const { tenantId, keyId } = caller;

@@ -66,6 +66,6 @@ export function verifiedState(
   messages: readonly MessageRow[],
 ): RunState | null {
   const chain = checkpoint.length === 0 ? '' : messages[checkpoint.length - 1]?.chain;
-  const state = checkpoint.state as RunState;
+  const { state } = checkpoint;
   return chain !== undefined && checkpointHash(state, chain) === checkpoint.hash ? upcastState(state) : null;
 }

@@ -1,5 +1,5 @@
 /** From stored messages to what a model reads: tool results filled in from the ledger, old turns left out. */
-import type { Message, StoredToolResult, ToolResultBlock, UserBlock } from '../../core/content.ts';
+import type { Message, StoredToolResult, ToolResultBlock } from '../../core/content.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -44,9 +44,7 @@ const rendered = new WeakMap<MessageRow, Rendered>();
 function render(row: MessageRow): Rendered {
   const known = rendered.get(row);
   if (known) return known;
-  const content = (row.content as { type: string }[]).map((block) =>
-    'tool_call_id' in block ? toolResult(block as StoredToolResult, row) : block,
-  );
+  const content = row.content.map((block) => ('tool_call_id' in block ? toolResult(block, row) : block));
   const message = JSON.parse(canonicalJson({ role: row.role, content })) as Message;
   const part = { message, tokens: estimateMessages([message]) };
   if (everySettled(row)) rendered.set(row, part);
@@ -65,7 +63,7 @@ function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
 }
 
 function startsTurn(row: MessageRow): boolean {
-  return row.role === 'user' && !(row.content as UserBlock[]).some((block) => block.type === 'tool_result');
+  return row.role === 'user' && !row.content.some((block) => block.type === 'tool_result');
 }
 
 function cut(text: string): string {

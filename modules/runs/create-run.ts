@@ -1,8 +1,8 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
-import type { RunBudget } from '../../core/budget.ts';
 import { conflict, notFound, unavailable } from '../../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
+import { keptConfig, type RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -15,28 +15,13 @@ import { checkAutonomy, cachedStart, readStart, type Start } from './creation/ag
 import { announceAppended, toRunChange, type Announcement } from '../run-log/append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
-export interface TurnInput {
-  message: string;
-  attachments?: Record<string, unknown>[] | undefined;
-}
-
-export interface RunConfig {
-  model_override?: string | undefined;
-  stream?: boolean | undefined;
-  agent_version?: string | undefined;
-  max_turns?: number | undefined;
-  keep_open?: boolean | undefined;
-  autonomy_level?: number | undefined;
-  budget?: RunBudget | undefined;
-}
-
 export interface CreateRun {
   tenantId: string;
   workspaceId: string;
   agentId: string;
   threadId?: string | undefined;
   input?: TurnInput | undefined;
-  config: RunConfig;
+  config: RequestedConfig;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
   /** The key that asks. */
@@ -57,7 +42,7 @@ export interface CreatedRun {
  * with an unfinished run, 422 for a model or version that there is not.
  */
 export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
-  context.models.resolve(request.config.model_override);
+  context.models.resolve(request.config.model_override ?? undefined);
   // Where no thread and no key has to be looked at, the run is one change, which goes along with those of the drivers.
   if (request.threadId === undefined && request.idempotency.key === undefined) return createAtOnce(context, request);
   let written: Announcement | undefined;
@@ -188,7 +173,7 @@ async function previousRun(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Pro
   const thread = await lockThread(tx, request.threadId);
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   const last = await lastRunOfThread(tx, request.threadId);
-  if (last && !isTerminal(last.status as RunStatus)) {
+  if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
   return last;
@@ -204,7 +189,6 @@ function createdEvent(
     previous: RunRow | undefined;
   },
 ): Created {
-  const { agent_version: _version, keep_open, ...config } = request.config;
   return {
     type: 'run.created',
     actor: 'user',
@@ -216,9 +200,9 @@ function createdEvent(
       lineage: parts.previous?.lineage ?? newId(),
       lineage_base: parts.previous?.lineage_base ?? [],
       base_length: parts.previous?.length ?? 0,
-      keep_open: keep_open ?? request.input === undefined,
+      keep_open: request.config.keep_open ?? request.input === undefined,
       kind: 'agent',
-      config: JSON.parse(JSON.stringify(config)) as Record<string, unknown>,
+      config: keptConfig(request.config),
       pinned: { tools: parts.start.tools },
       depth: 0,
       parent_run_id: null,

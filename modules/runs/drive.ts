@@ -2,9 +2,9 @@
  * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
-import { textOf, type AssistantBlock, type ImageBlock, type TextBlock } from '../../core/content.ts';
+import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
 import { decide, type Decision } from '../../core/decide.ts';
-import { isTerminal } from '../../core/events.ts';
+import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../core/link-signals.ts';
@@ -240,7 +240,7 @@ function failTurn(session: DriveSession, error: { code: string; message: string 
 /** The last message of the turn in which the model said something. */
 function lastSaid({ messages }: DriveSession): number | undefined {
   const start = messages.findLastIndex(({ role, outcomes }) => role === 'user' && !outcomes);
-  const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content as AssistantBlock[]) !== '';
+  const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content) !== '';
   return messages.slice(start + 1).findLast(isWords)?.ordinal;
 }
 
@@ -252,12 +252,8 @@ function dropUncounted(session: DriveSession): void {
   session.pending.messages = session.pending.messages.filter(isCounted);
 }
 
-function userContent(input: {
-  message: string;
-  attachments?: Record<string, unknown>[] | undefined;
-}): (TextBlock | ImageBlock)[] {
-  const attachments = (input.attachments ?? []) as unknown as (TextBlock | ImageBlock)[];
-  return [...attachments, { type: 'text', text: input.message }];
+function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {
+  return [...attachments, { type: 'text', text: message }];
 }
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */

@@ -76,7 +76,7 @@ function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason
 /** Fails a run that could not be driven: what kept it from going on will not go away by itself. */
 export async function failRun(context: Context, ref: RunRef, error: { code: string; message: string }): Promise<void> {
   await appendToRun(context, ref, async (run, tx) => {
-    if (isTerminal(run.status as RunStatus)) return null;
+    if (isTerminal(run.status)) return null;
     const failed: NewEvent[] = [
       ...(await closeApprovals(tx, run)),
       ...(await closePlan(tx, run)),
@@ -92,8 +92,7 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
 }
 
 function mustBeUnfinished(run: RunRow): void {
-  if (isTerminal(run.status as RunStatus))
-    throw conflict(`The run is ${run.status} already.`, { status_of_run: run.status });
+  if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`, { status_of_run: run.status });
 }
 
 /** The turn's event comes last: a stream ends with its `done`. */
@@ -111,7 +110,7 @@ function cancelEvents(run: RunRow, reason: string | undefined): NewEvent[] {
 }
 
 function statusEvents(run: RunRow, to: RunStatus, actor: Actor): NewEvent[] {
-  const from = run.status as RunStatus;
+  const from = run.status;
   if (!mayBecome(from, to)) throw conflict(`A run that is ${from} cannot become ${to}.`);
   return [{ type: 'run.status_changed', actor, turn_id: run.open_turn_id ?? undefined, payload: { from, to } }];
 }

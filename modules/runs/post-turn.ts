@@ -1,12 +1,11 @@
 /** Posts the next turn to a run that waits for one. */
 import { conflict, notFound } from '../../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
-import type { TurnInput } from './create-run.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface PostTurn {
@@ -55,7 +54,7 @@ export async function postTurn(context: Context, request: PostTurn): Promise<{ t
 }
 
 function mustWait(run: RunRow): void {
-  if (isTerminal(run.status as RunStatus)) {
+  if (isTerminal(run.status)) {
     throw conflict(`The run is ${run.status}. Start another run with thread_id ${run.thread_id} to go on.`, {
       status_of_run: run.status,
       thread_id: run.thread_id,

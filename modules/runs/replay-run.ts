@@ -2,11 +2,11 @@
 import { badRequest, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/ids.ts';
+import type { RequestedConfig } from '../../core/run-config.ts';
 import { findRunRow } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
-import type { RunConfig } from './create-run.ts';
 import { forkRun, type ModifiedState, type RecordedEffect } from './creation/fork-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
@@ -21,7 +21,7 @@ export interface ReplayRun {
   rerunEffects: boolean;
   /** `current_node` and `pending_sends` are given back as they were read, or left out. */
   modified: ModifiedState & { current_node?: string | undefined; pending_sends?: unknown[] | undefined };
-  config: RunConfig;
+  config: RequestedConfig;
   mayRaiseAutonomy: boolean;
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
@@ -45,7 +45,7 @@ export interface ReplayedRun {
  * that does not fit its hash, and for a model or version that there is not.
  */
 export async function replayRun(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
-  context.models.resolve(request.config.model_override);
+  context.models.resolve(request.config.model_override ?? undefined);
   let written: Announcement | undefined;
   const answer = await idempotently<ReplayedRun>(context, request.idempotency, async (tx) => {
     const original = await findRunRow(tx, request.runId);

@@ -1,6 +1,6 @@
 /** Tries a failed or cancelled run again, from its last checkpoint. */
 import { conflict, notFound } from '../../core/errors.ts';
-import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -75,6 +75,6 @@ async function retryable(tx: Tx, runId: string): Promise<RunRow> {
   await lockThread(tx, run.thread_id);
   const last = await lastRunOfThread(tx, run.thread_id);
   if (!last || last.id === run.id) return run;
-  const then = isTerminal(last.status as RunStatus) ? 'replay this one from a checkpoint instead' : 'wait for its end';
+  const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });
 }

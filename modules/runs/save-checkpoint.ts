@@ -1,6 +1,6 @@
 /** Saves a checkpoint of a run when a client asks for one. */
 import { conflict } from '../../core/errors.ts';
-import { atSeq, isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { atSeq, isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { fold } from '../../core/state.ts';
 import { isDriven } from '../../db/checkpoints.ts';
@@ -38,7 +38,7 @@ export async function saveCheckpoint(
 }
 
 async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedChange> {
-  if (isTerminal(row.status as RunStatus)) {
+  if (isTerminal(row.status)) {
     throw conflict(`The run is ${row.status}; its last state is kept already.`, { status_of_run: row.status });
   }
   if (await isDriven(tx, row.id)) {

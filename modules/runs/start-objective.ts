@@ -1,10 +1,11 @@
 /** An objective becomes a run: once, however often it is sent. */
 import { impossible } from '../../core/errors.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
+import type { RequestedConfig } from '../../core/run-config.ts';
 import { claimObjective, linkObjective } from '../../db/objectives.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
-import { writeRun, type RunConfig } from './create-run.ts';
+import { writeRun } from './create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface Objective {
@@ -20,7 +21,7 @@ export interface ObjectiveRequest {
   tenantId: string;
   workspaceId: string;
   objective: Objective;
-  config: RunConfig;
+  config: RequestedConfig;
   mayRaiseAutonomy: boolean;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;

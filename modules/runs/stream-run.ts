@@ -1,5 +1,5 @@
 /** A run as it happens: the log after a position, then live. The bus only says when to look. */
-import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { ENDS_STREAM, SHOWN, toSse, type SseEvent } from '../../core/views/sse.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
@@ -109,7 +109,7 @@ async function readPageAlone(context: Context, request: Omit<StreamRequest, 'sig
       events,
       hasMore: isFull || isAhead,
       lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
-      isOver: !isFull && (!row || isTerminal(row.status as RunStatus)),
+      isOver: !isFull && (!row || isTerminal(row.status)),
       endsTurn: turnId !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
     };
   });

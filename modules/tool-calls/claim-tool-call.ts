@@ -1,6 +1,6 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
 import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
-import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
@@ -89,7 +89,7 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
       result = { kind: 'later', waitMs };
       return null;
     }
-    if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
+    if (isTerminal(run.status)) return call.status === 'running' ? interruptedForGood(call) : null;
     // Only with the tool at hand: see above.
     const definitions = await loadDefinitionsIn(tx, {
       tenantId: run.tenant_id,

@@ -4,7 +4,7 @@
  */
 import type { NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/ids.ts';
-import { findGrant, type ApprovalRow, type PlannedCall } from '../../db/approvals.ts';
+import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { findAsking } from '../../db/plans.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -45,7 +45,7 @@ type Asking = Extract<GateDecision, { kind: 'ask' }>;
 /** The approval is for exactly these arguments of this version of the tool. */
 function isOfThis(grant: ApprovalRow, { id }: ToolCallRow, { tool, arguments: args }: Asking): boolean {
   if (grant.plan_id) {
-    const { steps } = grant.arguments as { steps: PlannedCall[] };
+    const { steps } = grant.arguments;
     const step = steps.find((each) => each.tool_call_id === id);
     return canonicalJson(step?.arguments) === canonicalJson(args);
   }

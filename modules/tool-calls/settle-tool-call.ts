@@ -1,5 +1,5 @@
 /** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
-import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { isTerminal } from '../../core/events.ts';
 import { settleAttempt, settleForGood } from '../../core/ledger.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
@@ -63,7 +63,7 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     const now = await lockToolCall(tx, call.id);
     // Another attempt has taken over, or somebody has settled the call.
     if (now?.status !== 'running' || now.attempt !== attempt) return null;
-    if (isTerminal(run.status as RunStatus)) return settledForGood(made);
+    if (isTerminal(run.status)) return settledForGood(made);
     const next = settled(job, made);
     end = next.end;
     return next.change;

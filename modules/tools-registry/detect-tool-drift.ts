@@ -1,5 +1,6 @@
 /** What an MCP server changes about its tools is shown to a person before any call goes there again (tool poisoning). */
 import { digestOf } from '../../core/ids.ts';
+import { withPatch } from '../../core/patch.ts';
 import { nextMinor } from '../../core/semver.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -40,10 +41,8 @@ export async function confirmProposal(tx: Tx, caller: Caller, id: string): Promi
   const row = await lockTool(tx, id);
   if (row?.proposed?.reason !== 'changed') return;
   const told = Object.entries(row.proposed.changes).map(([field, { to }]) => [field, to] as const);
-  const merged = { ...row.definition, ...Object.fromEntries(told), version: nextMinor(row.current_version) };
-  const definition = Object.fromEntries(
-    Object.entries(merged).filter(([, value]) => value !== null),
-  ) as unknown as ToolDefinition;
+  const version = nextMinor(row.current_version);
+  const definition = withPatch<ToolDefinition>(row.definition, { ...Object.fromEntries(told), version });
   const contentHash = hashTool(definition);
   await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });

@@ -1,4 +1,5 @@
 import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { withPatch, type Patch } from '../../core/patch.ts';
 import { compareVersions, nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
@@ -12,7 +13,7 @@ import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.
 import type { ToolRequest } from './register-tool.ts';
 
 /** Fields as they shall be; null gives a field its default back, what is absent stays. */
-export type ToolPatch = { [Field in Exclude<keyof ToolRequest, 'name'>]?: ToolRequest[Field] | null | undefined };
+export type ToolPatch = Patch<Omit<ToolRequest, 'name'>>;
 
 /**
  * Publishes a new version of a tool; a patch that changes nothing publishes nothing. Throws: 404, 409 for a built-in
@@ -28,7 +29,7 @@ export async function updateTool(
   const current = await lockTool(tx, id);
   if (!current) throw notFound('This tool');
   const version = patch.version ?? nextMinor(current.current_version);
-  const definition = defineTool(applyPatch(current, patch), { id, version });
+  const definition = defineTool(withPatch<ToolRequest>(current.definition, patch), { id, version });
   checkTool(definition, { caller, tools });
   const contentHash = hashTool(definition);
   if (typeof patch.version !== 'string' && contentHash === current.content_hash) return current;
@@ -55,11 +56,4 @@ export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<vo
 
 function refuseBuiltin(id: string): void {
   if (BUILTIN_TOOLS.some((tool) => tool.id === id)) throw conflict('A built-in tool cannot be changed or deleted.');
-}
-
-function applyPatch(current: ToolRow, patch: ToolPatch): ToolRequest {
-  const merged = Object.entries({ ...current.definition, ...patch }).filter(
-    ([, value]) => value !== null && value !== undefined,
-  );
-  return Object.fromEntries(merged) as unknown as ToolRequest;
 }

@@ -1,7 +1,7 @@
 /** Results of calls that the client executes: each settles its call at once, the run goes on when none is left. */
 import { textOf, type TextBlock } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
@@ -26,7 +26,7 @@ export async function takeResults(
   run: RunRow,
   { results, signalId = newId() }: { results: readonly ToolResult[]; signalId?: string | undefined },
 ): Promise<AppendedChange | null> {
-  if (isTerminal(run.status as RunStatus)) {
+  if (isTerminal(run.status)) {
     throw conflict(`The run is ${run.status}; it takes no more results.`, { status_of_run: run.status });
   }
   const signal = { tenantId: run.tenant_id, runId: run.id, id: signalId, type: 'tool_results' };

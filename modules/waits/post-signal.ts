@@ -1,6 +1,6 @@
 /** Something from outside that a run may wait for: a row first, then an event. Early it is kept, twice it counts once. */
 import { conflict } from '../../core/errors.ts';
-import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { isTerminal } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
@@ -25,7 +25,7 @@ export interface PostedSignal {
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
   const id = signal.id ?? newId();
   const appended = await appendToRun(context, signal, async (run, tx) => {
-    if (isTerminal(run.status as RunStatus)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
+    if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
     const { tenantId, runId, type, name, payload } = signal;
     if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
     const wait = signal.waitId

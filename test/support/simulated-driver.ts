@@ -8,7 +8,7 @@ import { checkEvent, isTerminal, type NewEvent, type RunEvent, type RunStatus } 
 import { fixedId } from '../../core/ids.ts';
 import { invalidAnswersBefore, isLost } from '../../core/intents.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { NO_TOKENS } from '../../core/model.ts';
+import { NO_TOKENS, type StopReason } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
 import { mayBecome } from '../../core/transitions.ts';
 import { decideOnBudget, lookAtBudget } from './simulated-budget.ts';
@@ -210,7 +210,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   }
 }
 
-function respond(simulation: Simulation, answer: { step: number; stopReason: string; toolCalls: number }): void {
+function respond(simulation: Simulation, answer: { step: number; stopReason: StopReason; toolCalls: number }): void {
   const { state, pick } = simulation;
   emit(simulation, {
     type: 'model.responded',

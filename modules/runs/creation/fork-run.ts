@@ -3,6 +3,7 @@ import { canonicalJson, newId } from '../../../core/ids.ts';
 import type { Message } from '../../../core/content.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
+import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -12,7 +13,6 @@ import { messagesFor } from '../../run-log/conversation.ts';
 import { hadEffect } from '../driver/replay-source.ts';
 import { toRunChange, type Announcement } from '../../run-log/append-to-run.ts';
 import { agentForRun, checkAutonomy } from './agent-for-run.ts';
-import type { RunConfig } from '../create-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 import type { StartPoint } from './start-point.ts';
 
@@ -30,7 +30,7 @@ export interface Fork {
   rerunEffects: boolean;
   modified: ModifiedState;
   /** Replaces settings of the original. */
-  config: RunConfig;
+  config: RequestedConfig;
   mayRaiseAutonomy: boolean;
   /** A retry stays on its thread; a replay gets one of its own. */
   isRetry: boolean;
@@ -126,15 +126,14 @@ async function createdEvent(
 ): Promise<Created> {
   const { original, from } = fork;
   const { shared, added } = parts.conversation;
-  const { agent_version: wanted, keep_open, ...changed } = fork.config;
+  const { agent_version: wanted, keep_open } = fork.config;
   const agent = await agentForRun(tx, {
     agentId: original.agent_id,
     workspaceId: original.workspace_id,
     config: { agent_version: wanted ?? original.agent_version },
   });
-  const config = JSON.parse(JSON.stringify({ ...original.config, ...changed })) as Record<string, unknown>;
-  const level = config['autonomy_level'] as number | undefined;
-  if (!fork.isRetry) checkAutonomy(level, agent.definition, fork.mayRaiseAutonomy);
+  const config = keptConfig(fork.config, original.config);
+  if (!fork.isRetry) checkAutonomy(config.autonomy_level, agent.definition, fork.mayRaiseAutonomy);
   return {
     type: 'run.created',
     actor: 'user',

@@ -198,9 +198,8 @@ function idempotencyKeyOf(session: DriveSession, call: CallState): string {
 
 function argumentsOf(session: DriveSession, call: CallState): Record<string, unknown> {
   for (const message of session.messages.toReversed()) {
-    const blocks = message.content as { type: string; id?: string; input?: Record<string, unknown> }[];
-    const use = blocks.find((block) => block.type === 'tool_use' && block.id === call.toolUseId);
-    if (use) return use.input ?? {};
+    const use = message.content.find((block) => block.type === 'tool_use' && block.id === call.toolUseId);
+    if (use?.type === 'tool_use') return use.input;
   }
   throw new Error(`no message asks for call ${call.id}`);
 }

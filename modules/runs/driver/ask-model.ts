@@ -125,7 +125,7 @@ function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
 export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
   const { llm_config: llm, model_preferences: preferences } = session.definition;
-  const override = (session.run.config as { model_override?: string }).model_override;
+  const override = session.run.config.model_override;
   const first = resolve(session, override ?? llm?.default_model ?? preferences?.primary_model);
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
   const fallbacks = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].flatMap((name) => {

@@ -39,7 +39,7 @@ export async function findBudgets(session: DriveSession): Promise<void> {
 }
 
 function runBudgetOf({ run }: DriveSession): RunBudget | undefined {
-  return (run.config as { budget?: RunBudget }).budget;
+  return run.config.budget;
 }
 
 /** Sets aside, with what is committed next, what the model call of a step may use. */

@@ -91,7 +91,6 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   ]);
   const { definition } = pinned;
   const execution = definition.execution_config ?? {};
-  const config = run.config as { max_turns?: number };
   const session: DriveSession = {
     initialCommit: options.initialCommit ?? null,
     context,
@@ -101,7 +100,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     definition,
     tools: pinned.tools,
     limits: {
-      maxSteps: config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns,
+      maxSteps: run.config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns,
       onUnknown: execution.on_unknown ?? 'ask',
       turnTimeoutMs:
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
@@ -156,7 +155,7 @@ async function findPosition(context: Context, loaded: ClaimedRun, known: CachedR
     at: events.at(-1)?.occurred_at,
     messages,
     lastCheckpointId: checkpoint?.id ?? null,
-    stepsAtCheckpoint: (checkpoint?.state as RunState | undefined)?.steps ?? 0,
+    stepsAtCheckpoint: checkpoint?.state.steps ?? 0,
     corrupt: unreported(corrupt, used),
   };
 }
@@ -208,6 +207,6 @@ function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoin
 }
 
 function toolUseIds(messages: readonly MessageRow[]): Set<string> {
-  const blocks = messages.flatMap((message) => message.content as { type: string; id?: string }[]);
-  return new Set(blocks.flatMap((block) => (block.type === 'tool_use' && block.id ? [block.id] : [])));
+  const blocks = messages.flatMap((message) => message.content);
+  return new Set(blocks.flatMap((block) => (block.type === 'tool_use' ? [block.id] : [])));
 }

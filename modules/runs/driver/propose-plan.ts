@@ -68,7 +68,7 @@ function askAboutPlan(
 
 /** What the model says that it is about, else what the user wants. */
 function purposeOf({ messages, state }: DriveSession): string {
-  const said = textOf((messages.at(-1)?.content ?? []) as { type: string }[]).trim();
+  const said = textOf(messages.at(-1)?.content ?? []).trim();
   return (said || (state.turn?.input.message ?? '')).slice(0, LIMITS.planPurposeChars);
 }
 

@@ -2,11 +2,10 @@
  * Answers from the record. A run that was forked from another does not repeat that run's effects silently, and a
  * recorded replay asks no model whose answer the record has (docs/replay.md).
  */
-import type { AssistantBlock } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { REQUEST_PARTS, type RequestPart } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/ids.ts';
-import type { ModelRequest, ModelResponse, StopReason, TokenUsage } from '../../../core/model.ts';
+import type { ModelRequest, ModelResponse } from '../../../core/model.ts';
 import type { ReplayState } from '../../../core/replay-state.ts';
 import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
@@ -111,9 +110,9 @@ function answer({ responded, content }: RecordedAnswerRow): RecordedAnswer {
   const response: ModelResponse = {
     provider: responded.provider,
     model: responded.model,
-    content: (content ?? []) as AssistantBlock[],
-    stopReason: responded.stop_reason as StopReason,
-    usage: responded.usage as unknown as TokenUsage,
+    content: content ?? [],
+    stopReason: responded.stop_reason,
+    usage: responded.usage,
   };
   return { kind: 'same', response };
 }

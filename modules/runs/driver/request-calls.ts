@@ -33,7 +33,7 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     const id = requestCall(session, { use, place, step, decision, waits, attempt });
     outcomes[id] = outcomeOf(decision);
     steps.push({ id, use, tool: decision.tool, decision: decision.kind === 'recorded' ? undefined : decision, waits });
-    return { type: 'tool_result', tool_use_id: use.id, tool_call_id: id };
+    return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
   if (formsPlan) proposePlan(session, steps, step);
   append(session, { role: 'user', content, outcomes });

@@ -119,6 +119,9 @@ for (const mode of DOMAIN_MODES) {
           ['claude-other', 'claude-other'],
         );
         assert.equal(made(), 1);
+        const again = await replay(started.run_id, { checkpoint_id: 'start', config: { max_turns: 9 } });
+        await done(again.run_id);
+        assert.equal((await responses(again.run_id)).at(0)?.model, 'claude-other', 'a replay keeps the settings');
       });
 
       it('starts with another version of the agent', async () => {

@@ -1,4 +1,4 @@
-/** The MCP servers that the tools of a tenant are at, or have been. */
+/** The servers that the tools of a tenant are at, or have been, of whatever transport; the table has its name from the first. */
 import type { Tx } from './database.ts';
 
 export interface McpServerRow {
@@ -20,7 +20,7 @@ const SERVER = `
   from mcp_servers s`;
 
 /** A server that a tool is at; one that is known stays as it is. */
-export async function insertMcpServer(
+export async function insertToolServer(
   tx: Tx,
   server: { id: string; tenantId: string; digest: string; address: McpServerRow['address'] },
 ): Promise<void> {
@@ -36,7 +36,7 @@ export async function findMcpServer(tx: Tx, id: string): Promise<McpServerRow | 
 }
 
 /** Whether the server with this digest of its address is suspended. */
-export async function isMcpServerSuspended(tx: Tx, digest: string): Promise<boolean> {
+export async function isToolServerSuspended(tx: Tx, digest: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from mcp_servers where digest = $1 and suspended_at is not null', [
     digest,
   ]);

@@ -6,7 +6,7 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import { lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
-import { isToolServerSuspended } from '../../db/mcp-servers.ts';
+import { isToolServerSuspended } from '../../db/tool-servers.ts';
 import type { ToolTransport } from '../../core/tool.ts';
 import type { ImportedTool } from '../../tools/transport-kind.ts';
 import { identityOf } from '../../tools/transports.ts';

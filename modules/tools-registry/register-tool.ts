@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
-import { insertToolServer } from '../../db/mcp-servers.ts';
+import { insertToolServer } from '../../db/tool-servers.ts';
 import { insertTool } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';

@@ -1,7 +1,7 @@
 /** The servers that the tools of a tenant are at, or have been, of whatever transport; the table has its name from the first. */
 import type { Tx } from './database.ts';
 
-export interface McpServerRow {
+export interface ToolServerRow {
   id: string;
   /** A transport's type, and its endpoint, or its program with arguments. */
   address: { type: string } & Record<string, unknown>;
@@ -22,7 +22,7 @@ const SERVER = `
 /** A server that a tool is at; one that is known stays as it is. */
 export async function insertToolServer(
   tx: Tx,
-  server: { id: string; tenantId: string; digest: string; address: McpServerRow['address'] },
+  server: { id: string; tenantId: string; digest: string; address: ToolServerRow['address'] },
 ): Promise<void> {
   await tx.query(
     'insert into mcp_servers (id, tenant_id, digest, address) values ($1, $2, $3, $4::jsonb) on conflict do nothing',
@@ -30,8 +30,8 @@ export async function insertToolServer(
   );
 }
 
-export async function findMcpServer(tx: Tx, id: string): Promise<McpServerRow | undefined> {
-  const [row] = await tx.query<McpServerRow>(`${SERVER} where s.id = $1`, [id]);
+export async function findToolServer(tx: Tx, id: string): Promise<ToolServerRow | undefined> {
+  const [row] = await tx.query<ToolServerRow>(`${SERVER} where s.id = $1`, [id]);
   return row;
 }
 
@@ -44,11 +44,11 @@ export async function isToolServerSuspended(tx: Tx, digest: string): Promise<boo
 }
 
 /** A page of servers, newest first. */
-export async function listMcpServers(
+export async function listToolServers(
   tx: Tx,
   page: { before?: string | undefined; limit: number },
-): Promise<McpServerRow[]> {
-  return tx.query<McpServerRow>(`${SERVER} where ($1::uuid is null or s.id < $1) order by s.id desc limit $2`, [
+): Promise<ToolServerRow[]> {
+  return tx.query<ToolServerRow>(`${SERVER} where ($1::uuid is null or s.id < $1) order by s.id desc limit $2`, [
     page.before ?? null,
     page.limit,
   ]);

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import pg from 'pg';
-import { runOnce } from '../modules/platform/run-process.ts';
+import { runOnce } from '../modules/platform/run-once.ts';
 import { measureApi } from './api.ts';
 import { measureBaseline } from './baseline.ts';
 import { measureDrover } from './drover.ts';

@@ -40,11 +40,7 @@ export interface Bus {
 }
 
 /** Opens the bus of the mode: in this process, by NOTIFY, or by Redis. `onError` is told what was lost, and why. */
-export async function openBus(
-  config: Config,
-  database: Database,
-  onError: (error: Error) => void = () => undefined,
-): Promise<Bus> {
+export async function openBus(config: Config, database: Database, onError: (error: Error) => void): Promise<Bus> {
   return createBus((receiver) => openTransport(config, database, receiver), onError);
 }
 

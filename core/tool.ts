@@ -32,24 +32,6 @@ export interface TransportTypes {
     max_bytes?: number | undefined;
     max_redirects?: number | undefined;
   };
-  mcp_stdio: {
-    type: 'mcp_stdio';
-    command: string;
-    args?: string[] | undefined;
-    env?: Record<string, string> | undefined;
-    /** The tool's name at the server, where it differs from the registered one. */
-    tool?: string | undefined;
-  };
-  mcp_http: RemoteMcp;
-  mcp_sse: RemoteMcp;
-}
-
-/** Streamable HTTP, and the older HTTP with SSE. */
-interface RemoteMcp {
-  type: 'mcp_http' | 'mcp_sse';
-  endpoint: string;
-  headers?: Record<string, string> | undefined;
-  tool?: string | undefined;
 }
 
 export type ToolTransport = TransportTypes[keyof TransportTypes];

@@ -1,4 +1,4 @@
-/** Whether tenants, agents, tools and MCP servers are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
+/** Whether tenants, agents, tools and tool servers are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
 import type { Tx } from './database.ts';
 
 export interface SuspensionChange {
@@ -37,7 +37,7 @@ export async function suspendTool(
 }
 
 /** Undefined where there is no such server. */
-export async function suspendMcpServer(
+export async function suspendToolServer(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
 ): Promise<SuspensionChange | undefined> {

@@ -14,7 +14,7 @@ export interface ToolRow {
   updated_at: Date;
 }
 
-/** What an MCP server says of a tool now, where that differs from what is registered. */
+/** What a tool server says of a tool now, where that differs from what is registered. */
 export interface ProposedTool {
   reason: 'changed' | 'gone';
   changes: Record<string, { from: unknown; to: unknown }>;

@@ -183,8 +183,8 @@ async function within(promise: Promise<unknown>, timeoutMs: number): Promise<boo
 
 const REPORT_INTERVAL_MS = 10_000;
 
-/** While Redis is away, each connection reports it several times a second. */
-function limitRate(report: ReportError): ReportError {
+/** Tells of an error of a source once in a while: while Redis is away, each connection reports it several times a second. */
+export function limitRate(report: ReportError): ReportError {
   const last = new Map<string, number>();
   return (error, source) => {
     const key = `${source} ${error.message}`;

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { loadConfig } from '../config.ts';
 import { migrate, openDatabase } from '../db/database.ts';
 import { describeSchema } from '../db/describe-schema.ts';
-import { runOnce } from '../modules/platform/run-process.ts';
+import { runOnce } from '../modules/platform/run-once.ts';
 
 const HEADER = '-- Made by `npx tsx scripts/dump-schema.ts` from db/migrations. A listing to read, not to run.\n\n';
 

@@ -1,7 +1,7 @@
 /** Brings the database to this version's schema: the release step of a deployment. */
 import { loadConfig } from '../config.ts';
 import { migrate } from '../db/database.ts';
-import { runOnce } from '../modules/platform/run-process.ts';
+import { runOnce } from '../modules/platform/run-once.ts';
 
 await runOnce(async () => {
   const done = await migrate(loadConfig());

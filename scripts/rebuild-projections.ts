@@ -2,7 +2,7 @@
 import { loadConfig } from '../config.ts';
 import { openDatabase } from '../db/database.ts';
 import { rebuildProjections } from '../modules/run-log/rebuild-projections.ts';
-import { runOnce } from '../modules/platform/run-process.ts';
+import { runOnce } from '../modules/platform/run-once.ts';
 
 const MOST_SHOWN = 50;
 

@@ -2,7 +2,7 @@
 import { loadConfig } from '../config.ts';
 import { openDatabase } from '../db/database.ts';
 import { openKeyring } from '../modules/tenants/open-keyring.ts';
-import { runOnce } from '../modules/platform/run-process.ts';
+import { runOnce } from '../modules/platform/run-once.ts';
 import { reencryptSecrets } from '../modules/tenants/secrets.ts';
 
 await runOnce(async () => {

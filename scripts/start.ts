@@ -4,23 +4,18 @@ import { loadConfig, type Config } from '../config.ts';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
 import { ensureFirstRun } from '../modules/platform/first-steps.ts';
-import { openPlatform } from '../modules/platform/open-platform.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { startWorkers } from '../workers/start-workers.ts';
 
-await runProcess(async () => {
-  const config = loadConfig();
-  const { context, apiKey, close } = await openPlatform(config);
+await runProcess(loadConfig, async ({ context, apiKey, closers }) => {
+  const { config } = context;
   const workers = await startWorkers(context);
+  closers.add('workers', () => workers.stop(config.shutdownGraceMs));
   const api = await serve(context, ROUTES, config);
+  closers.add('api', () => api.close(config.shutdownGraceMs));
   const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
   const model = context.models.defaultName();
   process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));
-  return async () => {
-    await api.close(config.shutdownGraceMs);
-    await workers.stop(config.shutdownGraceMs);
-    await close();
-  };
 });
 
 interface Running {

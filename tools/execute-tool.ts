@@ -7,19 +7,14 @@ import { SecretUnreadableError } from '../core/secret-box.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { startDeadline } from '../core/deadline.ts';
 import type { Egress } from './egress.ts';
-import { importServer } from './mcp/import-server.ts';
-import type { ImportedTool } from './mcp/import-server.ts';
-import { createMcpPool } from './mcp/pool.ts';
-import type { McpPoolOptions } from './mcp/pool.ts';
-import type { McpServer } from './mcp/server.ts';
 import { createSecretValues, NO_SECRETS, secretNamesIn } from './secret-values.ts';
 import type { SecretValues } from './secret-values.ts';
-import type { TransportCall, TransportRuntime } from './transport-kind.ts';
-import { kindOf } from './transports.ts';
+import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
+import { commandOf, kindOf, TRANSPORTS } from './transports.ts';
 
 export interface ToolsOptions {
   egress: Egress;
-  /** Commands that stdio servers may be started with (DROVER_STDIO_COMMANDS). */
+  /** Commands that transports may start (DROVER_STDIO_COMMANDS). */
   stdioCommands: readonly string[] | 'any';
   /** The values of those of a tenant's secrets that there are. May throw `SecretUnreadableError`. */
   readSecrets?: (tenantId: string, names: readonly string[]) => Promise<ReadonlyMap<string, string>>;
@@ -28,24 +23,21 @@ export interface ToolsOptions {
   onFault?: (error: unknown) => void;
   /** Told what a server has, whenever it says that this has changed. */
   onToolsChanged?: (news: ServerNews) => Promise<void>;
-  mcp?: Omit<McpPoolOptions, 'egress'>;
 }
 
-/** The tools of a server as they are now. `server` is as it is registered: secrets not filled in. */
-export interface ServerNews {
-  tenantId: string;
-  server: McpServer;
+/** The tools of a server as they are now. */
+export interface ServerNews extends ChangedServer {
   listed: ImportedTool[];
 }
 
 export interface Tools {
   /** One attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
   execute(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Every tool of an MCP server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
-  importServer(tenantId: string, server: McpServer, trusted: boolean): Promise<ImportedTool[]>;
-  /** Throws a `DroverError` (403) for a stdio command that is not listed. For registration; calls check it again. */
+  /** Every tool of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
+  listTools(tenantId: string, server: ToolTransport, trusted: boolean): Promise<ImportedTool[]>;
+  /** Throws a `DroverError` (403) for a command that is not listed. For registration; calls check it again. */
   checkTransport(transport: ToolTransport): void;
-  /** Stops the servers that were started. */
+  /** Closes every transport, whatever another of them does. Throws what failed, at the end. */
   close(): Promise<void>;
 }
 
@@ -57,30 +49,29 @@ const MAX_MESSAGE_CHARS = 4000;
 
 /** Makes the tools of one process. `close()` must be called at its end. */
 export function createTools(options: ToolsOptions): Tools {
-  const pool = createMcpPool({ ...options.mcp, egress: options.egress });
-  const checkCommand = (command: string): void => {
-    if (options.stdioCommands === 'any' || options.stdioCommands.includes(command)) return;
+  const checkTransport = (transport: ToolTransport): void => {
+    const command = commandOf(transport);
+    if (command === undefined || options.stdioCommands === 'any' || options.stdioCommands.includes(command)) return;
     throw forbidden(`The command "${command}" may not be run; an operator can list it in DROVER_STDIO_COMMANDS.`);
   };
-  const checkTransport = (transport: ToolTransport | McpServer): void => {
-    if (transport.type === 'mcp_stdio') checkCommand(transport.command);
-  };
-  const list = async (wanted: { tenantId: string; server: McpServer; trusted: boolean }) => {
-    const { tenantId, server } = wanted;
+  const listTools = async (tenantId: string, server: ToolTransport, trusted: boolean) => {
     checkTransport(server);
     const secrets = await secretsOf(server, tenantId, options.readSecrets);
-    if ('kind' in secrets) throw impossible(`The MCP server was not asked: ${secrets.message}`);
-    return importServer({ ...wanted, secrets, onToolsChanged: () => relist({ tenantId, server }) }, pool);
+    if ('kind' in secrets) throw impossible(`The server was not asked for its tools: ${secrets.message}`);
+    const transport = transports.get(server.type);
+    if (!transport?.listTools)
+      throw impossible(`The transport "${server.type}" has no servers to ask for their tools.`);
+    return transport.listTools({ tenantId, server, trusted, secrets });
   };
-  const relist = oneAtATime(
-    async (changed: { tenantId: string; server: McpServer }) => {
+  const onToolsChanged = oneAtATime(
+    async ({ tenantId, server }: ChangedServer) => {
       // Risks were settled when a person registered the tools; a server that has changed is not asked about them.
-      const listed = await list({ ...changed, trusted: false });
-      await options.onToolsChanged?.({ ...changed, listed });
+      const listed = await listTools(tenantId, server, false);
+      await options.onToolsChanged?.({ tenantId, server, listed });
     },
     (error) => options.onFault?.(error),
   );
-  const runtime: TransportRuntime = { egress: options.egress, now: options.now, mcp: { pool, relist } };
+  const transports = openTransports({ egress: options.egress, now: options.now, onToolsChanged });
   return {
     checkTransport,
     async execute(tool, attempt) {
@@ -92,13 +83,28 @@ export function createTools(options: ToolsOptions): Tools {
       const work = async () => {
         const secrets = await secretsOf(tool.transport, attempt.tenantId, options.readSecrets);
         if ('kind' in secrets) return secrets;
-        return tidy(await dispatch({ tool, transport: tool.transport, secrets }, attempt, runtime), secrets);
+        const call = { tool, transport: tool.transport, secrets };
+        return tidy(await dispatch(call, attempt, transports), secrets);
       };
       return within(attempt, work, options.onFault);
     },
-    importServer: (tenantId, server, trusted) => list({ tenantId, server, trusted }),
-    close: () => pool.close(),
+    listTools,
+    async close() {
+      const closed = await Promise.allSettled([...new Set(transports.values())].map(async (each) => each.close?.()));
+      const failed: unknown[] = closed.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+      if (failed.length > 0) throw new AggregateError(failed, failed.map(messageOf).join('; '));
+    },
   };
+}
+
+/** By the types of the transports; one with several types is open once. */
+function openTransports(runtime: TransportRuntime): ReadonlyMap<string, OpenTransport> {
+  return new Map(
+    TRANSPORTS.flatMap((kind) => {
+      const open = kind.open(runtime);
+      return Object.keys(kind.schemas).map((type) => [type, open] as const);
+    }),
+  );
 }
 
 /** Work for a server begins at once, or again when it has ended: what is told meanwhile is told once more. */
@@ -122,16 +128,21 @@ function oneAtATime<T>(work: (about: T) => Promise<void>, onError: (error: unkno
   };
 }
 
-function dispatch(call: TransportCall, attempt: ToolAttempt, runtime: TransportRuntime): Promise<ToolOutcome> {
-  const kind = kindOf(call.transport);
-  if (kind) return kind.call(call, attempt, runtime);
-  const message = `The transport "${call.transport.type}" is not known here.`;
+function dispatch(
+  call: TransportCall,
+  attempt: ToolAttempt,
+  transports: ReadonlyMap<string, OpenTransport>,
+): Promise<ToolOutcome> {
+  const { type } = call.transport;
+  const transport = transports.get(type);
+  if (transport) return transport.call(call, attempt);
+  const message = `The transport "${type}" is not known here.`;
   return Promise.resolve({ kind: 'error', code: 'unknown-transport', message });
 }
 
 /** Read for each attempt, so that the current value counts and none is kept. What is missing ends it before it begins. */
 async function secretsOf(
-  transport: ToolTransport | McpServer,
+  transport: ToolTransport,
   tenantId: string,
   readSecrets: ToolsOptions['readSecrets'],
 ): Promise<SecretValues | Exclude<ToolOutcome, { kind: 'succeeded' }>> {

@@ -3,22 +3,50 @@ import type { z } from 'zod';
 import type { FieldError } from '../core/errors.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import type { Egress } from './egress.ts';
-import type { McpPool } from './mcp/pool.ts';
-import type { McpServer } from './mcp/server.ts';
 import type { SecretValues } from './secret-values.ts';
 
 export interface TransportKind<T extends ToolTransport = ToolTransport> {
-  type: T['type'];
-  /** What a registration may say. */
-  schema: z.ZodType<T> & z.core.$ZodTypeDiscriminable;
+  /** What a registration may say, by the transport's types; most have one. */
+  schemas: Readonly<Record<string, TransportSchema<T>>>;
   /** What keeps it from ever making a call, for a registration; paths are below `transport`. */
   check?(transport: T): FieldError[];
   /** Every text in which `{{secret:name}}` stands for a secret. */
   secretTexts(transport: T): string[];
   /** As answers show it: what may be a credential is hidden (`tools/redact.ts`). */
   present(transport: T): Record<string, unknown> & { type: string };
+  /**
+   * The command that it starts on the worker's machine, if it does: such a transport needs the scope `admin`, and its
+   * command must be listed in DROVER_STDIO_COMMANDS.
+   */
+  commandOf?(transport: T): string | undefined;
+  /** Where tools are at servers that have several. */
+  servers?: ServerKind<T>;
+  /** Makes its part of a process, and does nothing yet: connections and the like begin with the first call. */
+  open(runtime: TransportRuntime): OpenTransport<T>;
+}
+
+export type TransportSchema<T extends ToolTransport = ToolTransport> = z.ZodType<T> & z.core.$ZodTypeDiscriminable;
+
+/** What there is to know of the servers of a transport, without asking them. */
+export interface ServerKind<T extends ToolTransport = ToolTransport> {
+  /** What `POST /v1/tools/import` may name, each with a `type` of its own, made into a transport that names no tool. */
+  importSchemas: readonly TransportSchema<T>[];
+  /** Where the server is, whoever asks it with what credentials. What is suspended is this, under its digest. */
+  identityOf(transport: T): ServerIdentity;
+  /** The server of a tool, as a transport that names no tool, and what it calls the tool that is `name` here. */
+  locate(transport: T, name: string): { server: T; tool: string };
+}
+
+export type ServerIdentity = { type: string } & Record<string, unknown>;
+
+/** A transport as a process has it open. Whatever a call began may go on after it, until `close`. */
+export interface OpenTransport<T extends ToolTransport = ToolTransport> {
   /** One attempt. What the tool or the network does is an outcome; secrets are taken out of it afterwards. */
-  call(call: TransportCall<T>, attempt: ToolAttempt, runtime: TransportRuntime): Promise<ToolOutcome>;
+  call(call: TransportCall<T>, attempt: ToolAttempt): Promise<ToolOutcome>;
+  /** Every tool of a server, ready to register. Throws a `DroverError` (422) where it does not say. */
+  listTools?(wanted: ServerToList<T>): Promise<ImportedTool[]>;
+  /** Ends what the calls have begun; no call comes after it. */
+  close?(): Promise<void>;
 }
 
 export interface TransportCall<T extends ToolTransport = ToolTransport> {
@@ -28,13 +56,39 @@ export interface TransportCall<T extends ToolTransport = ToolTransport> {
   secrets: SecretValues;
 }
 
+export interface ServerToList<T extends ToolTransport = ToolTransport> {
+  tenantId: string;
+  /** `{{secret:name}}` not filled in. */
+  server: T;
+  /** Whether its word on risks and effects counts (docs/tools.md). */
+  trusted: boolean;
+  secrets: SecretValues;
+}
+
+/** What a server says of a tool, in the form in which it can be registered. */
+export type ImportedTool = Pick<
+  ToolDefinition,
+  | 'name'
+  | 'display_name'
+  | 'description'
+  | 'input_schema'
+  | 'output_schema'
+  | 'transport'
+  | 'risk_level'
+  | 'annotations'
+>;
+
 /** What a process has for its transports. */
 export interface TransportRuntime {
   egress: Egress;
   /** The current time; the system's clock where absent. */
   now?: (() => Date) | undefined;
-  mcp: {
-    pool: McpPool;
-    relist: (changed: { tenantId: string; server: McpServer }) => void;
-  };
+  /** To be told when a server says that its tools have changed; it is then asked for them (`listTools`). */
+  onToolsChanged(changed: ChangedServer): void;
+}
+
+/** `server` is as it is registered: secrets not filled in. */
+export interface ChangedServer {
+  tenantId: string;
+  server: ToolTransport;
 }

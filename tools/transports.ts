@@ -1,20 +1,35 @@
 /** The tool transports that there are: a new one is a file in `tools/transports/` and a line here (docs/extending.md). */
-import type { ToolTransport } from '../core/tool.ts';
-import type { TransportKind } from './transport-kind.ts';
+import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
+import type { ServerIdentity, TransportKind } from './transport-kind.ts';
 import { BUILTIN, CLIENT } from './transports/builtin.ts';
 import { HTTP } from './transports/http.ts';
-import { MCP_HTTP, MCP_SSE, MCP_STDIO } from './transports/mcp.ts';
+import { MCP } from './transports/mcp.ts';
 
-export const TRANSPORTS: readonly [TransportKind, ...TransportKind[]] = [
-  HTTP,
-  MCP_STDIO,
-  MCP_HTTP,
-  MCP_SSE,
-  BUILTIN,
-  CLIENT,
-];
+export const TRANSPORTS: readonly TransportKind[] = [HTTP, MCP, BUILTIN, CLIENT];
+
+const BY_TYPE: ReadonlyMap<string, TransportKind> = new Map(
+  TRANSPORTS.flatMap((kind) => Object.keys(kind.schemas).map((type) => [type, kind] as const)),
+);
 
 /** What there is for a transport; undefined for a type that this process does not know. */
 export function kindOf({ type }: ToolTransport): TransportKind | undefined {
-  return TRANSPORTS.find((kind) => kind.type === type);
+  return BY_TYPE.get(type);
+}
+
+/** Where the server of a tool is, whoever asks it with what credentials; undefined where the tool is at none. */
+export function identityOf(transport: ToolTransport): ServerIdentity | undefined {
+  return kindOf(transport)?.servers?.identityOf(transport);
+}
+
+/** The server that a tool is at, and the tool's name there; undefined where it is at none. */
+export function locateTool({
+  name,
+  transport,
+}: Pick<ToolDefinition, 'name' | 'transport'>): { server: ToolTransport; tool: string } | undefined {
+  return kindOf(transport)?.servers?.locate(transport, name);
+}
+
+/** The command that a transport starts on the worker's machine; undefined where it starts none. */
+export function commandOf(transport: ToolTransport): string | undefined {
+  return kindOf(transport)?.commandOf?.(transport);
 }

@@ -1,5 +1,9 @@
 import { z } from 'zod';
-import { readMcpServers, requireMcpServer, type McpServerRow } from '../../modules/tools-registry/read-mcp-servers.ts';
+import {
+  readToolServers,
+  requireToolServer,
+  type ToolServerRow,
+} from '../../modules/tools-registry/read-tool-servers.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -27,7 +31,9 @@ const list = defineRoute({
   responses: { 200: pageFields('mcp_servers', server) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => readMcpServers(tx, { before, limit: limit + 1 }));
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readToolServers(tx, { before, limit: limit + 1 }),
+    );
     const { items, ...page } = pageOf(rows, limit, ({ id }) => id);
     return { status: 200, body: { mcp_servers: items.map(present), ...page } };
   },
@@ -41,7 +47,7 @@ const get = defineRoute({
   params: idOnly,
   responses: { 200: server },
   async handle({ caller, params: { id }, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireMcpServer(tx, id));
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireToolServer(tx, id));
     return { status: 200, body: present(row) };
   },
 });
@@ -56,12 +62,12 @@ const suspension = defineRoute({
   responses: { 200: server },
   async handle({ caller, params: { id }, body: { suspended }, context }) {
     await setSuspension(context, caller, { kind: 'mcp_server', id, suspended });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireMcpServer(tx, id));
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireToolServer(tx, id));
     return { status: 200, body: present(row) };
   },
 });
 
-function present({ id, address, tools, suspended, created_at }: McpServerRow): z.input<typeof server> {
+function present({ id, address, tools, suspended, created_at }: ToolServerRow): z.input<typeof server> {
   return { id, transport: address, tools, suspended, created_at: created_at.toISOString() };
 }
 

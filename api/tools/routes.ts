@@ -8,7 +8,6 @@ import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
-import type { McpServer } from '../../tools/mcp/server.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
@@ -160,26 +159,18 @@ const importAll = defineRoute({
   body: importRequest,
   responses: { 201: z.strictObject({ tools: z.array(listedTool) }) },
   async handle({ caller, body, context, idempotency }) {
-    const server = serverToImport(body.transport);
+    const { transport: server, trusted = false } = body;
     checkMayRunPrograms(server, caller);
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
-    const found = await askServer(context, caller.tenantId, { server, trusted: body.trusted ?? false });
+    const found = await askServer(context, caller.tenantId, { server, trusted });
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
       return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };
     });
   },
 });
-
-/** In an import `stdio`, `http` and `sse` are transports of MCP: a plain HTTP tool has no server to import from. */
-function serverToImport(transport: z.output<typeof importRequest>['transport']): McpServer {
-  if (transport.type === 'stdio') {
-    return { ...transport, type: 'mcp_stdio', args: transport.args ?? [], env: transport.env ?? {} };
-  }
-  return { ...transport, type: `mcp_${transport.type}` };
-}
 
 /** `import` before `:id`, whose place it would take. */
 export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, remove, execute];

@@ -2,13 +2,19 @@ import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../modules/tools-registry/read-tools.ts';
+import type { TransportSchema } from '../../tools/transport-kind.ts';
 import { kindOf, TRANSPORTS } from '../../tools/transports.ts';
-import { program, remote } from '../../tools/transports/mcp.ts';
 
 const jsonSchema = z.record(z.string(), z.unknown());
 
-const [first, ...others] = TRANSPORTS;
-const anyTransport = z.discriminatedUnion('type', [first.schema, ...others.map(({ schema }) => schema)]);
+const anyTransport = oneOf(TRANSPORTS.flatMap(({ schemas }) => Object.values(schemas)));
+const anyServer = oneOf(TRANSPORTS.flatMap(({ servers }) => servers?.importSchemas ?? []));
+
+function oneOf(schemas: readonly TransportSchema[]) {
+  const [first, ...others] = schemas;
+  if (!first) throw new Error('there are no transports');
+  return z.discriminatedUnion('type', [first, ...others]);
+}
 
 const permission = z.strictObject({ name: z.string().min(1).max(200), required: z.boolean().default(true) });
 
@@ -83,11 +89,7 @@ export const toolPatch = z
 
 export const importRequest = z
   .strictObject({
-    transport: z.discriminatedUnion('type', [
-      z.strictObject({ type: z.literal('stdio'), ...program }),
-      z.strictObject({ type: z.literal('http'), ...remote }).describe('Streamable HTTP.'),
-      z.strictObject({ type: z.literal('sse'), ...remote }).describe('The older HTTP with SSE.'),
-    ]),
+    transport: anyServer,
     trusted: z.boolean().optional().describe("Whether the server's word on its tools' risks counts."),
   })
   .meta({ id: 'ToolImport' });

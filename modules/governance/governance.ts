@@ -1,8 +1,8 @@
 /** What a tenant has decided about its tools, as it stands now and whatever versions a run has pinned. */
 import { digestOf } from '../../core/ids.ts';
 import type { PolicyDefinition } from '../../core/policy.ts';
-import type { ToolDefinition } from '../../core/tool.ts';
-import { addressOf, isMcp, serverOf, type McpServer } from '../../tools/mcp/server.ts';
+import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
+import { identityOf } from '../../tools/transports.ts';
 import { compileRules, type Rule } from './rules.ts';
 
 export interface Governance {
@@ -60,11 +60,12 @@ export function toolSuspension(
   if (suspended.tools.has(id)) {
     return { code: 'tool_suspended', message: `The tool "${name}" is suspended; the call was not made.` };
   }
-  if (!isMcp(transport) || !isSuspended({ suspended }, serverOf(transport))) return undefined;
-  return { code: 'server_suspended', message: `The MCP server of "${name}" is suspended; the call was not made.` };
+  if (!isServerSuspended({ suspended }, transport)) return undefined;
+  return { code: 'server_suspended', message: `The server of "${name}" is suspended; the call was not made.` };
 }
 
-/** Whether an MCP server is suspended, whatever the credentials that it would be asked with. */
-function isSuspended({ suspended }: Pick<Governance, 'suspended'>, server: McpServer): boolean {
-  return suspended.servers.size > 0 && suspended.servers.has(digestOf(addressOf(server)));
+/** Whether the server that a tool is at is suspended, whatever the credentials that it would be asked with. */
+function isServerSuspended({ suspended }: Pick<Governance, 'suspended'>, transport: ToolTransport): boolean {
+  const identity = suspended.servers.size > 0 ? identityOf(transport) : undefined;
+  return identity !== undefined && suspended.servers.has(digestOf(identity));
 }

@@ -1,11 +1,11 @@
-/** Suspension: a tenant, an agent, a tool or an MCP server is suspended before its next call, in every worker, until that is lifted. */
+/** Suspension: a tenant, an agent, a tool or a tool server is suspended before its next call, in every worker, until that is lifted. */
 import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
 import {
   listDrivenRuns,
   suspendAgent,
-  suspendMcpServer,
+  suspendToolServer,
   suspendTenant,
   suspendTool,
   type SuspensionChange,
@@ -18,6 +18,7 @@ import { reconcile } from '../run-log/reconcile.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 export interface SuspensionRequest {
+  /** `mcp_server` is any tool server: the audit log calls it so. */
   kind: 'tenant' | 'agent' | 'tool' | 'mcp_server';
   id: string;
   suspended: boolean;
@@ -38,7 +39,7 @@ export async function setSuspension(context: Context, caller: Caller, suspend: S
     // Before the change: a commit that waits for this row sees what comes of it.
     await advancePolicyEpoch(tx);
     const done = await write(tx, caller, suspend);
-    if (!done) throw notFound(suspend.kind === 'mcp_server' ? 'This MCP server' : `This ${suspend.kind}`);
+    if (!done) throw notFound(suspend.kind === 'mcp_server' ? 'This server' : `This ${suspend.kind}`);
     if (done.held) throw forbidden('The operator has suspended this tenant, and lifts it.');
     if (done.changed) await auditSuspension(tx, caller, { suspension: suspend, tenantId });
     return { ...done, driven: done.changed && suspend.suspended ? await listDrivenRuns(tx) : [] };
@@ -54,7 +55,7 @@ function write(
 ): Promise<SuspensionChange | undefined> {
   if (kind === 'agent') return suspendAgent(tx, { id, suspended, workspaceId: caller.workspaceId });
   if (kind === 'tool') return suspendTool(tx, { id, suspended });
-  if (kind === 'mcp_server') return suspendMcpServer(tx, { id, suspended });
+  if (kind === 'mcp_server') return suspendToolServer(tx, { id, suspended });
   return suspendTenant(tx, { suspended, by: caller.isOperator ? 'operator' : 'tenant' });
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pino, { type Logger } from 'pino';
 import { openBus } from '../../bus/bus.ts';
 import type { Config } from '../../config.ts';
-import { isDatabaseAway, migrate, openDatabase, pendingMigrations } from '../../db/database.ts';
+import { isDatabaseAway, migrate, openDatabase, pendingMigrations, type Database } from '../../db/database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
 import { createPolicyCache } from '../governance/policy-cache.ts';
@@ -11,7 +11,7 @@ import { createGroupCommit } from '../run-log/group-commit.ts';
 import { createRunCache } from '../run-log/run-cache.ts';
 import { createBudgetCache } from '../budgets/budget-cache.ts';
 import { createMetrics } from '../metrics.ts';
-import { openQueueBackend } from '../../jobs/backend.ts';
+import { limitRate, openQueueBackend } from '../../jobs/backend.ts';
 import { createFairOrder } from '../../jobs/fair-order.ts';
 import { createOutbox } from '../../jobs/outbox.ts';
 import { createModels } from '../../llm/models.ts';
@@ -21,6 +21,7 @@ import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
+import { createClosers, type Closers } from './closers.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
 const COMMIT_LANES = 2;
@@ -32,66 +33,95 @@ export interface Platform {
   context: Context;
   /** Embedded mode: the admin key, made at the first start and kept in the data directory. */
   apiKey: string | undefined;
+  /** What works on the platform adds itself, and is closed before it. */
+  closers: Pick<Closers, 'add'>;
   close: () => Promise<void>;
 }
 
+export interface PlatformOptions {
+  log?: Logger;
+  /** Ends the opening, and the waiting for a database, with its reason. */
+  signal?: AbortSignal;
+}
+
 /**
- * Opens everything. Embedded mode migrates by itself; elsewhere `migrate` is a step of the deployment. Where the database
- * cannot be reached it waits, with backoff: a process that ended instead would only be started again and again.
+ * Opens everything; where that fails, what it has opened is closed. Embedded mode migrates by itself; elsewhere `migrate`
+ * is a step of the deployment. Where the database cannot be reached it waits, with backoff: a process that ended instead
+ * would only be started again and again.
  */
-export async function openPlatform(config: Config, options: { log?: Logger } = {}): Promise<Platform> {
-  const log = options.log ?? createLog(config);
+export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
+  const { log = createLog(config), signal = new AbortController().signal } = options;
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    const closers = createClosers((error, name) => log.error({ err: error, name }, 'closing failed'));
     try {
-      return await openOnce(config, log);
+      return await openOnce(config, { log, signal, closers });
     } catch (error) {
+      // What fails there is in the log; why it was not opened matters more.
+      await closers.close().catch(() => undefined);
       if (!isDatabaseAway(error)) throw error;
       log.warn({ err: error, wait_ms: waitMs }, 'the database cannot be reached; waiting for it');
-      await sleep(waitMs * (0.75 + Math.random() / 2));
+      await sleep(waitMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => signal.throwIfAborted());
     }
   }
 }
 
-async function openOnce(config: Config, log: Logger): Promise<Platform> {
+interface Opening {
+  log: Logger;
+  signal: AbortSignal;
+  closers: Closers;
+}
+
+async function openOnce(config: Config, { log, signal, closers }: Opening): Promise<Platform> {
+  signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
   const db = await openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
-  try {
-    if (embedded) await migrate(config, db);
-    const pending = await pendingMigrations(db);
-    if (pending.length > 0)
-      throw new Error(`The database lacks ${pending.length} migrations. Run \`npm run migrate\` first.`);
-    if (embedded) await voidLeases(db);
-    const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
-    await ensureDefaultTenant(db, { apiKey });
-    const queues = await openQueueBackend(config, db, (error, source) =>
-      log.warn({ err: error, source }, 'queue error'),
-    );
-    const bus = await openBus(config, db);
-    const order = createFairOrder();
-    const outbox = createOutbox({ db, queues, order, log });
-    const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
-    const keyring = await openKeyring(config);
-    const tools = createTools({
-      egress,
-      stdioCommands: embedded ? 'any' : [...config.stdioCommands],
-      readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
-      onToolsChanged: (news) => detectToolDrift(db, news),
-      onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
-    });
-    const models = createModels(config);
-    const engine = {
-      ...createGroupCommit(db, { lanes: COMMIT_LANES }),
-      runCache: createRunCache(),
-      governance: createPolicyCache(db),
-      budgets: createBudgetCache(db),
-      metrics: createMetrics(),
-    };
-    const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
-    return { context, apiKey, close: () => closeAll(context) };
-  } catch (error) {
-    await db.close();
-    throw error;
-  }
+  // Elsewhere the server holds what was committed, whatever becomes of the connections.
+  closers.add('database', () => db.close(), { holdsData: embedded });
+  const apiKey = await prepareDatabase(config, db);
+  signal.throwIfAborted();
+  // A bus that is away would fail with every batch.
+  const onBusError = limitRate((error, source) => log.warn({ err: error, source }, 'bus error'));
+  const bus = await openBus(config, db, (error) => onBusError(error, 'bus'));
+  closers.add('bus', () => bus.close());
+  const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
+  const keyring = await openKeyring(config);
+  const tools = createTools({
+    egress,
+    stdioCommands: embedded ? 'any' : [...config.stdioCommands],
+    readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
+    onToolsChanged: (news) => detectToolDrift(db, news),
+    onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
+  });
+  closers.add('tools', () => tools.close());
+  const queues = await openQueueBackend(config, db, (error, source) => log.warn({ err: error, source }, 'queue error'));
+  closers.add('queues', () => queues.close());
+  const order = createFairOrder();
+  const outbox = createOutbox({ db, queues, order, log });
+  closers.add('outbox', () => outbox.close());
+  signal.throwIfAborted();
+  const models = createModels(config);
+  const engine = {
+    ...createGroupCommit(db, { lanes: COMMIT_LANES }),
+    runCache: createRunCache(),
+    governance: createPolicyCache(db),
+    budgets: createBudgetCache(db),
+    metrics: createMetrics(),
+  };
+  const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
+  return { context, apiKey, closers, close: () => closers.close() };
+}
+
+/** Brings the database to where this build can work on it; answers the key of the default tenant's admin, if it has one. */
+async function prepareDatabase(config: Config, db: Database): Promise<string | undefined> {
+  const embedded = config.mode === 'embedded';
+  if (embedded) await migrate(config, db);
+  const pending = await pendingMigrations(db);
+  if (pending.length > 0)
+    throw new Error(`The database lacks ${pending.length} migrations. Run \`npm run migrate\` first.`);
+  if (embedded) await voidLeases(db);
+  const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
+  await ensureDefaultTenant(db, { apiKey });
+  return apiKey;
 }
 
 /** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
@@ -103,12 +133,4 @@ function createLog(config: Pick<Config, 'logLevel'>): Logger {
       remove: true,
     },
   });
-}
-
-async function closeAll({ outbox, queues, tools, bus, db }: Context): Promise<void> {
-  await outbox.close();
-  await queues.close();
-  await tools.close();
-  await bus.close();
-  await db.close();
 }

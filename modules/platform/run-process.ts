@@ -1,43 +1,39 @@
-/** The life of a process: start, wait for a signal, stop cleanly, and never for longer than the grace period. */
-import { messageOf } from '../../core/errors.ts';
+/** The life of a process: start, wait for a signal, stop cleanly. */
+import type { Config } from '../../config.ts';
+import { openPlatform, type Platform } from './open-platform.ts';
+import { lineOf } from './run-once.ts';
 
-/** `start` answers how to stop. A mistake in the configuration is one line on stderr and exit code 1. */
-export async function runProcess(start: () => Promise<() => Promise<void>>): Promise<void> {
-  let stop: () => Promise<void>;
-  try {
-    stop = await start();
-  } catch (error) {
-    process.stderr.write(`${lineOf(error)}\n`);
-    process.exit(1);
-  }
-  let stopping = false;
+/**
+ * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
+ * everything and ends the process with 0, also while it is still starting; a second one ends it at once. What the start
+ * fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end.
+ */
+export async function runProcess(load: () => Config, start: (platform: Platform) => Promise<void>): Promise<void> {
+  const stop = new AbortController();
+  const stopped = new Promise((resolve) => {
+    stop.signal.addEventListener('abort', resolve);
+  });
   const onSignal = () => {
     // A second Ctrl-C means it.
-    if (stopping) process.exit(130);
-    stopping = true;
-    stop().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        process.stderr.write(`${lineOf(error)}\n`);
-        process.exit(1);
-      },
-    );
+    if (stop.signal.aborted) process.exit(130);
+    stop.abort();
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
-}
 
-function lineOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(String).join('; ');
-  return messageOf(error);
-}
-
-/** A script that ends by itself. */
-export async function runOnce(work: () => Promise<void>): Promise<void> {
+  let platform: Platform | undefined;
   try {
-    await work();
+    platform = await openPlatform(load(), { signal: stop.signal });
+    await start(platform);
+    await stopped;
+    await platform.close();
+    process.exit(0);
   } catch (error) {
-    process.stderr.write(`${lineOf(error)}\n`);
-    process.exitCode = 1;
+    // Whoever has stopped the start knows that it did not come to its end.
+    const isStopped = error === stop.signal.reason;
+    if (!isStopped) process.stderr.write(`${lineOf(error)}\n`);
+    // What is lost on top of it is in the log, and the exit code is 1 already.
+    await platform?.close().catch(() => undefined);
+    process.exit(isStopped ? 0 : 1);
   }
 }

@@ -1,4 +1,4 @@
-/** What an MCP server changes about its tools is shown to a person before any call goes there again (tool poisoning). */
+/** What a tool server changes about its tools is shown to a person before any call goes there again (tool poisoning). */
 import { digestOf } from '../../core/ids.ts';
 import { withPatch } from '../../core/patch.ts';
 import { nextMinor } from '../../core/semver.ts';
@@ -9,8 +9,8 @@ import { suspendTool } from '../../db/suspension.ts';
 import { listToolsOver, lockTool, proposeTool, publishToolVersion } from '../../db/tools.ts';
 import type { ProposedTool, ToolRow } from '../../db/tools.ts';
 import type { ServerNews } from '../../tools/execute-tool.ts';
-import type { ImportedTool } from '../../tools/mcp/import-server.ts';
-import { isMcp, serverOf } from '../../tools/mcp/server.ts';
+import type { ImportedTool } from '../../tools/transport-kind.ts';
+import { locateTool } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { recordVersion, hashTool } from './register-tool.ts';
@@ -22,9 +22,9 @@ import { recordVersion, hashTool } from './register-tool.ts';
 export async function detectToolDrift(db: Database, { tenantId, server, listed }: ServerNews): Promise<void> {
   const changed = async (tx: Tx) =>
     (await listToolsOver(tx, server.type)).flatMap((row) => {
-      const { transport, name } = row.definition;
-      if (!isMcp(transport) || digestOf(serverOf(transport)) !== digestOf(server)) return [];
-      const now = listed.find((tool) => isMcp(tool.transport) && tool.transport.tool === (transport.tool ?? name));
+      const at = locateTool(row.definition);
+      if (!at || digestOf(at.server) !== digestOf(server)) return [];
+      const now = listed.find((tool) => locateTool(tool)?.tool === at.tool);
       const proposed = differenceOf(row.definition, now) ?? null;
       return digestOf(proposed) === digestOf(row.proposed) ? [] : [{ row, proposed }];
     });

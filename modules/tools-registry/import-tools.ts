@@ -6,9 +6,10 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import { lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
-import { isMcpServerSuspended } from '../../db/mcp-servers.ts';
-import type { ImportedTool } from '../../tools/mcp/import-server.ts';
-import { addressOf, type McpServer } from '../../tools/mcp/server.ts';
+import { isToolServerSuspended } from '../../db/tool-servers.ts';
+import type { ToolTransport } from '../../core/tool.ts';
+import type { ImportedTool } from '../../tools/transport-kind.ts';
+import { identityOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
 
@@ -16,12 +17,13 @@ import { recordVersion, defineTool, hashTool, insertNewTool } from './register-t
 export async function askServer(
   { db, tools }: Pick<ProcessContext, 'db' | 'tools'>,
   tenantId: string,
-  wanted: { server: McpServer; trusted: boolean },
+  wanted: { server: ToolTransport; trusted: boolean },
 ): Promise<ImportedTool[]> {
-  const digest = digestOf(addressOf(wanted.server));
-  if (await db.withTenant(tenantId, (tx) => isMcpServerSuspended(tx, digest)))
-    throw conflict('The MCP server is suspended.');
-  return tools.importServer(tenantId, wanted.server, wanted.trusted);
+  const identity = identityOf(wanted.server);
+  if (identity && (await db.withTenant(tenantId, (tx) => isToolServerSuspended(tx, digestOf(identity))))) {
+    throw conflict('The server is suspended.');
+  }
+  return tools.listTools(tenantId, wanted.server, wanted.trusted);
 }
 
 /**

@@ -5,13 +5,12 @@ import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
-import { insertMcpServer } from '../../db/mcp-servers.ts';
+import { insertToolServer } from '../../db/tool-servers.ts';
 import { insertTool } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
-import { addressOf, isMcp, serverOf } from '../../tools/mcp/server.ts';
-import { kindOf } from '../../tools/transports.ts';
+import { commandOf, identityOf, kindOf } from '../../tools/transports.ts';
 import { checkSchema } from '../../tools/validate-arguments.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -59,7 +58,7 @@ export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefi
   return row;
 }
 
-/** Records that a version of a tool was published, and the MCP server that it is at. */
+/** Records that a version of a tool was published, and the server that it is at. */
 export async function recordVersion(
   tx: Tx,
   caller: Caller,
@@ -72,9 +71,9 @@ export async function recordVersion(
   const { id, name, version, risk_level, transport } = definition;
   const details = { name, version, risk_level, transport: transport.type };
   await recordAudit(tx, caller, { action, target: ['tool', id], digest, details });
-  if (!isMcp(transport)) return;
-  const address = addressOf(serverOf(transport));
-  await insertMcpServer(tx, { id: newId(), tenantId: caller.tenantId, digest: digestOf(address), address });
+  const address = identityOf(transport);
+  if (!address) return;
+  await insertToolServer(tx, { id: newId(), tenantId: caller.tenantId, digest: digestOf(address), address });
 }
 
 /** Fills in the defaults. */
@@ -121,9 +120,9 @@ export function checkTool(
   if (errors.length > 0) throw impossible('A schema or a template of the tool cannot be used.', errors);
 }
 
-/** A stdio server is a program on the worker's machine: only `admin` may name one (docs/tools.md). Throws 403. */
-export function checkMayRunPrograms(transport: { type: string }, caller: Caller): void {
-  if (transport.type === 'mcp_stdio' && !hasScope(caller.scopes, 'admin')) {
+/** What a transport starts is a program on the worker's machine: only `admin` may name one (docs/tools.md). Throws 403. */
+export function checkMayRunPrograms(transport: ToolTransport, caller: Caller): void {
+  if (commandOf(transport) !== undefined && !hasScope(caller.scopes, 'admin')) {
     throw forbidden('A tool over stdio is a program on the worker\'s machine: this needs the scope "admin".');
   }
 }

@@ -33,7 +33,7 @@ describe("the demo's MCP server", () => {
 
   const start = async (env: Record<string, string>) => {
     tools = createTools({ egress: createEgress({ allow: [], allowLoopback: false }), stdioCommands: 'any' });
-    const listed = await tools.importServer(
+    const listed = await tools.listTools(
       'tenant-1',
       { type: 'mcp_stdio', ...COMMAND, env: { DEMO_EFFECTS_FILE: effects, ...env } },
       true,

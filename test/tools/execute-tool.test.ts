@@ -6,7 +6,7 @@ import { SecretUnreadableError } from '../../core/secret-box.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
-import { uniqueName } from '../../tools/mcp/import-server.ts';
+import { uniqueName } from '../../tools/mcp/list-tools.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
@@ -72,11 +72,11 @@ describe('createTools', () => {
     assert.equal((outputOf(said) as Record<string, string>)['OWN'], '[secret]');
     const refusing = toolOf({ type: 'mcp_stdio', ...ODD_SERVER, env: { ...env, ODD_REFUSE: '{{secret:k}}' } });
     assert.match(messageOf(await tools.execute(refusing, attemptOf({}))), /no licence found for \[secret\]/);
-    const imported = await tools.importServer('t', { type: 'mcp_stdio', ...ODD_SERVER, env }, false);
+    const imported = await tools.listTools('t', { type: 'mcp_stdio', ...ODD_SERVER, env }, false);
     assert.doesNotMatch(JSON.stringify(imported), /c4nary/);
     assert.deepEqual(imported[0]?.transport.type === 'mcp_stdio' && imported[0].transport.env, env);
     const unusable = { type: 'mcp_stdio' as const, ...ODD_SERVER, env: { ODD_REFUSE: '{{secret:k}}' } };
-    await assert.rejects(tools.importServer('t', unusable, false), /no licence found for \[secret\]/);
+    await assert.rejects(tools.listTools('t', unusable, false), /no licence found for \[secret\]/);
   });
 
   it('names a secret that is not set or cannot be decrypted, and sends nothing', async () => {
@@ -107,7 +107,7 @@ describe('createTools', () => {
     const refused = (error: unknown) =>
       error instanceof DroverError && error.status === 403 && /DROVER_STDIO_COMMANDS/.test(error.message);
     assert.throws(() => tools.checkTransport(transport), refused);
-    await assert.rejects(() => tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, true), refused);
+    await assert.rejects(() => tools.listTools('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, true), refused);
     const outcome = await tools.execute(toolOf(transport, 'text'), attemptOf({}));
     assert.equal(briefly(outcome), 'error not-allowed');
     assert.doesNotThrow(() => tools.checkTransport({ type: 'http', endpoint: 'https://example.com' }));
@@ -165,7 +165,7 @@ describe('createTools', () => {
   describe('importServer', () => {
     it('lists every tool of every page under names that a model can take', async () => {
       make();
-      const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, false);
+      const imported = await tools.listTools('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
       assert.equal(imported.length, 19);
       assert.deepEqual(
@@ -183,7 +183,7 @@ describe('createTools', () => {
     it('believes what a server says of its tools only where it is trusted', async () => {
       make();
       const said = async (trusted: boolean) => {
-        const imported = await tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, trusted);
+        const imported = await tools.listTools('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, trusted);
         const pick = (name: string) => imported.find((tool) => tool.name === name);
         return ['text', 'json', 'crash', 'pid'].map((name) => [pick(name)?.risk_level, pick(name)?.annotations]);
       };
@@ -202,7 +202,7 @@ describe('createTools', () => {
     it('says why a server cannot be imported', async () => {
       make();
       await assert.rejects(
-        () => tools.importServer('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER, env: { ODD_REFUSE: '1' } }, true),
+        () => tools.listTools('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER, env: { ODD_REFUSE: '1' } }, true),
         (error: unknown) =>
           error instanceof DroverError && error.status === 422 && /no licence found/.test(error.message),
       );

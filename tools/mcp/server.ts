@@ -1,17 +1,34 @@
 /** An MCP server as a tool's transport names it. */
-import type { ToolTransport } from '../../core/tool.ts';
+import type { TransportTypes } from '../../core/tool.ts';
 import type { SecretValues } from '../secret-values.ts';
 
-export type McpTransport = Extract<ToolTransport, { type: 'mcp_stdio' | 'mcp_http' | 'mcp_sse' }>;
+declare module '../../core/tool.ts' {
+  interface TransportTypes {
+    mcp_stdio: {
+      type: 'mcp_stdio';
+      command: string;
+      args?: string[] | undefined;
+      env?: Record<string, string> | undefined;
+      /** The tool's name at the server, where it differs from the registered one. */
+      tool?: string | undefined;
+    };
+    mcp_http: RemoteMcp;
+    mcp_sse: RemoteMcp;
+  }
+}
+
+/** Streamable HTTP, and the older HTTP with SSE. */
+interface RemoteMcp {
+  type: 'mcp_http' | 'mcp_sse';
+  endpoint: string;
+  headers?: Record<string, string> | undefined;
+  tool?: string | undefined;
+}
+
+export type McpTransport = TransportTypes['mcp_stdio' | 'mcp_http' | 'mcp_sse'];
 
 /** The server of such a transport, whatever the tool: what is the same here is one server, with one connection. */
-export type McpServer =
-  | Omit<Extract<McpTransport, { type: 'mcp_stdio' }>, 'tool'>
-  | Omit<Extract<McpTransport, { type: 'mcp_http' | 'mcp_sse' }>, 'tool'>;
-
-export function isMcp(transport: ToolTransport): transport is McpTransport {
-  return transport.type === 'mcp_stdio' || transport.type === 'mcp_http' || transport.type === 'mcp_sse';
-}
+export type McpServer = Omit<TransportTypes['mcp_stdio'], 'tool'> | Omit<RemoteMcp, 'tool'>;
 
 /** The server of a tool, `{{secret:name}}` not filled in. */
 export function serverOf({ tool: _tool, ...server }: McpTransport): McpServer {

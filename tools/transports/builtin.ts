@@ -5,18 +5,20 @@ import { runBuiltin } from '../builtin.ts';
 import type { TransportKind } from '../transport-kind.ts';
 
 export const BUILTIN: TransportKind<TransportTypes['builtin']> = {
-  type: 'builtin',
-  schema: z.strictObject({ type: z.literal('builtin') }),
+  schemas: { builtin: z.strictObject({ type: z.literal('builtin') }) },
   secretTexts: () => [],
   present: (transport) => transport,
-  call: ({ tool }, attempt, runtime) => runBuiltin(tool.name, attempt, runtime),
+  open: (runtime) => ({ call: ({ tool }, attempt) => runBuiltin(tool.name, attempt, runtime) }),
 };
 
 export const CLIENT: TransportKind<TransportTypes['client']> = {
-  type: 'client',
-  schema: z.strictObject({ type: z.literal('client') }).describe('Whoever talks to the run executes the tool.'),
+  schemas: {
+    client: z.strictObject({ type: z.literal('client') }).describe('Whoever talks to the run executes the tool.'),
+  },
   secretTexts: () => [],
   present: (transport) => transport,
-  call: () =>
-    Promise.resolve({ kind: 'error', code: 'no-client', message: 'The client executes this tool, in a run alone.' }),
+  open: () => ({
+    call: () =>
+      Promise.resolve({ kind: 'error', code: 'no-client', message: 'The client executes this tool, in a run alone.' }),
+  }),
 };

@@ -30,8 +30,7 @@ const schema = z.strictObject({
 });
 
 export const HTTP: TransportKind<HttpTransport> = {
-  type: 'http',
-  schema,
+  schemas: { http: schema },
   check: checkHttpTransport,
   secretTexts: templatesOf,
   present: (transport) => ({
@@ -39,5 +38,7 @@ export const HTTP: TransportKind<HttpTransport> = {
     ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
     ...(transport.query && { query: redact(transport.query, isCredential) }),
   }),
-  call: ({ transport, secrets }, attempt, { egress }) => callHttp(transport, attempt, { egress, secrets }),
+  open: ({ egress }) => ({
+    call: ({ transport, secrets }, attempt) => callHttp(transport, attempt, { egress, secrets }),
+  }),
 };

@@ -1,10 +1,12 @@
-/** Tools of MCP servers (docs/tools.md). */
+/** Tools of MCP servers (docs/tools.md): one pool of connections for its three ways to a server. */
 import { z } from 'zod';
-import type { ToolAttempt, ToolOutcome, ToolProgress, TransportTypes } from '../../core/tool.ts';
+import type { ToolAttempt, ToolOutcome, ToolProgress } from '../../core/tool.ts';
 import { redact, isCredential } from '../redact.ts';
 import { callMcpTool } from '../mcp/call-tool.ts';
-import { serverOf, withSecrets, type McpTransport } from '../mcp/server.ts';
-import type { TransportCall, TransportKind, TransportRuntime } from '../transport-kind.ts';
+import { listMcpTools } from '../mcp/list-tools.ts';
+import { createMcpPool, type McpPool } from '../mcp/pool.ts';
+import { addressOf, serverOf, withSecrets, type McpTransport } from '../mcp/server.ts';
+import type { ServerKind, TransportCall, TransportKind, TransportRuntime } from '../transport-kind.ts';
 import { endpoint, headers, shownText } from './fields.ts';
 
 const env = z.record(
@@ -13,58 +15,78 @@ const env = z.record(
 );
 
 /** How a server is started. */
-export const program = {
+const program = {
   command: z.string().min(1).max(1000),
   args: z.array(z.string().max(8000)).max(100).optional(),
   env: env.optional(),
 };
 
 /** Where a server is. */
-export const remote = { endpoint, headers };
+const remote = { endpoint, headers };
 
 const tool = z.string().min(1).max(200).optional().describe("The tool's name at the server, where it is another.");
 
-export const MCP_STDIO: TransportKind<TransportTypes['mcp_stdio']> = {
-  type: 'mcp_stdio',
-  schema: z.strictObject({ type: z.literal('mcp_stdio'), ...program, tool }),
-  secretTexts: (transport) => Object.values(transport.env ?? {}),
-  present: (transport) => ({ ...transport, ...(transport.env && { env: redact(transport.env, () => true) }) }),
-  call: callMcp,
+const servers: ServerKind<McpTransport> = {
+  importSchemas: [
+    z
+      .strictObject({ type: z.literal('stdio'), ...program })
+      .transform(({ args = [], env: variables = {}, ...rest }) => ({
+        ...rest,
+        args,
+        env: variables,
+        type: 'mcp_stdio' as const,
+      })),
+    z
+      .strictObject({ type: z.literal('http'), ...remote })
+      .describe('Streamable HTTP.')
+      .transform((server) => ({ ...server, type: 'mcp_http' as const })),
+    z
+      .strictObject({ type: z.literal('sse'), ...remote })
+      .describe('The older HTTP with SSE.')
+      .transform((server) => ({ ...server, type: 'mcp_sse' as const })),
+  ],
+  identityOf: addressOf,
+  locate: (transport, name) => ({ server: serverOf(transport), tool: transport.tool ?? name }),
 };
 
-type RemoteTransport = TransportTypes['mcp_http' | 'mcp_sse'];
-
-const overHttp = {
-  secretTexts: (transport: RemoteTransport) => Object.values(transport.headers ?? {}),
-  present: (transport: RemoteTransport) => ({
-    ...transport,
-    ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
-  }),
-  call: callMcp,
-};
-
-export const MCP_HTTP: TransportKind<RemoteTransport> = {
-  type: 'mcp_http',
-  schema: z.strictObject({ type: z.literal('mcp_http'), ...remote, tool }),
-  ...overHttp,
-};
-
-export const MCP_SSE: TransportKind<RemoteTransport> = {
-  type: 'mcp_sse',
-  schema: z.strictObject({ type: z.literal('mcp_sse'), ...remote, tool }),
-  ...overHttp,
+export const MCP: TransportKind<McpTransport> = {
+  schemas: {
+    mcp_stdio: z.strictObject({ type: z.literal('mcp_stdio'), ...program, tool }),
+    mcp_http: z.strictObject({ type: z.literal('mcp_http'), ...remote, tool }),
+    mcp_sse: z.strictObject({ type: z.literal('mcp_sse'), ...remote, tool }),
+  },
+  secretTexts: (transport) => Object.values((transport.type === 'mcp_stdio' ? transport.env : transport.headers) ?? {}),
+  present(transport) {
+    if (transport.type !== 'mcp_stdio') {
+      return { ...transport, ...(transport.headers && { headers: redact(transport.headers, isCredential) }) };
+    }
+    return { ...transport, ...(transport.env && { env: redact(transport.env, () => true) }) };
+  },
+  commandOf: (transport) => (transport.type === 'mcp_stdio' ? transport.command : undefined),
+  servers,
+  open(runtime) {
+    const pool = createMcpPool({ egress: runtime.egress });
+    return {
+      call: (call, attempt) => callMcp(call, attempt, { pool, runtime }),
+      listTools: (wanted) => {
+        const { tenantId, server } = wanted;
+        return listMcpTools({ ...wanted, onToolsChanged: () => runtime.onToolsChanged({ tenantId, server }) }, pool);
+      },
+      close: () => pool.close(),
+    };
+  },
 };
 
 function callMcp(
   { tool: { name, output_schema: outputSchema }, transport, secrets }: TransportCall<McpTransport>,
   attempt: ToolAttempt,
-  { mcp }: TransportRuntime,
+  { pool, runtime }: { pool: McpPool; runtime: TransportRuntime },
 ): Promise<ToolOutcome> {
   const { tenantId, onProgress } = attempt;
   const server = serverOf(transport);
-  const onToolsChanged = () => mcp.relist({ tenantId, server });
+  const onToolsChanged = () => runtime.onToolsChanged({ tenantId, server });
   const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
   const redacted = onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress)));
   const call = { target, name: transport.tool ?? name, outputSchema };
-  return callMcpTool(call, { ...attempt, onProgress: redacted }, mcp.pool);
+  return callMcpTool(call, { ...attempt, onProgress: redacted }, pool);
 }

@@ -271,7 +271,7 @@ for (const mode of DOMAIN_MODES) {
         run,
       );
       assert.deepEqual(codes.slice(0, 2), [{ code: 'server_suspended' }, { code: 'server_suspended' }]);
-      assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /The MCP server of .* is suspended/);
+      assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /The server of .* is suspended/);
 
       await suspend(false);
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'read') }) : text('so be it')));

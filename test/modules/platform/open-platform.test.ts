@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
 import { migrate } from '../../../db/database.ts';
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
 import { createTestDatabase } from '../../support/database.ts';
-import { MODES } from '../../support/modes.ts';
+import { MODES, TEST_REDIS_URL } from '../../support/modes.ts';
 import { openServiceProxy } from '../../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -39,5 +41,99 @@ if (MODES.includes('postgres')) {
       await assert.rejects(openPlatform(config, { log: pino({ level: 'silent' }) }), /migrat|role/i);
       await place.drop();
     });
+
+    it('closes the database and the bus where the queue cannot be opened', async () => {
+      const { proxy, config, url, close } = await migratedBehindProxy();
+      await execute(url, 'drop schema bullmq cascade');
+      await assert.rejects(openPlatform(config, { log: silent }));
+      await waitUntil('no connection is left', () => proxy.count() === 0);
+      await close();
+    });
+
+    it('closes all the rest where something cannot be closed, and says so', async () => {
+      const { proxy, config, close } = await migratedBehindProxy();
+      const { lines, log } = capture();
+      const platform = await openPlatform(config, { log });
+      platform.closers.add('broken', () => Promise.reject(new Error('it is stuck')));
+      assert.ok(proxy.count() > 0);
+      await platform.close();
+      await waitUntil('no connection is left', () => proxy.count() === 0);
+      assert.ok(
+        lines.some((line) => /closing failed/.test(line) && /it is stuck/.test(line)),
+        lines.join(''),
+      );
+      await close();
+    });
+
+    it('opens nothing where it is stopped before', async () => {
+      const { proxy, config, close } = await migratedBehindProxy();
+      await assert.rejects(openPlatform(config, { log: silent, signal: AbortSignal.abort() }), { name: 'AbortError' });
+      assert.equal(proxy.count(), 0);
+      await close();
+    });
   });
+}
+
+if (MODES.includes('full')) {
+  describe('a platform on Redis', () => {
+    it('closes its connections where what comes after the bus cannot be opened', async () => {
+      const { config, redis, close } = await behindRedisProxy();
+      const faulty = { ...config, egressAllow: ['http://no.host/'] };
+      await assert.rejects(openPlatform(faulty, { log: silent }), /is not a host/);
+      assert.ok(redis.roundTrips() > 0, 'the bus was open');
+      await waitUntil('no connection is left', () => redis.count() === 0);
+      await close();
+    });
+
+    it('says that the bus has lost its connection', async () => {
+      const { config, redis, close } = await behindRedisProxy();
+      const { lines, log } = capture();
+      const platform = await openPlatform(config, { log });
+      await redis.cut();
+      await waitUntil('it says so', () => lines.some((line) => /bus error/.test(line)));
+      await platform.close();
+      await close();
+    });
+  });
+}
+
+const silent = pino({ level: 'silent' });
+const secrets = { DROVER_SECRET_KEY: 'the tests have no secrets' };
+
+function capture() {
+  const lines: string[] = [];
+  return { lines, log: pino({}, { write: (line: string) => void lines.push(line) }) };
+}
+
+async function migratedBehindProxy() {
+  const place = await createTestDatabase();
+  await migrate(loadConfig({ DATABASE_URL: place.url, ...secrets }));
+  const proxy = await openServiceProxy(place.url);
+  const close = async () => {
+    await proxy.close();
+    await place.drop();
+  };
+  return { proxy, url: place.url, config: loadConfig({ DATABASE_URL: proxy.url, ...secrets }), close };
+}
+
+async function behindRedisProxy() {
+  const { url, close: closeDatabase } = await migratedBehindProxy();
+  const redis = await openServiceProxy(TEST_REDIS_URL ?? '');
+  const close = async () => {
+    await redis.close();
+    await closeDatabase();
+  };
+  const prefix = { DROVER_QUEUE_PREFIX: `test-${randomUUID()}` };
+  return {
+    config: loadConfig({ DATABASE_URL: url, REDIS_URL: redis.url, ...prefix, ...secrets }),
+    redis,
+    close,
+  };
+}
+
+async function execute(url: string, statement: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(statement);
+  await client.end();
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { ToolAttempt, ToolProgress } from '../../../core/tool.ts';
 import { createEgress } from '../../../tools/egress.ts';
 import { createTools, type Tools } from '../../../tools/execute-tool.ts';
-import type { ImportedTool } from '../../../tools/mcp/import-server.ts';
+import type { ImportedTool } from '../../../tools/transport-kind.ts';
 import type { McpServer } from '../../../tools/mcp/server.ts';
 import { programOf, startEverything, type EverythingServer } from '../../support/mcp-server-everything.ts';
 import { attemptOf, briefly, outputOf, toolOf } from '../../support/tool-attempt.ts';
@@ -31,7 +31,7 @@ for (const kind of KINDS) {
         remote = await startEverything(kind === 'mcp_http' ? 'streamableHttp' : 'sse');
         server = { type: kind, endpoint: remote.url };
       }
-      imported = await tools.importServer('tenant-1', server, true);
+      imported = await tools.listTools('tenant-1', server, true);
     });
     after(async () => {
       await tools.close();
@@ -127,7 +127,7 @@ describe('server-filesystem and server-memory', () => {
   });
 
   async function importAll(server: McpServer) {
-    const imported = await tools.importServer('tenant-1', server, true);
+    const imported = await tools.listTools('tenant-1', server, true);
     return (name: string, args: Record<string, unknown>) => {
       const tool = imported.find((each) => each.name === name);
       assert.ok(tool, `there is ${name} in ${imported.map((each) => each.name).join()}`);

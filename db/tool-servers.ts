@@ -1,7 +1,7 @@
-/** The MCP servers that the tools of a tenant are at, or have been. */
+/** The servers that the tools of a tenant are at, or have been, of whatever transport; the table has its name from the first. */
 import type { Tx } from './database.ts';
 
-export interface McpServerRow {
+export interface ToolServerRow {
   id: string;
   /** A transport's type, and its endpoint, or its program with arguments. */
   address: { type: string } & Record<string, unknown>;
@@ -20,9 +20,9 @@ const SERVER = `
   from mcp_servers s`;
 
 /** A server that a tool is at; one that is known stays as it is. */
-export async function insertMcpServer(
+export async function insertToolServer(
   tx: Tx,
-  server: { id: string; tenantId: string; digest: string; address: McpServerRow['address'] },
+  server: { id: string; tenantId: string; digest: string; address: ToolServerRow['address'] },
 ): Promise<void> {
   await tx.query(
     'insert into mcp_servers (id, tenant_id, digest, address) values ($1, $2, $3, $4::jsonb) on conflict do nothing',
@@ -30,13 +30,13 @@ export async function insertMcpServer(
   );
 }
 
-export async function findMcpServer(tx: Tx, id: string): Promise<McpServerRow | undefined> {
-  const [row] = await tx.query<McpServerRow>(`${SERVER} where s.id = $1`, [id]);
+export async function findToolServer(tx: Tx, id: string): Promise<ToolServerRow | undefined> {
+  const [row] = await tx.query<ToolServerRow>(`${SERVER} where s.id = $1`, [id]);
   return row;
 }
 
 /** Whether the server with this digest of its address is suspended. */
-export async function isMcpServerSuspended(tx: Tx, digest: string): Promise<boolean> {
+export async function isToolServerSuspended(tx: Tx, digest: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from mcp_servers where digest = $1 and suspended_at is not null', [
     digest,
   ]);
@@ -44,11 +44,11 @@ export async function isMcpServerSuspended(tx: Tx, digest: string): Promise<bool
 }
 
 /** A page of servers, newest first. */
-export async function listMcpServers(
+export async function listToolServers(
   tx: Tx,
   page: { before?: string | undefined; limit: number },
-): Promise<McpServerRow[]> {
-  return tx.query<McpServerRow>(`${SERVER} where ($1::uuid is null or s.id < $1) order by s.id desc limit $2`, [
+): Promise<ToolServerRow[]> {
+  return tx.query<ToolServerRow>(`${SERVER} where ($1::uuid is null or s.id < $1) order by s.id desc limit $2`, [
     page.before ?? null,
     page.limit,
   ]);

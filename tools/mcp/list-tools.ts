@@ -1,33 +1,14 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { impossible, messageOf } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
-import type { ToolDefinition } from '../../core/tool.ts';
 import { withSecrets } from './server.ts';
-import type { McpServer } from './server.ts';
+import type { McpServer, McpTransport } from './server.ts';
 import type { McpConnection, McpPool } from './pool.ts';
-import type { SecretValues } from '../secret-values.ts';
+import type { ImportedTool, ServerToList } from '../transport-kind.ts';
 import { checkSchema } from '../validate-arguments.ts';
 
-/** What a server says of a tool, in the form in which it can be registered. */
-export type ImportedTool = Pick<
-  ToolDefinition,
-  | 'name'
-  | 'display_name'
-  | 'description'
-  | 'input_schema'
-  | 'output_schema'
-  | 'transport'
-  | 'risk_level'
-  | 'annotations'
->;
-
-export interface ServerToImport {
-  tenantId: string;
-  /** `{{secret:name}}` not filled in. */
-  server: McpServer;
-  trusted: boolean;
-  secrets: SecretValues;
-  onToolsChanged?: (() => void) | undefined;
+interface McpServerToList extends ServerToList<McpTransport> {
+  onToolsChanged: () => void;
 }
 
 const LIST_MS = 30_000;
@@ -39,7 +20,7 @@ const MAX_MESSAGE_CHARS = 2000;
  * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (docs/tools.md).
  * Throws a `DroverError` (422) if the server does not start, does not answer, or has an unusable schema.
  */
-export async function importServer(wanted: ServerToImport, pool: McpPool): Promise<ImportedTool[]> {
+export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Promise<ImportedTool[]> {
   const listed = wanted.secrets.redact(await listTools(wanted, pool));
   const faults = listed.flatMap(faultsOf);
   if (faults.length > 0) throw impossible('The server has tools whose input schema cannot be used.', faults);
@@ -48,7 +29,7 @@ export async function importServer(wanted: ServerToImport, pool: McpPool): Promi
 }
 
 async function listTools(
-  { tenantId, server, secrets, onToolsChanged }: ServerToImport,
+  { tenantId, server, secrets, onToolsChanged }: McpServerToList,
   pool: McpPool,
 ): Promise<Tool[]> {
   const refuse = (what: string) => (error: unknown) => {

@@ -1,0 +1,17 @@
+import { messageOf } from '../../core/errors.ts';
+
+/** A script that ends by itself: with exit code 1 and one line on stderr where it fails. */
+export async function runOnce(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    process.stderr.write(`${lineOf(error)}\n`);
+    process.exitCode = 1;
+  }
+}
+
+/** What an error says, in one line; of several, what each of them says. */
+export function lineOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(String).join('; ');
+  return messageOf(error);
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { createClosers } from '../../../modules/platform/closers.ts';
+
+function recorded() {
+  const closed: string[] = [];
+  const told: string[] = [];
+  const closers = createClosers((error, name) => told.push(`${name}: ${(error as Error).message}`));
+  const failing = async () => {
+    throw new Error('no');
+  };
+  const add = (name: string) => closers.add(name, async () => closed.push(name));
+  return { closers, closed, told, add, failing };
+}
+
+describe('closers', () => {
+  it('close what was opened last first, each once', async () => {
+    const { closers, closed, add } = recorded();
+    ['a', 'b', 'c'].forEach(add);
+    await closers.close();
+    await closers.close();
+    assert.deepEqual(closed, ['c', 'b', 'a']);
+  });
+
+  it('go on after one that fails, and tell of it', async () => {
+    const { closers, closed, told, add, failing } = recorded();
+    add('first');
+    closers.add('broken', failing);
+    add('last');
+    await closers.close();
+    assert.deepEqual([closed, told], [['last', 'first'], ['broken: no']]);
+  });
+
+  it('fail at the end, all others closed, where something was lost', async () => {
+    const { closers, closed, told, add, failing } = recorded();
+    add('first');
+    closers.add('data', failing, { holdsData: true });
+    await assert.rejects(closers.close(), { errors: [new Error('no')] });
+    assert.deepEqual([closed, told], [['first'], ['data: no']]);
+  });
+});

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { startServer } from '../../support/echo-server.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+/** A process of the Procfile, with nothing in its environment but this. */
+function startMain(file: string, env: Record<string, string>) {
+  const child = spawn(process.execPath, ['--import', 'tsx', file], {
+    env: { PATH: '/usr/bin:/bin', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output = { out: '', err: '' };
+  child.stdout.on('data', (chunk: Buffer) => (output.out += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (output.err += chunk.toString()));
+  return { child, output, exited: once(child, 'close') };
+}
+
+describe('the life of a process', () => {
+  it('ends with 0 at SIGTERM while it still waits for its database', async () => {
+    const nobody = {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+      DROVER_SECRET_KEY: 'the tests have no secrets',
+    };
+    const { child, output, exited } = startMain('workers/main.ts', nobody);
+    try {
+      await waitUntil('it waits', () => /waiting for it/.test(output.out) || child.exitCode !== null);
+      child.kill('SIGTERM');
+      assert.deepEqual([await exited, output.err], [[0, null], '']);
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  it('closes what it has opened, and ends with 1 and one line, where it cannot serve', async () => {
+    const taken = await startServer((_request, response) => response.end());
+    const env = { DROVER_DATA_DIR: 'memory:', PORT: String(taken.port) };
+    const { child, output, exited } = startMain('api/main.ts', env);
+    try {
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^[^\n]*EADDRINUSE[^\n]*\n$/);
+      assert.doesNotMatch(output.out, /closing failed/);
+    } finally {
+      child.kill('SIGKILL');
+      await taken.close();
+    }
+  });
+});

@@ -1,6 +1,6 @@
 /**
  * Drives turns that this process has just committed without a way through the queue, while it has slots that no job waits
- * for. What fails goes to the queue after all, with its attempts. The line in the log says `at_hand`.
+ * for. What fails goes to the queue after all, with its attempts. The line in the log says `dispatched`.
  */
 import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { ConfigError, loadConfig } from '../config.ts';
+import { CONTRACTS } from '../jobs/contracts.ts';
 
 const POSTGRES = { DATABASE_URL: 'postgres://me:hunter2@db/drover', DROVER_SECRET_KEY: 'k'.repeat(32) };
 
@@ -15,8 +16,12 @@ describe('config', () => {
     assert.deepEqual([config.shutdownGraceMs, config.poolSize], [25_000, 20]);
     assert.equal(config.queuePrefix, 'drover');
     assert.equal(config.logLevel, 'info');
-    assert.deepEqual(config.queues, ['turns', 'tool-calls', 'maintenance']);
-    assert.deepEqual(config.concurrency, { turns: 20, 'tool-calls': 20, maintenance: 5 });
+    assert.deepEqual(
+      config.queues,
+      CONTRACTS.map(({ name }) => name),
+    );
+    assert.deepEqual(Object.keys(config.concurrency), [...config.queues]);
+    assert.deepEqual([config.concurrency.turns, config.concurrency.maintenance], [20, 5]);
     assert.equal(config.apiKey, undefined);
     assert.deepEqual(config.egressAllow, []);
   });

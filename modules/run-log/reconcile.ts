@@ -2,7 +2,7 @@
 import type { Job } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
-import type { AnyJob, LostJob } from '../../jobs/define-job.ts';
+import type { LostJob } from '../../jobs/define-job.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
 import type { RunLogContext } from './context.ts';
 
@@ -19,31 +19,33 @@ export type Reconciled = Partial<Record<QueueName, number>>;
  * This is what makes Redis disposable. Jobs that were delayed by another clock than the database's run when they are due.
  */
 export async function reconcile(context: RunLogContext, quietMs: number, tenantId?: string): Promise<Reconciled> {
+  const filter = { quietMs, tenant: tenantId, limit: LIMITS.sweepRows };
   const sent: Reconciled = {};
-  // One after the other: the calls that wait for a run are looked for when the runs are on their way.
-  for (const job of CONTRACTS) {
-    if (job.listLost) sent[job.name] = await ensureJobs(context, job, { quietMs, tenant: tenantId });
+  for (const { name, listLost } of CONTRACTS) {
+    if (!listLost) continue;
+    sent[name] = await eachPage(
+      (after) => listLost(context.db, { ...filter, after }),
+      (lost) => ensureJob(context, name, lost),
+    );
   }
   return sent;
 }
 
-async function ensureJobs(
-  context: RunLogContext,
-  { name, listLost }: AnyJob,
-  filter: { quietMs: number; tenant: string | undefined },
+async function eachPage(
+  page: (after: string) => Promise<LostJob[]>,
+  mend: (lost: LostJob) => Promise<boolean>,
 ): Promise<number> {
-  if (!listLost) return 0;
-  let ensured = 0;
+  let mended = 0;
   let after: string | undefined = FIRST_ID;
   while (after !== undefined) {
-    const lost = await listLost(context.db, { ...filter, after, limit: LIMITS.sweepRows });
-    for (let at = 0; at < lost.length; at += AT_A_TIME) {
-      const done = await Promise.all(lost.slice(at, at + AT_A_TIME).map((each) => ensureJob(context, name, each)));
-      ensured += done.filter(Boolean).length;
+    const rows: LostJob[] = await page(after);
+    for (let at = 0; at < rows.length; at += AT_A_TIME) {
+      const done = await Promise.all(rows.slice(at, at + AT_A_TIME).map(mend));
+      mended += done.filter(Boolean).length;
     }
-    after = lost.length === LIMITS.sweepRows ? lost.at(-1)?.rowId : undefined;
+    after = rows.length === LIMITS.sweepRows ? rows.at(-1)?.rowId : undefined;
   }
-  return ensured;
+  return mended;
 }
 
 /** Adds the job unless it is alive; a finished one that blocks its id is removed first. */

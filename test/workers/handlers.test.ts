@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { LIMITS } from '../../core/limits.ts';
+import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { handleJob } from '../../workers/handle-job.ts';
+import { handler as maintenance } from '../../workers/handlers/maintenance.ts';
 import { handler } from '../../workers/handlers/turns.ts';
 import { loadHandlers } from '../../workers/load-handlers.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
@@ -54,6 +56,18 @@ for (const mode of MODES) {
         await engine.drive(run);
       });
     }
+
+    it('is put back, too, where it is an act of maintenance that only the newer build knows', async () => {
+      const { context } = engine;
+      const queue = context.queues.queue(MAINTENANCE.name);
+      await queue.add('an act of tomorrow', { act: 'an act of tomorrow' }, { jobId: 'tomorrow' });
+      const duty = { stop: new AbortController().signal, draining: () => false };
+      const worker = context.queues.worker(MAINTENANCE.name, (job, token) =>
+        handleJob(context, maintenance, { ...duty, job, token }),
+      );
+      await waitUntil('it is delayed', async () => (await queue.getJobState('tomorrow')) === 'delayed');
+      await worker.close();
+    });
   });
 }
 
@@ -73,10 +87,10 @@ describe('The handlers of the queues', () => {
     const { context } = platform;
     const { config, queues } = context;
     const refuseWorker = (name: string) => assert.fail(`a worker of ${name}`);
-    const served = [...config.queues, 'consolidation'] as typeof config.queues;
+    const served = [...config.queues, 'unheard-of'] as typeof config.queues;
     await assert.rejects(
       startWorkers({ ...context, queues: { ...queues, worker: refuseWorker }, config: { ...config, queues: served } }),
-      (error: Error) => /^The queue consolidation has no handler: [^\n]+$/.test(error.message),
+      (error: Error) => /^The queue unheard-of has no handler: [^\n]+$/.test(error.message),
     );
   });
 });

@@ -1,34 +1,22 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
-import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, settleForGood } from '../../core/ledger.ts';
 import { isTerminal, type RunStatus } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
-import type { ToolDefinition } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { GivenCall, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
-import { loadDefinitions, loadDefinitionsIn } from '../agents/definitions.ts';
+import { loadDefinitions, loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
-import { suspendedBy } from '../governance/governance.ts';
 import type { ToolCallJob } from '../../jobs/tool-call.ts';
+import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { appended, callEvent, giveUpAttempt, wakeOf } from './tool-call-events.ts';
 
-/** How the job ends: done, or to be looked at again after a while (another attempt holds the call, or a retry is due). */
-export type ToolCallEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
-
-/** A call as an attempt needs it; `attempt` counts this one. */
-export interface ClaimedCall {
-  call: Omit<GivenCall, 'pins' | 'attempt'>;
-  attempt: number;
-  tool: ToolDefinition;
-  acceptsDuplicates: boolean;
-}
-
 /** Claims the call, or says how its job ends. Infrastructure errors throw. */
-export async function claimToolCall(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
+export async function claimToolCall(context: Context, job: ToolCallJob): Promise<ClaimedCall | AttemptEnd> {
   return (await claimAtOnce(context, job)) ?? (await claimUnderLock(context, job));
 }
 
@@ -75,8 +63,8 @@ async function giveCall(context: Context, job: ToolCallJob, claim: AppendedChang
   }
 }
 
-async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
-  let result: ClaimedCall | ToolCallEnd = { kind: 'done' };
+async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | AttemptEnd> {
+  let result: ClaimedCall | AttemptEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
@@ -87,14 +75,14 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     }
     if (isTerminal(run.status as RunStatus)) return call.status === 'running' ? interruptedForGood(call) : null;
     // Only with the tool at hand: see above.
-    const definitions = await loadDefinitionsIn(tx, { tenantId: run.tenant_id, ...pinsOf(run) });
-    const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
-    const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
+    const pinned = await loadDefinitionsIn(tx, { tenantId: run.tenant_id, ...pinsOf(run) });
+    const claim = { call, attempt: call.attempt + 1, ...toolOf(pinned, call.name) };
+    const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
     if (lost) return { ...lost, wake: wakeOf(job) };
+    const authorization = await authorize(context, tx, { run, pinned, call });
     // It stays as it is, without a job, until the suspension is lifted.
-    const governance = await context.governance.current(tx, job.tenantId);
-    if (suspendedBy(governance, run.agent_id)) return null;
-    const stopped = await recheckClaim(context, tx, { run, call });
+    if (authorization.isSuspended) return null;
+    const stopped = await recheckClaim(tx, { run, call }, authorization);
     if (stopped) return { ...stopped, wake: wakeOf(job) };
     result = claim;
     return claimChange(call, context, call.status);
@@ -107,12 +95,13 @@ function pinsOf(run: RunRow) {
 }
 
 function toolOf(
-  { definition, tools }: Awaited<ReturnType<typeof loadDefinitions>>,
+  { definition, tools }: PinnedDefinitions,
   name: string,
-): Pick<ClaimedCall, 'tool' | 'acceptsDuplicates'> {
+): Pick<ClaimedCall, 'tool' | 'retry' | 'acceptsDuplicates'> {
   const tool = tools.get(name);
   if (!tool) throw new Error(`the run pins no tool ${name}`);
-  return { tool, acceptsDuplicates: definition.execution_config?.on_unknown === 'retry' };
+  const acceptsDuplicates = definition.execution_config?.on_unknown === 'retry';
+  return { tool, retry: tool.execution.retry_config, acceptsDuplicates };
 }
 
 function claimChange(
@@ -129,10 +118,10 @@ function claimChange(
 }
 
 /** What becomes of a call whose worker was lost; undefined where it may be sent again. */
-function interrupted({ call, tool, acceptsDuplicates }: ClaimedCall, attempt: number): AppendedChange | undefined {
-  const retry = tool.execution.retry_config;
-  const settlement = settleAttempt(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
-  if (settlement.status === 'retry') return undefined;
+function interrupted(lost: ClaimedCall): AppendedChange | undefined {
+  const { call, attempt } = lost;
+  const settlement = interruptionOf(lost);
+  if (!settlement) return undefined;
   const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
   return { events: [callEvent(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
 }

@@ -120,7 +120,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     stepsAtCheckpoint: position.stepsAtCheckpoint,
     toolUseIds: toolUseIds(position.messages),
     partial: null,
-    mine: new Set(),
+    ownCalls: new Map(),
     gate: null,
     passedTokens: 0,
     budgeted: false,

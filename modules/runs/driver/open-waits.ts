@@ -8,10 +8,10 @@ import type { NewWait } from '../../../db/commit-run.ts';
 import { findToolCall } from '../../../db/turns.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { become } from './await.ts';
-import { findUsedUpBudget } from '../../budgets/find-used-up-budget.ts';
-import { gateCall, obstacleTo } from '../../governance/gate-call.ts';
+import { obstacleTo } from '../../governance/gate-call.ts';
 import { changeCall, appendEvent, type DriveSession } from './session.ts';
 import { tokenOwner } from '../../waits/token-owner.ts';
+import { authorize } from '../../tool-calls/attempt.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 
 /** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
@@ -32,18 +32,16 @@ export async function openWaits(session: DriveSession, calls: readonly CallState
  */
 async function checked(
   session: DriveSession,
-  { id, name }: CallState,
+  { id }: CallState,
 ): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
   const inserted = session.pending.newCalls.find((row) => row['id'] === id);
   if (inserted) return { args: inserted['arguments'] as Record<string, unknown> };
-  const { db, governance } = session.context;
-  return db.withTenant(session.tenantId, async (tx) => {
+  const { context, run } = session;
+  return context.db.withTenant(session.tenantId, async (tx) => {
     const row = await findToolCall(tx, id);
     if (!row) throw new Error(`the ledger has no call ${id}`);
-    const usedUp = await findUsedUpBudget(tx, session.run);
-    const now = { ...session, usedUp, governance: await governance.current(tx, session.tenantId) };
-    const wanted = { name, arguments: row.arguments, callsInTurn: 0, step: session.state.steps };
-    return { args: row.arguments, obstacle: obstacleTo(gateCall(now, wanted)) };
+    const { decision } = await authorize(context, tx, { run, pinned: session, call: row });
+    return { args: row.arguments, obstacle: obstacleTo(decision) };
   });
 }
 

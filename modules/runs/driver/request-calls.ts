@@ -6,6 +6,7 @@ import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../
 import type { CallState } from '../../../core/state.ts';
 import { effectOf, isPure, isWait, type ToolDefinition } from '../../../core/tool.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
+import type { LedgerCall } from '../../tool-calls/attempt.ts';
 import type { GateDecision } from '../../governance/gate.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { approvalRequest } from '../../approvals/approval-request.ts';
@@ -95,22 +96,20 @@ function requestCall(session: DriveSession, requested: Requested): string {
   }
   appendEvent(session, ...events);
   if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.version);
-  if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline')) session.mine.add(id);
+  const { name } = use;
+  const idempotency_key = `${session.run.id}-${step}-${place}`;
+  const row: LedgerCall = { id, turn_id: turnId, step, name, effect, idempotency_key, arguments: args };
+  if (decision.kind === 'allow' && (mode === 'cheap' || mode === 'inline'))
+    session.ownCalls.set(id, { row, isBegun: true });
   session.pending.newCalls.push({
-    id,
+    ...row,
     tenant_id: session.tenantId,
     run_id: session.run.id,
-    turn_id: turnId,
-    step,
     place,
     tool_use_id: use.id,
     tool_id: tool?.id,
     tool_version: tool?.version,
-    name: use.name,
     mode,
-    arguments: args,
-    effect,
-    idempotency_key: `${session.run.id}-${step}-${place}`,
     traceparent: session.traceparent,
     created_at: 'now',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),

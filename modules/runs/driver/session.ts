@@ -12,6 +12,7 @@ import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
 import type { CachedRun } from '../../run-log/run-cache.ts';
+import type { OwnCall } from './commit-attempts.ts';
 import type { Reservation } from './hold-to-budget.ts';
 import type { PartialAnswer } from './partial-answer.ts';
 import type { ReplaySource } from './replay-source.ts';
@@ -62,8 +63,8 @@ export interface DriveSession {
   toolUseIds: Set<string>;
   /** The answer that a model is writing, until a commit has it. */
   partial: PartialAnswer | null;
-  /** Calls whose attempt this driver began: whatever else is `running` was interrupted. */
-  mine: Set<string>;
+  /** Calls that this driver makes itself, as far as it has asked for them or looked at them. */
+  ownCalls: Map<string, OwnCall>;
   /** What a run that was forked from another may take from its record. */
   replaySource: ReplaySource | null;
   /** How long the gate of the next model call was shut when that call was announced, in ms. */

@@ -12,7 +12,7 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
       return decision.calls.length > 0;
     case 'run_calls':
       return !decision.calls.some(
-        ({ id, mode, status }) => mode === 'inline' && status === 'running' && session.mine.has(id),
+        ({ id, mode, status }) => mode === 'inline' && status === 'running' && session.ownCalls.get(id)?.isBegun,
       );
     default:
       return decision.kind === 'begin_turn' || decision.kind === 'call_model';

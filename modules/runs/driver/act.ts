@@ -22,8 +22,8 @@ export async function runCalls(session: DriveSession, calls: readonly CallState[
  */
 export async function runPureCalls(session: DriveSession): Promise<void> {
   const isOpen = ({ id, mode, status }: CallState) =>
-    mode === 'cheap' && status === 'running' && session.ownCalls.get(id)?.isBegun === true;
-  const calls = session.state.calls.filter(isOpen);
+    mode === 'cheap' && status === 'running' && session.step.ownCalls.get(id)?.isBegun === true;
+  const calls = session.log.state.calls.filter(isOpen);
   // One that fails is made again in a step of its own, and fails there.
   await Promise.allSettled(calls.map((call) => runCall(session, call, (work) => work())));
 }

@@ -3,6 +3,7 @@ import type { Settlement } from '../../../core/ledger.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
+import { appendEvent, changeCall } from '../../run-log/run-log.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 import {
   authorize,
@@ -16,17 +17,10 @@ import {
 } from '../../tool-calls/attempt.ts';
 import { announceNext } from './announce.ts';
 import { commit } from './commit.ts';
-import { appendEvent, changeCall, type DriveSession } from './session.ts';
+import { currentRun, type DriveSession } from './session.ts';
 
 /** Lets what is committed for a call happen after what is committed for another one of the step. */
 export type InTurn = (work: () => Promise<void>) => Promise<void>;
-
-/** A call that the driver makes itself, as the ledger has it. */
-export interface OwnCall {
-  row: LedgerCall;
-  /** This driver began the attempt under way: any other call that is `running` was interrupted. */
-  isBegun: boolean;
-}
 
 /** The attempts of one call. */
 interface Attempts {
@@ -53,7 +47,7 @@ export function commitWithSteps(session: DriveSession, call: CallState, inTurn: 
 /** The first attempt was claimed with the call's request; any other is claimed here. A cheap call is claimed once and for all. */
 async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
   const { session, call, isRetry } = attempts;
-  const own = session.ownCalls.get(call.id);
+  const own = session.step.ownCalls.get(call.id);
   const isLeft = call.mode === 'inline' && !own?.isBegun;
   if (isRetry || isLeft || call.status === 'pending') return claimAnother(attempts);
   return toClaim(attempts, own?.row ?? (await readRow(session, call.id)));
@@ -101,8 +95,9 @@ interface Looked {
 }
 
 async function lookAgain({ session, call, isRetry }: Attempts): Promise<Looked> {
-  const { context, tenantId, run, definition, tools } = session;
-  const own = session.ownCalls.get(call.id);
+  const { context, tenantId, definition, tools } = session;
+  const run = currentRun(session);
+  const own = session.step.ownCalls.get(call.id);
   return context.db.withTenant(tenantId, async (tx) => {
     const stored = own ? undefined : await findToolCall(tx, call.id);
     const row = own?.row ?? found(stored, call.id);
@@ -137,15 +132,15 @@ function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): Claimed
 
 /** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
 async function putOff(session: DriveSession, row: LedgerCall): Promise<void> {
-  session.ownCalls.set(row.id, { row, isBegun: false });
-  changeCall(session, { id: row.id, from: ['pending', 'running'], set: { status: 'pending' } });
+  session.step.ownCalls.set(row.id, { row, isBegun: false });
+  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending' } });
 }
 
 async function begin({ session, attempt }: Attempts, row: LedgerCall): Promise<void> {
   const payload = { tool_call_id: row.id, attempt };
-  appendEvent(session, { type: 'tool.started', actor: 'worker', turn_id: session.state.turn?.id, payload });
-  session.pending.calls.push({ id: row.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
-  session.ownCalls.set(row.id, { row, isBegun: true });
+  appendEvent(session.log, { type: 'tool.started', actor: 'worker', turn_id: session.log.state.turn?.id, payload });
+  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
+  session.step.ownCalls.set(row.id, { row, isBegun: true });
   await commit(session);
 }
 
@@ -174,13 +169,13 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
   const { call, attempt, settlement, latencyMs } = finished;
   const settled = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
   const change = finished.from ? { ...settled, from: finished.from } : settled;
-  appendEvent(session, {
+  appendEvent(session.log, {
     ...settlementEvent({ callId: call.id, attempt, settlement, latencyMs }),
     actor: 'worker',
-    turn_id: session.state.turn?.id,
-    step: session.state.steps,
+    turn_id: session.log.state.turn?.id,
+    step: session.log.state.steps,
   });
-  changeCall(session, change);
+  changeCall(session.log, change);
   if (call.mode === 'cheap') return;
   announceNext(session);
   await commit(session);

@@ -29,7 +29,11 @@ describe('The way to a tool', () => {
   });
 
   it('begins where calls are recorded, which is in one place, behind the gate', () => {
-    assert.deepEqual(filesWith(/\bnewCalls\.push\(/), ['modules/runs/driver/request-calls.ts']);
+    assert.deepEqual(filesWith(/\bnewCalls\.push\(/), ['modules/run-log/run-log.ts']);
+    assert.deepEqual(filesWith(/\binsertCall\(/), [
+      'modules/run-log/run-log.ts',
+      'modules/runs/driver/request-calls.ts',
+    ]);
     assert.deepEqual(filesWith(/\bgate\(/), ['modules/governance/gate-call.ts', 'modules/governance/gate.ts']);
   });
 

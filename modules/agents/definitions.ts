@@ -21,7 +21,7 @@ interface Pins {
 
 export interface PinnedDefinitions {
   definition: AgentDefinition;
-  tools: Map<string, ToolDefinition>;
+  tools: ReadonlyMap<string, ToolDefinition>;
 }
 
 /** The definition and the tools by name that a run started with. Throws where a version is gone. */

@@ -3,13 +3,16 @@ import type { AgentDefinition } from '../../core/definition.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from './context.ts';
-import { loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
-import { gateCall } from './gate-call.ts';
+import { loadDefinitionsIn } from '../agents/definitions.ts';
+import { gateCall, type GatedRun } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';
+import type { Governance } from './governance.ts';
 import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
 
 export interface CallToReauthorize {
   run: RunRow;
+  /** Absent where they are still to be loaded. */
+  pinned?: Pick<GatedRun, 'definition' | 'tools'> | undefined;
   name: string;
   arguments: Record<string, unknown>;
   step?: number | undefined;
@@ -19,16 +22,15 @@ export interface CallToReauthorize {
 export async function reauthorizeCall(
   context: Pick<Context, 'governance'>,
   tx: Tx,
-  { run, step = run.steps, ...call }: CallToReauthorize,
-): Promise<{ decision: GateDecision; definition: AgentDefinition; tools: PinnedDefinitions['tools'] }> {
-  const pinned = await loadDefinitionsIn(tx, {
-    tenantId: run.tenant_id,
-    agentId: run.agent_id,
-    agentVersion: run.agent_version,
-    tools: run.pinned.tools,
-  });
+  { run, pinned, step = run.steps, ...call }: CallToReauthorize,
+): Promise<{ decision: GateDecision; governance: Governance; definition: AgentDefinition }> {
+  const { definition, tools } = pinned ?? (await loadDefinitionsIn(tx, pinsOf(run)));
   const governance = await context.governance.current(tx, run.tenant_id);
   const usedUp = await findUsedUpBudget(tx, run);
-  const decision = gateCall({ run, ...pinned, governance, usedUp }, { ...call, callsInTurn: 0, step });
-  return { decision, ...pinned };
+  const decision = gateCall({ run, definition, tools, governance, usedUp }, { ...call, callsInTurn: 0, step });
+  return { decision, governance, definition };
+}
+
+function pinsOf(run: RunRow) {
+  return { tenantId: run.tenant_id, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
 }

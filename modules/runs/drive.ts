@@ -21,13 +21,14 @@ import { makeModelCall } from './driver/call-model.ts';
 import { commit } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
-import { settle } from './driver/hold-to-budget.ts';
+import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
+import { settleReservation } from './driver/reservation.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
 import { completePlan } from './driver/propose-plan.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
-import { appendEvent, append, toCachedRun, type DriveSession } from './driver/session.ts';
+import type { Drive, DriveSession } from './driver/session.ts';
 import { mustPause } from './driver/suspension.ts';
 import { openWaits, useSignal } from './driver/open-waits.ts';
 
@@ -54,7 +55,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
   if (!claimed.ok) return claimed.why;
   const held = { tenantId, runId, fence: claimed.run.fence };
   let session: DriveSession | undefined;
-  const isCreated = () => !from?.initialCommit || session?.initialCommit === null;
+  const isCreated = () => !from?.initialCommit || session?.uncommitted.initialCommit === null;
   const hold = holdRun(context, held, isCreated);
   const { signal, release } = linkSignals(hold.lost, options.stop);
   try {
@@ -85,7 +86,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
 
 /** A run that has ended is not driven again, and one that answers from a record is read with its record. */
 function keepInMind(session: DriveSession): void {
-  const known = session.replaySource || isTerminal(session.state.status) ? undefined : toCachedRun(session);
+  const known = session.replaySource || isTerminal(session.log.state.status) ? undefined : toCachedRun(session.log);
   if (known) session.context.runCache.keep(session.run.id, known);
 }
 
@@ -114,8 +115,8 @@ async function giveBack(context: Context, held: Held, again: boolean): Promise<v
 async function loop(session: DriveSession, options: DriveOptions): Promise<DriveEnd> {
   for (;;) {
     // What was paid for is committed first, even by a process that is about to stop.
-    if (session.pending.events.length === 0) session.signal.throwIfAborted();
-    const decision = decide(session.state, session.limits);
+    if (session.log.pending.events.length === 0) session.signal.throwIfAborted();
+    const decision = decide(session.log.state, session.limits);
     if (mayYield(session, decision) && mustYield(session, options)) {
       if (await commit(session, 'again')) return 'handed_over';
       continue;
@@ -131,7 +132,7 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
 
 /** A log must end: a run that has filled its own fails at its next step. */
 function withinLog(session: DriveSession, decision: Decision): Decision {
-  if (decision.kind !== 'call_model' || session.state.seq < LIMITS.eventsPerRun) return decision;
+  if (decision.kind !== 'call_model' || session.log.state.seq < LIMITS.eventsPerRun) return decision;
   const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
   return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
 }
@@ -175,14 +176,15 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
 }
 
 function beginTurn(session: DriveSession): void {
-  const turn = session.state.turn;
-  const isFirst = session.state.status === 'created';
+  const turn = session.log.state.turn;
+  const isFirst = session.log.state.status === 'created';
   if (isFirst) {
-    appendEvent(session, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
+    appendEvent(session.log, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
     become(session, 'initializing');
   }
   become(session, 'planning', 'executing');
-  if (turn && !turn.begun) append(session, { role: 'user', content: userContent(turn.input), outcomes: null });
+  if (turn && !turn.begun)
+    appendMessage(session.log, { role: 'user', content: userContent(turn.input), outcomes: null });
 }
 
 async function callModel(
@@ -195,7 +197,7 @@ async function callModel(
     return (await commit(session, later)) ? 'handed_over' : undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    settle(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
+    settleReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
     failTurn(session, { code: error.code, message: error.message });
     return (await commit(session, 'rest')) ? 'rest' : undefined;
   }
@@ -204,18 +206,18 @@ async function callModel(
 /** The event of the turn comes last: a stream ends with its `done`. */
 function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
   completePlan(session);
-  const turn_id = session.state.turn?.id;
+  const turn_id = session.log.state.turn?.id;
   const checkpoint_id = saveCheckpoint(session, 'turn_complete');
   const by = { actor: 'worker' as const, turn_id };
-  become(session, 'reflecting', session.state.keepOpen ? 'awaiting_human' : 'completed');
-  if (!session.state.keepOpen) {
-    appendEvent(session, {
+  become(session, 'reflecting', session.log.state.keepOpen ? 'awaiting_human' : 'completed');
+  if (!session.log.state.keepOpen) {
+    appendEvent(session.log, {
       ...by,
       type: 'run.completed',
       payload: { stop_reason: end.stopReason, output_ordinal: end.ordinal },
     });
   }
-  appendEvent(session, {
+  appendEvent(session.log, {
     ...by,
     type: 'turn.completed',
     payload: { stop_reason: end.stopReason, ordinal: end.ordinal, checkpoint_id },
@@ -224,32 +226,28 @@ function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'com
 
 /** `ordinal`: the message that there is to show for it. */
 function failTurn(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
-  const by = { actor: 'worker' as const, turn_id: session.state.turn?.id };
+  const by = { actor: 'worker' as const, turn_id: session.log.state.turn?.id };
   closeQuestions(session);
   completePlan(session);
-  dropUncounted(session);
-  if (session.state.keepOpen) {
+  dropUncounted(session.log);
+  if (session.log.state.keepOpen) {
     become(session, 'awaiting_human');
   } else {
     become(session, 'failed');
-    appendEvent(session, { ...by, type: 'run.failed', payload: { error } });
+    appendEvent(session.log, { ...by, type: 'run.failed', payload: { error } });
   }
-  appendEvent(session, { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } });
+  appendEvent(session.log, {
+    ...by,
+    type: 'turn.failed',
+    payload: { error, ...(ordinal !== undefined && { ordinal }) },
+  });
 }
 
 /** The last message of the turn in which the model said something. */
-function lastSaid({ messages }: DriveSession): number | undefined {
+function lastSaid({ log: { messages } }: DriveSession): number | undefined {
   const start = messages.findLastIndex(({ role, outcomes }) => role === 'user' && !outcomes);
   const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content) !== '';
   return messages.slice(start + 1).findLast(isWords)?.ordinal;
-}
-
-/** A message that no event has counted, as where no model could be asked, would be in the way of the next turn's. */
-function dropUncounted(session: DriveSession): void {
-  const { length } = session.state;
-  const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
-  session.messages = session.messages.filter(isCounted);
-  session.pending.messages = session.pending.messages.filter(isCounted);
 }
 
 function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {
@@ -258,7 +256,7 @@ function userContent({ message, attachments = [] }: TurnInput): (TextBlock | Ima
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */
 function mayYield(session: DriveSession, { kind }: Decision): boolean {
-  return kind === 'begin_turn' || (kind === 'call_model' && session.pending.messages.length === 0);
+  return kind === 'begin_turn' || (kind === 'call_model' && session.log.pending.messages.length === 0);
 }
 
 function mustYield(session: DriveSession, options: DriveOptions): boolean {
@@ -273,7 +271,7 @@ interface Held {
 
 interface Hold {
   lost: AbortSignal;
-  news: DriveSession['news'];
+  news: Drive['news'];
   close: () => void;
 }
 

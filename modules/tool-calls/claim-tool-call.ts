@@ -1,33 +1,21 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
-import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
-import type { ToolDefinition } from '../../core/tool.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimedCallRow, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
-import { loadDefinitions, loadDefinitionsIn } from '../agents/definitions.ts';
+import { loadDefinitions, loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
-import { suspendedBy } from '../governance/governance.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
+import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
-/** How the job ends: done, or to be looked at again after a while (another attempt holds the call, or a retry is due). */
-export type ToolCallEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
-
-/** A call as an attempt needs it; `attempt` counts this one. */
-export interface ClaimedCall {
-  call: Omit<ClaimedCallRow, 'pins' | 'attempt'>;
-  attempt: number;
-  tool: ToolDefinition;
-  acceptsDuplicates: boolean;
-}
-
 /** Claims the call, or says how its job ends. Infrastructure errors throw. */
-export async function claimToolCall(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
+export async function claimToolCall(context: Context, job: ToolCallJob): Promise<ClaimedCall | AttemptEnd> {
   return (await claimAtOnce(context, job)) ?? (await claimUnderLock(context, job));
 }
 
@@ -79,8 +67,8 @@ async function commitClaim(context: Context, job: ToolCallJob, claim: AppendedCh
   }
 }
 
-async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | ToolCallEnd> {
-  let result: ClaimedCall | ToolCallEnd = { kind: 'done' };
+async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | AttemptEnd> {
+  let result: ClaimedCall | AttemptEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
@@ -91,17 +79,17 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     }
     if (isTerminal(run.status)) return call.status === 'running' ? interruptedForGood(call) : null;
     // Only with the tool at hand: see above.
-    const definitions = await loadDefinitionsIn(tx, {
+    const pinned = await loadDefinitionsIn(tx, {
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
     });
-    const claim = { call, attempt: call.attempt + 1, ...toolOf(definitions, call.name) };
-    const lost = call.status === 'running' ? interrupted(claim, call.attempt) : undefined;
+    const claim = { call, attempt: call.attempt + 1, ...toolOf(pinned, call.name) };
+    const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
     if (lost) return { ...lost, continuation: continuationOf(job) };
+    const authorization = await authorize(context, tx, { run, pinned, call });
     // It stays as it is, without a job, until the suspension is lifted.
-    const governance = await context.governance.current(tx, job.tenantId);
-    if (suspendedBy(governance, run.agent_id)) return null;
-    const stopped = await recheckClaim(context, tx, { run, call });
+    if (authorization.isSuspended) return null;
+    const stopped = await recheckClaim(tx, { run, call }, authorization);
     if (stopped) return { ...stopped, continuation: continuationOf(job) };
     result = claim;
     return claimChange(call, context, call.status);
@@ -114,12 +102,13 @@ function pinsOf({ agent_id: agentId, agent_version: agentVersion, tools }: Claim
 }
 
 function toolOf(
-  { definition, tools }: Awaited<ReturnType<typeof loadDefinitions>>,
+  { definition, tools }: PinnedDefinitions,
   name: string,
-): Pick<ClaimedCall, 'tool' | 'acceptsDuplicates'> {
+): Pick<ClaimedCall, 'tool' | 'retry' | 'acceptsDuplicates'> {
   const tool = tools.get(name);
   if (!tool) throw new Error(`the run pins no tool ${name}`);
-  return { tool, acceptsDuplicates: definition.execution_config?.on_unknown === 'retry' };
+  const acceptsDuplicates = definition.execution_config?.on_unknown === 'retry';
+  return { tool, retry: tool.execution.retry_config, acceptsDuplicates };
 }
 
 function claimChange(
@@ -136,10 +125,10 @@ function claimChange(
 }
 
 /** What becomes of a call whose worker was lost; undefined where it may be sent again. */
-function interrupted({ call, tool, acceptsDuplicates }: ClaimedCall, attempt: number): AppendedChange | undefined {
-  const retry = tool.execution.retry_config;
-  const settlement = settleAttempt(INTERRUPTED, { effect: call.effect, attempt, retry, acceptsDuplicates });
-  if (settlement.status === 'retry') return undefined;
+function interrupted(lost: ClaimedCall): AppendedChange | undefined {
+  const { call, attempt } = lost;
+  const settlement = interruptionOf(lost);
+  if (!settlement) return undefined;
   const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
   return { events: [callEvent(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
 }

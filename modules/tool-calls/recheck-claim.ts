@@ -1,7 +1,4 @@
-/**
- * A call passes the gate when it is requested, and again when a worker is about to make it: policies, suspensions and
- * deletions are always the current ones, however long the call has waited.
- */
+/** What a worker makes of a call that does not pass the gate any more: it is refused, or people are asked about it anew. */
 import type { NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
@@ -10,21 +7,19 @@ import { findAsking } from '../../db/plans.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { ToolCallRow } from '../../db/turns.ts';
 import { approvalDigest, approvalRequest } from '../approvals/approval-request.ts';
-import type { Context } from '../governance/context.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { refusedCall } from '../approvals/approval-outcome.ts';
-import { reauthorizeCall } from '../governance/reauthorize-call.ts';
+import type { Authorization } from './attempt.ts';
 
 /** What becomes of a call that may not be made now; undefined where it may. */
 export async function recheckClaim(
-  context: Pick<Context, 'governance'>,
   tx: Tx,
   { run, call }: { run: RunRow; call: ToolCallRow },
+  { decision, pinned }: Authorization,
 ): Promise<AppendedChange | undefined> {
-  const { name, arguments: args, step } = call;
-  const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args, step });
+  const { step } = call;
   const events = decisionEvents(decision, { callId: call.id, turnId: call.turn_id, step });
   const obstacle = obstacleTo(decision);
   if (obstacle) return denied(call, { code: codeOf(decision), message: obstacle }, events);
@@ -35,7 +30,10 @@ export async function recheckClaim(
   }
   if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
   // Nobody was asked, or by another policy, or by an older version of it: what was given does not count any more.
-  const asked = approvalRequest({ definition, turnId: call.turn_id, step }, { id: call.id, decision });
+  const asked = approvalRequest(
+    { definition: pinned.definition, turnId: call.turn_id, step },
+    { id: call.id, decision },
+  );
   const set = { status: 'awaiting_approval' };
   return { events: [...events, asked], calls: [{ id: call.id, from: ['pending', 'running'], set }] };
 }

@@ -1,7 +1,6 @@
 /** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
 import { isTerminal } from '../../core/events.ts';
-import { settleAttempt, settleForGood } from '../../core/ledger.ts';
-import type { ToolOutcome } from '../../core/tool.ts';
+import { settleForGood } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
@@ -9,17 +8,11 @@ import type { Context } from '../governance/context.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import type { ClaimedCall, ToolCallEnd } from './claim-tool-call.ts';
+import type { AttemptEnd, MadeAttempt } from './attempt.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
-export interface MadeAttempt {
-  claim: ClaimedCall;
-  outcome: ToolOutcome;
-  latencyMs: number;
-}
-
 /** Settles the attempt, or lets it be made again; a late result changes nothing. */
-export async function settleToolCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd> {
+export async function settleToolCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
   return (await settleAtOnce(context, job, made)) ?? (await settleUnderLock(context, job, made));
 }
 
@@ -27,7 +20,7 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
  * The usual case in one round trip: run and call are as they were. Undefined where anything is different. Where this process
  * has room to drive the run on, the commit of its last call claims it.
  */
-async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd | undefined> {
+async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd | undefined> {
   const { change, end } = settled(job, made);
   const { events, calls, continuation } = change;
   const slot = continuation && context.outbox.reserveSlot(job.tenantId);
@@ -56,9 +49,9 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
   }
 }
 
-async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<ToolCallEnd> {
+async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
   const { call, attempt } = made.claim;
-  let end: ToolCallEnd = { kind: 'done' };
+  let end: AttemptEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, call.id);
     // Another attempt has taken over, or somebody has settled the call.
@@ -71,10 +64,9 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
   return end;
 }
 
-function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange; end: ToolCallEnd } {
-  const { call, attempt, tool, acceptsDuplicates } = made.claim;
-  const retry = tool.execution.retry_config;
-  const settlement = settleAttempt(made.outcome, { effect: call.effect, attempt, retry, acceptsDuplicates });
+function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange; end: AttemptEnd } {
+  const { claim, settlement } = made;
+  const { call, attempt } = claim;
   if (settlement.status === 'retry') {
     const calls = [giveUpAttempt(call, attempt, settlement)];
     return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs } };

@@ -14,7 +14,7 @@ import { createAgent } from '../../modules/agents/create-agent.ts';
 import { createRun, type CreateRun } from '../../modules/runs/create-run.ts';
 import { postTurn } from '../../modules/runs/post-turn.ts';
 import { registerTool, type ToolRequest } from '../../modules/tools-registry/register-tool.ts';
-import type { ToolCallEnd } from '../../modules/tool-calls/claim-tool-call.ts';
+import type { AttemptEnd } from '../../modules/tool-calls/attempt.ts';
 import { runToolCall } from '../../modules/tool-calls/run-tool-call.ts';
 import { startServer, type LocalServer, type SeenRequest } from './echo-server.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from './fake-anthropic.ts';
@@ -46,7 +46,7 @@ export interface Engine {
   /** One job of `turns`, in `context` or another. */
   drive: (run: string, context?: Context) => Promise<DriveEnd>;
   /** One job of `tool-calls` for each open call, or for one. */
-  makeCalls: (run: string, context?: Context) => Promise<ToolCallEnd[]>;
+  makeCalls: (run: string, context?: Context) => Promise<AttemptEnd[]>;
   /** Drives and makes calls until nothing is left to do. */
   finish: (run: string) => Promise<void>;
   /** Until every model may be asked again. */
@@ -170,7 +170,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
         run,
       );
       const policyEpoch = asked.length > 0 ? undefined : gatedBy.get(run);
-      const ends: ToolCallEnd[] = [];
+      const ends: AttemptEnd[] = [];
       for (const job of open) {
         ends.push(
           await runToolCall(

@@ -2,18 +2,20 @@
 import { decide, type Decision } from '../../../core/decide.ts';
 import { modelsFor } from './ask-model.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
 import { contextTokens } from './build-request.ts';
-import { reserve } from './hold-to-budget.ts';
+import { reserve } from './reservation.ts';
 import { completePlan } from './propose-plan.ts';
-import { appendEvent, type DriveSession } from './session.ts';
+import { newStep, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** Says in the log that the model is called next: in the commit before the call. */
+/** Says in the log that the model is called next, in the commit before the call: a new step begins. */
 export function announce(session: DriveSession, call: CallModel, length: number): void {
-  const turn_id = session.state.turn?.id;
-  if (call.last && !session.state.turn?.maxStepsReached) {
-    appendEvent(session, {
+  session.step = newStep();
+  const turn_id = session.log.state.turn?.id;
+  if (call.last && !session.log.state.turn?.maxStepsReached) {
+    appendEvent(session.log, {
       type: 'run.max_steps_reached',
       actor: 'system',
       turn_id,
@@ -22,8 +24,8 @@ export function announce(session: DriveSession, call: CallModel, length: number)
   }
   const { provider, model, rateLimiter, rates } = modelsFor(session)[0];
   // One with rates is asked in a step of its own.
-  session.pending.gate = rateLimiter !== null && !rates ? { name: rateLimiter, step: call.step } : null;
-  appendEvent(session, {
+  session.log.pending.rateLimiter = rates ? null : rateLimiter;
+  appendEvent(session.log, {
     type: 'model.called',
     actor: 'agent',
     turn_id,
@@ -32,7 +34,7 @@ export function announce(session: DriveSession, call: CallModel, length: number)
       provider,
       model,
       length,
-      estimated_tokens: messagesFor(session.messages, contextTokens(session.definition)).tokens,
+      estimated_tokens: messagesFor(session.log.messages, contextTokens(session.definition)).tokens,
       tool_choice: call.toolChoice,
     },
   });
@@ -46,9 +48,9 @@ export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' 
 
 /** Where every call has its result, the model call after them is announced together with the last of them. */
 export function announceNext(session: DriveSession): void {
-  const next = decide(session.state, session.limits);
+  const next = decide(session.log.state, session.limits);
   if (next.kind !== 'call_model' || next.announced) return;
   completePlan(session);
-  announce(session, next, session.messages.length);
+  announce(session, next, session.log.messages.length);
   reserveCall(session, next);
 }

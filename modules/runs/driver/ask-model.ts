@@ -6,9 +6,10 @@ import { LIMITS } from '../../../core/limits.ts';
 import { ModelError, type ModelResponse } from '../../../core/model.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { startDeadline, type Deadline } from '../../../core/deadline.ts';
-import { buildRequest } from './build-request.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
-import { appendEvent, type DriveSession } from './session.ts';
+import { toRequest } from './build-request.ts';
+import type { DriveSession } from './session.ts';
 import { charge, backOff, acquire, recordRetry } from './rate-limiter.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
@@ -25,7 +26,7 @@ export class TurnFailure extends Error {
 
 /** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError. */
 export async function askModels(session: DriveSession, call: CallModel): Promise<ModelResponse> {
-  const budgetMs = session.limits.turnTimeoutMs - (session.state.turn?.drivenMs ?? 0);
+  const budgetMs = session.limits.turnTimeoutMs - (session.log.state.turn?.drivenMs ?? 0);
   const deadline = startDeadline(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)), session.signal);
   try {
     return await askWithin(session, call, deadline);
@@ -43,20 +44,20 @@ async function askWithin(session: DriveSession, call: CallModel, deadline: Deadl
   for (const [index, resolved] of left.entries()) {
     if (failure) fallBack(session, { from: left[index - 1] ?? resolved, to: resolved, failure });
     // oxlint-disable-next-line no-await-in-loop -- one after the other
-    await acquire(session, resolved, call);
+    const passedTokens = await acquire(session, resolved, call);
     const answer = await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 });
     if (!(answer instanceof ModelError)) {
-      await charge(session, resolved, answer);
+      await charge(session, { resolved, answer, passedTokens });
       return answer;
     }
     session.signal.throwIfAborted();
     const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
-    const partial = partialText(session.partial);
+    const partial = partialText(session.uncommitted.partial);
     const { code, message } = late ?? { code: answer.kind, message: answer.message };
-    appendEvent(session, {
+    appendEvent(session.log, {
       type: 'model.failed',
       actor: 'system',
-      turn_id: session.state.turn?.id,
+      turn_id: session.log.state.turn?.id,
       step: call.step,
       payload: { model: resolved.model, error: { code, message }, ...(partial !== undefined && { partial }) },
     });
@@ -70,7 +71,7 @@ function timedOut({ limits }: DriveSession): TurnFailure {
   return new TurnFailure('turn_timeout', `The turn used up its ${limits.turnTimeoutMs / 1000} s of driving time.`);
 }
 
-function callOf({ state }: DriveSession): { failures: number; retries: number } {
+function callOf({ log: { state } }: DriveSession): { failures: number; retries: number } {
   return { failures: state.modelCall?.failures ?? 0, retries: state.modelCall?.retries ?? 0 };
 }
 
@@ -104,12 +105,12 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
 }
 
 function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): Promise<ModelResponse> {
-  const request = buildRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
-  const maxTokens = Math.min(request.maxTokens, session.reserved?.granted?.output ?? request.maxTokens);
-  const turnId = session.state.turn?.id ?? '';
+  const request = toRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
+  const maxTokens = Math.min(request.maxTokens, session.step.reservation?.granted?.output ?? request.maxTokens);
+  const turnId = session.log.state.turn?.id ?? '';
   const { step } = call;
   const partial = { model: resolved.model, step, text: '' };
-  session.partial = partial;
+  session.uncommitted.partial = partial;
   return resolved.stream(
     { ...request, maxTokens },
     {
@@ -153,10 +154,10 @@ function fallBack(
     { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
     'model fell back',
   );
-  appendEvent(session, {
+  appendEvent(session.log, {
     type: 'model.fell_back',
     actor: 'system',
-    turn_id: session.state.turn?.id,
+    turn_id: session.log.state.turn?.id,
     payload: { from: from.model, to: to.model, error: { code: failure.kind, message: failure.message } },
   });
 }

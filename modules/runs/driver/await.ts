@@ -3,15 +3,16 @@ import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import type { CallState } from '../../../core/state.ts';
 import { mayBecome } from '../../../core/transitions.ts';
 import { commit } from './commit.ts';
-import { appendEvent, type DriveSession } from './session.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
+import type { DriveSession } from './session.ts';
 
 /** Calls that workers or the client make. Undefined where others have written meanwhile: decide anew. */
 export async function awaitCalls(session: DriveSession): Promise<'rest' | 'handed_over' | undefined> {
-  if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
+  if (session.log.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
   // Whatever the log did not know as sent when it was last committed is sent with this commit, and nothing twice;
   // reconciliation sees to jobs that were lost.
-  const sent = new Set(session.base.calls.filter((call) => call.sent).map((call) => call.id));
-  const unsent = session.state.calls.filter(
+  const sent = new Set(session.log.base.calls.filter((call) => call.sent).map((call) => call.id));
+  const unsent = session.log.state.calls.filter(
     (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
   );
   if (unsent.length === 0) return (await commit(session, 'rest')) ? 'rest' : undefined;
@@ -20,11 +21,11 @@ export async function awaitCalls(session: DriveSession): Promise<'rest' | 'hande
 
 /** A person, a webhook or the time. Undefined where others have written meanwhile. */
 export async function awaitPeople(session: DriveSession, calls: readonly CallState[]): Promise<'rest' | undefined> {
-  if (session.state.status !== 'awaiting_human') {
-    if (session.state.status === 'awaiting_tool') become(session, 'executing');
-    appendEvent(session, {
+  if (session.log.state.status !== 'awaiting_human') {
+    if (session.log.state.status === 'awaiting_tool') become(session, 'executing');
+    appendEvent(session.log, {
       ...statusChanged(session, 'awaiting_human'),
-      payload: { from: session.state.status, to: 'awaiting_human', waiting_for: waitingFor(calls) },
+      payload: { from: session.log.state.status, to: 'awaiting_human', waiting_for: waitingFor(calls) },
     });
   }
   return (await commit(session, 'rest')) ? 'rest' : undefined;
@@ -47,13 +48,13 @@ function waitingFor(calls: readonly CallState[]): WaitingFor {
 /** Each status on the way is an event; a transition that is not in the table cannot be expressed. */
 export function become(session: DriveSession, ...way: RunStatus[]): void {
   for (const to of way) {
-    const from = session.state.status;
+    const from = session.log.state.status;
     if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
-    appendEvent(session, statusChanged(session, to));
+    appendEvent(session.log, statusChanged(session, to));
   }
 }
 
 function statusChanged(session: DriveSession, to: RunStatus): Extract<NewEvent, { type: 'run.status_changed' }> {
-  const payload = { from: session.state.status, to };
-  return { type: 'run.status_changed', actor: 'worker', turn_id: session.state.turn?.id, payload };
+  const payload = { from: session.log.state.status, to };
+  return { type: 'run.status_changed', actor: 'worker', turn_id: session.log.state.turn?.id, payload };
 }

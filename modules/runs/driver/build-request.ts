@@ -6,11 +6,25 @@ import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
+import type { RunLog } from '../../run-log/run-log.ts';
+
+interface Asked {
+  model: string;
+  toolChoice: 'auto' | 'none';
+}
+
+/** The request of a run's next model call. */
+export function toRequest(
+  { definition, tools, log }: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; log: RunLog },
+  call: Asked,
+): ModelRequest {
+  return buildRequest({ definition, tools, messages: log.messages }, call);
+}
 
 /** A request to a model, from a definition, its pinned tools and the stored conversation. */
 export function buildRequest(
   source: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; messages: readonly MessageRow[] },
-  call: { model: string; toolChoice: 'auto' | 'none' },
+  call: Asked,
 ): ModelRequest {
   const { definition } = source;
   const settings = { ...definition.model_preferences, ...definition.llm_config };

@@ -2,7 +2,7 @@
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit } from './commit.ts';
-import { findBudgets, lookAtBudgets, settle } from './hold-to-budget.ts';
+import { findBudgets, lookAtBudgets, settleReservation } from './reservation.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';
@@ -14,10 +14,10 @@ export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<{ afterMs: number } | undefined> {
-  if (!call.announced) announce(session, call, session.messages.length);
+  if (!call.announced) announce(session, call, session.log.messages.length);
   await findBudgets(session);
   reserveCall(session, call);
-  if (!call.announced || session.pending.reservations.length > 0) await commit(session);
+  if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);
   // The commit may have found that the governance has moved.
   if (await mustPause(session, call)) return undefined;
   const answer = await lookAtBudgets(session);
@@ -28,7 +28,7 @@ export async function makeModelCall(
     return undefined;
   } catch (error) {
     if (!(error instanceof ThrottledError)) throw error;
-    settle(session, 'released');
+    settleReservation(session, 'released');
     // Not all at once when the gate opens.
     return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };
   }

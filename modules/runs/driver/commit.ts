@@ -11,9 +11,10 @@ import { creation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
+import { advance, type Pending } from '../../run-log/run-log.ts';
 import { reauthorizePending, reload } from './load.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import { noPending, type DriveSession } from './session.ts';
+import { newUncommitted, type DriveSession } from './session.ts';
 
 /**
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
@@ -31,8 +32,8 @@ const MOST_RETRIES = 20;
 export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
     const change = toChange(session, handOver);
-    const outcome = await (session.initialCommit
-      ? commitInitial(session, session.initialCommit, change)
+    const outcome = await (session.uncommitted.initialCommit
+      ? commitInitial(session, session.uncommitted.initialCommit, change)
       : commitOnce(session, change));
     if (outcome.ok) {
       committed(session, change, outcome);
@@ -58,12 +59,13 @@ async function commitInitial(
   const outcome = await session.context.commit(change);
   initialCommit.written(outcome);
   if (!outcome.ok) throw new LostRunError(outcome.why);
-  session.initialCommit = null;
   return outcome;
 }
 
 function toChange(session: DriveSession, handOver: HandOver | undefined): RunChange {
-  const { pending, run, state, base, initialCommit } = session;
+  const { run } = session;
+  const { pending, state, base } = session.log;
+  const { initialCommit } = session.uncommitted;
   const events = initialCommit ? [...initialCommit.events, ...pending.events] : pending.events;
   const rows = project(
     {
@@ -98,15 +100,15 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (pending.reservations.length > 0) change.reservations = pending.reservations;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
-  if (pending.gate) change.rate_limiter = pending.gate.name;
+  if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
       tenantId: session.tenantId,
       runId: run.id,
-      parentId: session.lastCheckpointId,
+      parentId: session.log.lastCheckpointId,
       trigger: pending.checkpoint.trigger,
       state,
-      chain: session.messages.at(-1)?.chain ?? '',
+      chain: session.log.messages.at(-1)?.chain ?? '',
       id: pending.checkpoint.id,
     });
   }
@@ -115,7 +117,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
 }
 
 /** Whether something leaves the process after the commit: not under a policy epoch of before. */
-function beginsCalls({ newCalls, events }: DriveSession['pending']): boolean {
+function beginsCalls({ newCalls, events }: Pending): boolean {
   return newCalls.length > 0 || events.some(({ type }) => type === 'model.called' || type === 'tool.started');
 }
 
@@ -126,7 +128,7 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
 
 function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow[] {
   const traceparent = session.traceparent;
-  const turnId = session.state.turn?.id;
+  const turnId = session.log.state.turn?.id;
   const ids = {
     tenantId: session.tenantId,
     runId: session.run.id,
@@ -136,12 +138,12 @@ function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | '
   const turn: OutboxRow = { id: newId(), queue: 'turns', at_position: true, payload: ids };
   if (handOver === 'again') return [turn];
   if ('afterMs' in handOver) return [{ ...turn, delay_ms: handOver.afterMs }];
-  const { steps: step } = session.state;
+  const { steps: step } = session.log.state;
   return handOver.awaitCalls.map(({ id: callId, attempt }) => ({
     id: newId(),
     queue: TOOL_CALLS.name,
     job_id: TOOL_CALLS.id({ callId, attempt }),
-    payload: { ...ids, callId, attempt, step, policyEpoch: session.gatedAt.get(callId) },
+    payload: { ...ids, callId, attempt, step, policyEpoch: session.step.gatedAt.get(callId) },
   }));
 }
 
@@ -153,20 +155,14 @@ interface Committed {
 }
 
 function committed(session: DriveSession, change: RunChange, result: Committed): void {
-  session.base = session.state;
-  if (change.events.length > 0) session.at = result.at;
-  if (session.pending.checkpoint) {
-    session.lastCheckpointId = session.pending.checkpoint.id;
-    session.stepsAtCheckpoint = session.state.steps;
-  }
+  const { rateLimiter } = session.log.pending;
   // A commit that was found in the log says nothing of the rate limiter, which is looked at by itself then.
-  if (session.pending.gate && result.back_off_ms !== undefined) {
-    session.gate = { ...session.pending.gate, waitMs: result.back_off_ms };
+  if (rateLimiter && result.back_off_ms !== undefined) {
+    session.step.backOff = { rateLimiter, waitMs: result.back_off_ms };
   }
-  session.pending = noPending();
-  session.reauthorize = null;
-  session.partial = null;
-  if (result.seq !== session.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
+  advance(session.log, change.events.length > 0 ? result.at : undefined);
+  session.uncommitted = newUncommitted();
+  if (result.seq !== session.log.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
   if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length > 0)
     session.context.bus.publish({ runId: session.run.id, kind: 'advanced', seq: result.seq });

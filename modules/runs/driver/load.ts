@@ -2,21 +2,16 @@
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
-import {
-  loadRun,
-  type ClaimedRun,
-  type ClaimResult,
-  type MessageRow,
-  type ReadRequest,
-} from '../../../db/claim-run.ts';
+import { loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '../../../db/claim-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
 import { loadDefinitions } from '../../agents/definitions.ts';
 import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
 import { carryOn, positionOf, type CachedRun } from '../../run-log/run-cache.ts';
+import { appendEvent, openLog, rebase, toCachedRun, type Position } from '../../run-log/run-log.ts';
 import { loadReplaySource } from './replay-source.ts';
-import { toCachedRun, noPending, appendEvent, showOutcome, type DriveSession } from './session.ts';
+import { newStep, newUncommitted, type Drive, type DriveSession } from './session.ts';
 
 export interface CorruptCheckpoint {
   id: string;
@@ -72,7 +67,7 @@ interface OpenOptions {
   traceparent: string | undefined;
   /** What this process knew of the run when it claimed it. */
   known: CachedRun | undefined;
-  news: DriveSession['news'];
+  news: Drive['news'];
   initialCommit: InitialCommit | undefined;
 }
 
@@ -92,7 +87,6 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   const { definition } = pinned;
   const execution = definition.execution_config ?? {};
   const session: DriveSession = {
-    initialCommit: options.initialCommit ?? null,
     context,
     tenantId: run.tenant_id,
     run,
@@ -106,25 +100,12 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
     },
     traceparent: options.traceparent ?? run.traceparent ?? undefined,
-    base: position.state,
-    state: position.state,
-    at: position.at,
-    messages: [...position.messages],
-    pending: noPending(),
-    governance,
-    gatedAt: new Map(),
     news: options.news,
-    reauthorize: null,
-    lastCheckpointId: position.lastCheckpointId,
-    stepsAtCheckpoint: position.stepsAtCheckpoint,
-    toolUseIds: toolUseIds(position.messages),
-    partial: null,
-    mine: new Set(),
-    gate: null,
-    passedTokens: 0,
-    budgeted: false,
-    reserved: null,
-    usedUp: undefined,
+    log: openLog(position),
+    governance,
+    isBudgeted: false,
+    step: newStep(),
+    uncommitted: newUncommitted(options.initialCommit),
     replaySource: await loadReplaySource(context, run, position.state),
     signal: options.signal,
     startedAtMs: Date.now(),
@@ -134,13 +115,16 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
 }
 
 /** Where a run stands, from what is known of it or else from its rows. */
-interface Position extends Omit<CachedRun, 'at'> {
-  at: string | undefined;
+interface FoundPosition extends Position {
   /** Checkpoints that do not fit and have not been reported. */
   corrupt: CorruptCheckpoint[];
 }
 
-async function findPosition(context: Context, loaded: ClaimedRun, known: CachedRun | undefined): Promise<Position> {
+async function findPosition(
+  context: Context,
+  loaded: ClaimedRun,
+  known: CachedRun | undefined,
+): Promise<FoundPosition> {
   if (known && loaded.from !== null) {
     const position = carryOn(known, loaded);
     if (position) return { ...position, corrupt: [] };
@@ -164,26 +148,17 @@ async function findPosition(context: Context, loaded: ClaimedRun, known: CachedR
 export async function reauthorizePending(session: DriveSession): Promise<void> {
   const { db, governance } = session.context;
   session.governance = await db.withTenant(session.tenantId, (tx) => governance.current(tx, session.tenantId));
-  await session.reauthorize?.();
+  await session.uncommitted.reauthorize?.();
 }
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
 export async function reload(session: DriveSession): Promise<void> {
-  const known = toCachedRun(session);
+  const known = toCachedRun(session.log);
   const ref = { tenant_id: session.tenantId, run_id: session.run.id };
   const fresh = await loadRun(session.context.db, { ...ref, known: known && positionOf(known) });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  const { state, at, messages } = await findPosition(session.context, fresh, known);
-  const pending = session.pending;
-  session.run = fresh.run;
-  session.base = state;
-  session.state = state;
-  session.at = at;
-  session.messages = [...messages, ...pending.messages];
-  session.pending = { ...pending, events: [] };
-  appendEvent(session, ...pending.events);
-  for (const change of pending.calls) showOutcome(session, change);
+  rebase(session.log, await findPosition(session.context, fresh, known));
 }
 
 function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {
@@ -198,15 +173,10 @@ function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): 
 function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[]): void {
   for (const checkpoint of corrupt) {
     session.context.log.error({ run: session.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
-    appendEvent(session, {
+    appendEvent(session.log, {
       type: 'checkpoint.corrupt',
       actor: 'system',
       payload: { checkpoint_id: checkpoint.id, at_seq: checkpoint.seq, problem: 'its hash does not fit its content' },
     });
   }
-}
-
-function toolUseIds(messages: readonly MessageRow[]): Set<string> {
-  const blocks = messages.flatMap((message) => message.content);
-  return new Set(blocks.flatMap((block) => (block.type === 'tool_use' ? [block.id] : [])));
 }

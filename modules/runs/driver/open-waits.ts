@@ -8,10 +8,11 @@ import type { NewWait } from '../../../db/commit-run.ts';
 import { findToolCall } from '../../../db/turns.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { become } from './await.ts';
-import { findUsedUpBudget } from '../../budgets/find-used-up-budget.ts';
-import { gateCall, obstacleTo } from '../../governance/gate-call.ts';
-import { changeCall, appendEvent, type DriveSession } from './session.ts';
+import { obstacleTo } from '../../governance/gate-call.ts';
+import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts';
+import { currentRun, type DriveSession } from './session.ts';
 import { tokenOwner } from '../../waits/token-owner.ts';
+import { reauthorizeCall } from '../../governance/reauthorize-call.ts';
 import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
 
 /** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
@@ -34,16 +35,15 @@ async function checked(
   session: DriveSession,
   { id, name }: CallState,
 ): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
-  const inserted = session.pending.newCalls.find((row) => row['id'] === id);
+  const inserted = findInserted(session.log, id);
   if (inserted) return { args: inserted['arguments'] as Record<string, unknown> };
-  const { db, governance } = session.context;
-  return db.withTenant(session.tenantId, async (tx) => {
+  const { context } = session;
+  return context.db.withTenant(session.tenantId, async (tx) => {
     const row = await findToolCall(tx, id);
     if (!row) throw new Error(`the ledger has no call ${id}`);
-    const usedUp = await findUsedUpBudget(tx, session.run);
-    const now = { ...session, usedUp, governance: await governance.current(tx, session.tenantId) };
-    const wanted = { name, arguments: row.arguments, callsInTurn: 0, step: session.state.steps };
-    return { args: row.arguments, obstacle: obstacleTo(gateCall(now, wanted)) };
+    const wanted = { name, arguments: row.arguments, step: session.log.state.steps };
+    const { decision } = await reauthorizeCall(context, tx, { run: currentRun(session), pinned: session, ...wanted });
+    return { args: row.arguments, obstacle: obstacleTo(decision) };
   });
 }
 
@@ -53,7 +53,7 @@ function ask(session: DriveSession, call: CallState, args: Record<string, unknow
   const { type, name, question, seconds, until } = wanted;
   const named = name === undefined ? {} : { name };
   const end = until === undefined ? { timeout_seconds: seconds } : { until };
-  appendEvent(session, {
+  appendEvent(session.log, {
     ...about(session),
     actor: 'agent',
     type: 'input.requested',
@@ -102,8 +102,8 @@ function timerUntil(text: string): Wanted {
 function refuse(session: DriveSession, call: CallState, reason: { code: string; message: string }): void {
   const settlement = { status: 'failed' as const, ...reason };
   const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
-  appendEvent(session, { ...about(session), actor: 'system', ...settlementEvent(settled) });
-  changeCall(session, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
+  appendEvent(session.log, { ...about(session), actor: 'system', ...settlementEvent(settled) });
+  changeCall(session.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }
 
 /** Found by its hash, and kept encrypted for those who may pass it on. */
@@ -116,8 +116,8 @@ function newToken({ context, tenantId }: DriveSession, waitId: string): Pick<New
 function askClient(session: DriveSession, calls: readonly CallState[]): void {
   const seconds = session.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
   for (const { id } of calls) open(session, { id, type: 'tool_results', name: null, seconds });
-  if (session.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
-  appendEvent(session, {
+  if (session.log.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
+  appendEvent(session.log, {
     ...about(session),
     actor: 'agent',
     type: 'client_tools.requested',
@@ -126,8 +126,12 @@ function askClient(session: DriveSession, calls: readonly CallState[]): void {
 }
 
 function open(session: DriveSession, wait: Omit<NewWait, 'turn_id'>): void {
-  session.pending.waits.push({ ...wait, turn_id: session.state.turn?.id ?? '' });
-  changeCall(session, { id: wait.id, from: ['pending'], set: { status: 'running', attempt: 1, started_at: 'now' } });
+  session.log.pending.waits.push({ ...wait, turn_id: session.log.state.turn?.id ?? '' });
+  changeCall(session.log, {
+    id: wait.id,
+    from: ['pending'],
+    set: { status: 'running', attempt: 1, started_at: 'now' },
+  });
 }
 
 /** Answers a call with the signal that has come for it: the signal is used up in the same commit. */
@@ -136,16 +140,16 @@ export function useSignal(session: DriveSession, { call, signal }: Extract<Decis
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
   const event = settlementEvent(settled);
   if (event.type !== 'tool.succeeded') return;
-  appendEvent(session, {
+  appendEvent(session.log, {
     ...about(session),
     ...event,
     actor: 'user',
     payload: { ...event.payload, signal_id: signal.id },
   });
-  changeCall(session, settlementChange(settled));
-  session.pending.closedWaits.push(call.id);
+  changeCall(session.log, settlementChange(settled));
+  session.log.pending.closedWaits.push(call.id);
 }
 
-function about({ state }: DriveSession) {
+function about({ log: { state } }: DriveSession) {
   return { turn_id: state.turn?.id, step: state.steps };
 }

@@ -5,14 +5,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
 import { findTurn } from '../../../db/turns.ts';
-import type { DriveSession } from './session.ts';
-
-/** The answer that is being written; `text` is what has come of it so far. */
-export interface PartialAnswer {
-  model: string;
-  step: number;
-  text: string;
-}
+import type { DriveSession, PartialAnswer } from './session.ts';
 
 /** The text as it may be kept; undefined where nothing was said. */
 export function partialText(partial: PartialAnswer | null): string | undefined {
@@ -24,8 +17,9 @@ export function partialText(partial: PartialAnswer | null): string | undefined {
  * of that turn. A run that only somebody else drives gets nothing. Never throws: the turn has ended either way.
  */
 export async function keepPartialAnswer(session: DriveSession): Promise<void> {
-  const { context, tenantId, run, partial } = session;
-  const turnId = session.state.turn?.id;
+  const { context, tenantId, run } = session;
+  const { partial } = session.uncommitted;
+  const turnId = session.log.state.turn?.id;
   const text = partialText(partial);
   if (!partial || !turnId || text === undefined) return;
   const failed: NewEvent = {

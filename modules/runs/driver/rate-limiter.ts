@@ -7,8 +7,9 @@ import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
-import { buildRequest } from './build-request.ts';
-import { appendEvent, type DriveSession } from './session.ts';
+import { toRequest } from './build-request.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
+import type { DriveSession } from './session.ts';
 
 /** The provider is asked too much: the run goes on after `waitMs`, in another job. */
 export class ThrottledError extends Error {
@@ -21,27 +22,24 @@ export class ThrottledError extends Error {
 }
 
 interface ModelCall {
-  step: number;
   toolChoice: 'auto' | 'none';
 }
 
-/** Acquires a request of a model, or throws ThrottledError. The commit before the call has looked at it already, as a rule. */
-export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<void> {
+/**
+ * Acquires a request of a model, or throws ThrottledError; answers the prompt tokens that it has let through. The commit before
+ * the call has looked at it already, as a rule.
+ */
+export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<number> {
   const { rateLimiter, rates, model } = resolved;
-  if (rateLimiter === null) return;
+  if (rateLimiter === null) return 0;
   const { db } = session.context;
-  const seen = session.gate;
-  session.gate = null;
-  let waitMs: number;
-  if (rates) {
-    const tokens = estimateRequest(buildRequest(session, { model, toolChoice: call.toolChoice }));
-    session.passedTokens = tokens;
-    waitMs = await acquireModelRate(db, { rateLimiter, tokens, rates });
-  } else {
-    waitMs =
-      seen?.name === rateLimiter && seen.step === call.step ? seen.waitMs : await readModelBackOff(db, rateLimiter);
-  }
+  const seen = session.step.backOff;
+  session.step.backOff = null;
+  const tokens = rates ? estimateRequest(toRequest(session, { model, toolChoice: call.toolChoice })) : 0;
+  const look = () => (seen?.rateLimiter === rateLimiter ? seen.waitMs : readModelBackOff(db, rateLimiter));
+  const waitMs = rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : await look();
   if (waitMs > 0) throw new ThrottledError(waitMs);
+  return tokens;
 }
 
 /** Backs off for everybody after a refusal, says so in the log, and throws ThrottledError. */
@@ -64,13 +62,23 @@ export function recordRetry(
 ): void {
   const { model, error, attempt, step, waitMs: wait_ms } = retry;
   const payload = { model, attempt, error: { code: error.kind, message: error.message }, wait_ms };
-  appendEvent(session, { type: 'model.retried', actor: 'system', turn_id: session.state.turn?.id, step, payload });
+  appendEvent(session.log, {
+    type: 'model.retried',
+    actor: 'system',
+    turn_id: session.log.state.turn?.id,
+    step,
+    payload,
+  });
 }
 
 /** Takes what an answer has used beyond its estimate out of what the credential permits. */
-export async function charge(session: DriveSession, resolved: ResolvedModel, { usage }: ModelResponse): Promise<void> {
+export async function charge(
+  session: DriveSession,
+  { resolved, answer, passedTokens }: { resolved: ResolvedModel; answer: ModelResponse; passedTokens: number },
+): Promise<void> {
   const { rateLimiter, rates } = resolved;
+  const { usage } = answer;
   if (rateLimiter === null || !rates?.tokensPerMinute) return;
-  const tokens = usage.input + usage.cache_write_5m + usage.cache_write_1h + usage.output - session.passedTokens;
+  const tokens = usage.input + usage.cache_write_5m + usage.cache_write_1h + usage.output - passedTokens;
   await chargeModelRate(session.context.db, { rateLimiter, tokens, tokensPerMinute: rates.tokensPerMinute });
 }

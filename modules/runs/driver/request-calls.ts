@@ -1,4 +1,5 @@
 /** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
+import type { BudgetStanding } from '../../../core/budget.ts';
 import type { ToolUseBlock } from '../../../core/content.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { newId } from '../../../core/ids.ts';
@@ -6,25 +7,32 @@ import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../
 import type { CallState } from '../../../core/state.ts';
 import { effectOf, isPure, isWait, type ToolDefinition } from '../../../core/tool.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
+import type { LedgerCall } from '../../tool-calls/attempt.ts';
 import type { GateDecision } from '../../governance/gate.ts';
 import { suspendedBy } from '../../governance/governance.ts';
+import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts';
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
 import { proposePlan, type PlanStep } from './propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
-import { append, appendEvent, type DriveSession } from './session.ts';
+import { gatedRun, type DriveSession } from './session.ts';
 
 /**
  * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
  * they are read, so that every tool use has its result from the start.
  */
-export function requestCalls(session: DriveSession, intents: readonly Intent[], step: number): void {
+export function requestCalls(session: DriveSession, intents: readonly Intent[], { step, usedUp }: AskedIn): void {
   const calls = callsOf(intents);
-  const before = (session.state.turn?.toolCalls ?? 0) - calls.length;
+  const before = (session.log.state.turn?.toolCalls ?? 0) - calls.length;
   // Without a prototype V8 keeps it as a table: no hidden class for each id.
   const outcomes = Object.create(null) as Record<string, CallOutcome>;
-  const verdicts = calls.map(({ use }, place) => ({ use, decision: decideOn(session, { use, place, step, before }) }));
-  const attempt = verdicts.every(({ decision }) => isRejected(decision)) ? invalidAnswersBefore(session.state) + 1 : 0;
+  const verdicts = calls.map(({ use }, place) => ({
+    use,
+    decision: decideOn(session, { use, place, step, before, usedUp }),
+  }));
+  const attempt = verdicts.every(({ decision }) => isRejected(decision))
+    ? invalidAnswersBefore(session.log.state) + 1
+    : 0;
   const formsPlan = intents.some(({ kind }) => kind === 'plan');
   const asksAsPlan = formsPlan && verdicts.some(({ decision }) => decision.kind === 'ask');
   const steps: PlanStep[] = [];
@@ -36,7 +44,14 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
   if (formsPlan) proposePlan(session, steps, step);
-  append(session, { role: 'user', content, outcomes });
+  appendMessage(session.log, { role: 'user', content, outcomes });
+}
+
+/** The answer that asks. */
+export interface AskedIn {
+  step: number;
+  /** A budget that the answer has used up: its calls are not made. */
+  usedUp: BudgetStanding | undefined;
 }
 
 /** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
@@ -64,7 +79,7 @@ interface Requested {
 function requestCall(session: DriveSession, requested: Requested): string {
   const { use, place, step, decision, waits, attempt } = requested;
   const id = newId();
-  const turnId = session.state.turn?.id ?? '';
+  const turnId = session.log.state.turn?.id ?? '';
   const tool = decision.tool;
   const mode = modeOf(session, decision, waits);
   const effect = tool ? effectOf(tool) : 'unknown';
@@ -93,24 +108,22 @@ function requestCall(session: DriveSession, requested: Requested): string {
   if (decision.kind === 'invalid') {
     events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
   }
-  appendEvent(session, ...events);
-  if (decision.kind === 'allow' && !waits) session.gatedAt.set(id, session.governance.epoch);
-  if (decision.kind === 'allow' && (mode === 'pure' || mode === 'inline')) session.mine.add(id);
-  session.pending.newCalls.push({
-    id,
+  appendEvent(session.log, ...events);
+  if (decision.kind === 'allow' && !waits) session.step.gatedAt.set(id, session.governance.epoch);
+  const { name } = use;
+  const idempotency_key = `${session.run.id}-${step}-${place}`;
+  const row: LedgerCall = { id, turn_id: turnId, step, name, effect, idempotency_key, arguments: args };
+  if (decision.kind === 'allow' && (mode === 'pure' || mode === 'inline'))
+    session.step.ownCalls.set(id, { row, isBegun: true });
+  insertCall(session.log, {
+    ...row,
     tenant_id: session.tenantId,
     run_id: session.run.id,
-    turn_id: turnId,
-    step,
     place,
     tool_use_id: use.id,
     tool_id: tool?.id,
     tool_version: tool?.version,
-    name: use.name,
     mode,
-    arguments: args,
-    effect,
-    idempotency_key: `${session.run.id}-${step}-${place}`,
     traceparent: session.traceparent,
     created_at: 'now',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
@@ -168,15 +181,18 @@ function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind
 /** `before`: calls of the turn before this answer. */
 function decideOn(
   session: DriveSession,
-  { use, place, step, before }: { use: ToolUseBlock; place: number; step: number; before: number },
+  { use, place, step, before, usedUp }: AskedIn & { use: ToolUseBlock; place: number; before: number },
 ): Verdict {
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
   const wanted = { name: use.name, arguments: use.input, callsInTurn: before + place, step };
-  const decision = gateCall(session, wanted);
+  const decision = gateCall({ ...gatedRun(session), usedUp }, wanted);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;
-  const answer = takeRecordedCall(session, { tool, arguments: decision.arguments, step });
+  const answer = takeRecordedCall(
+    { state: session.log.state, replaySource: session.replaySource },
+    { tool, arguments: decision.arguments, step },
+  );
   return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
 }

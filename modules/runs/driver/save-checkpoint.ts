@@ -1,12 +1,13 @@
 /** When a checkpoint is due, and its place in the next commit. */
 import { newId } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { appendEvent, type DriveSession } from './session.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
+import type { DriveSession } from './session.ts';
 
 /** Saves one within a turn where the agent asks for it at every change, else every 25 steps. */
 export function saveCheckpointIfDue(session: DriveSession): void {
   const frequency = session.definition.execution_config?.checkpoint_frequency ?? 'every_turn';
-  const steps = session.state.steps - session.stepsAtCheckpoint;
+  const steps = session.log.state.steps - session.log.stepsAtCheckpoint;
   if (frequency === 'on_change' || steps >= LIMITS.checkpointSteps) saveCheckpoint(session, 'tool_result');
 }
 
@@ -14,11 +15,11 @@ export function saveCheckpointIfDue(session: DriveSession): void {
 export function saveCheckpoint(session: DriveSession, trigger: 'turn_complete' | 'tool_result'): string | undefined {
   if (session.definition.execution_config?.checkpoint_frequency === 'manual') return undefined;
   const checkpoint_id = newId();
-  session.pending.checkpoint = { id: checkpoint_id, trigger };
-  appendEvent(session, {
+  session.log.pending.checkpoint = { id: checkpoint_id, trigger };
+  appendEvent(session.log, {
     type: 'checkpoint.saved',
     actor: 'worker',
-    turn_id: session.state.turn?.id,
+    turn_id: session.log.state.turn?.id,
     payload: { checkpoint_id, trigger },
   });
   return checkpoint_id;

@@ -1,7 +1,7 @@
 /** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
-import { settle } from './hold-to-budget.ts';
+import { settleReservation } from './reservation.ts';
 import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 
@@ -12,7 +12,7 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
       return decision.calls.length > 0;
     case 'run_calls':
       return !decision.calls.some(
-        ({ id, mode, status }) => mode === 'inline' && status === 'running' && session.mine.has(id),
+        ({ id, mode, status }) => mode === 'inline' && status === 'running' && session.step.ownCalls.get(id)?.isBegun,
       );
     default:
       return decision.kind === 'begin_turn' || decision.kind === 'call_model';
@@ -24,7 +24,7 @@ export async function mustPause(session: DriveSession, decision: Decision): Prom
   await catchUp(session);
   if (!beginsSomething(session, decision) || suspendedBy(session.governance, session.run.agent_id) === undefined)
     return false;
-  settle(session, 'released');
+  settleReservation(session, 'released');
   return true;
 }
 

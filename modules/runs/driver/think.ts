@@ -10,31 +10,33 @@ import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
-import { buildRequest } from './build-request.ts';
-import { settleAnswer } from './hold-to-budget.ts';
+import { settleAnswer } from './reservation.ts';
+import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
-import { requestCalls } from './request-calls.ts';
+import { requestCalls, type AskedIn } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
-import { append, pointOf, appendEvent, rewindTo, type DriveSession } from './session.ts';
+import { toRequest } from './build-request.ts';
+import type { DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. */
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
   const startedMs = performance.now();
-  const known = recordedAnswer(session, call.step, () => firstRequest(session, call));
+  const record = { state: session.log.state, replaySource: session.replaySource };
+  const known = recordedAnswer(record, call.step, () => firstRequest(session, call));
   const recorded = known?.kind === 'same';
   const response = recorded ? known.response : await askModels(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
-  const paused = response.stopReason === 'pause_turn' && !session.state.turn?.maxStepsReached;
+  const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
   const intents = intentsOf({ content, paused }, session.tools);
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
-  const turn_id = session.state.turn?.id;
+  const turn_id = session.log.state.turn?.id;
   if (!recorded) observe(session, { response, latencyMs, cost });
-  const ordinal = append(session, { role: 'assistant', content, outcomes: null });
-  appendEvent(session, {
+  const ordinal = appendMessage(session.log, { role: 'assistant', content, outcomes: null });
+  appendEvent(session.log, {
     type: 'model.responded',
     actor: 'agent',
     turn_id,
@@ -53,26 +55,28 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
       ...(known?.kind === 'differs' && { differs: known.differs }),
     },
   });
-  settleAnswer(session, { response, cost, recorded });
-  if (calls > 0) await requestGated(session, intents, call.step);
-  if (session.state.turn?.answer) return;
+  const usedUp = settleAnswer(session, { response, cost, recorded });
+  if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp });
+  if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);
   // Where only others have something to do, the hand-over to them is the commit.
-  const { kind } = decide(session.state, session.limits);
+  const { kind } = decide(session.log.state, session.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
 }
 
 /** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
-async function requestGated(session: DriveSession, intents: readonly Intent[], step: number): Promise<void> {
-  const point = pointOf(session);
+async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
+  const point = mark(session.log);
+  const { step } = session;
   const recorded = session.replaySource && [...session.replaySource.calls];
   const request = async () => {
-    requestCalls(session, intents, step);
+    requestCalls(session, intents, answer);
     await runPureCalls(session);
     goOn(session);
   };
-  session.reauthorize = async () => {
-    rewindTo(session, point);
+  session.uncommitted.reauthorize = async () => {
+    rewind(session.log, point);
+    session.step = step;
     if (session.replaySource && recorded) session.replaySource.calls.splice(0, Infinity, ...recorded);
     await request();
   };
@@ -86,18 +90,20 @@ function goOn(session: DriveSession): void {
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {
   const { provider, model } = modelsFor(session)[0];
-  return { provider, request: buildRequest(session, { model, toolChoice: call.toolChoice }) };
+  return { provider, request: toRequest(session, { model, toolChoice: call.toolChoice }) };
 }
 
 /** The answer in canonical form; every tool use has an id that occurs once in the conversation. */
 function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
-  const taken = session.toolUseIds;
+  const taken = session.log.toolUseIds;
+  const here = new Set<string>();
   const content = JSON.parse(canonicalJson(cleanJson(response.content))) as AssistantBlock[];
   return content.flatMap((block): AssistantBlock[] => {
     if (block.type !== 'tool_use') return [block];
     if (call.toolChoice === 'none') return [];
-    const id = block.id && !taken.has(block.id) ? block.id : `toolu_${newId().replaceAll('-', '')}`;
-    taken.add(id);
+    const isNew = block.id && !taken.has(block.id) && !here.has(block.id);
+    const id = isNew ? block.id : `toolu_${newId().replaceAll('-', '')}`;
+    here.add(id);
     return [{ ...block, id }];
   });
 }

@@ -13,16 +13,27 @@ const filesWith = (pattern: RegExp) =>
   sources.filter((path) => pattern.test(readFileSync(new URL(path, root), 'utf8'))).toSorted();
 
 describe('The way to a tool', () => {
-  it('leads through the ledger: its driver, its worker, and the direct execution of a key that may', () => {
+  it('leads through the ledger, in one place for drivers and workers; or is the direct execution of a key that may', () => {
     assert.deepEqual(filesWith(/\btools\.execute\(/), [
-      'modules/runs/driver/act.ts',
+      'modules/tool-calls/attempt.ts',
       'modules/tool-calls/execute-tool.ts',
+    ]);
+    assert.deepEqual(filesWith(/\bimport \{ attempt\b/), [
+      'modules/runs/driver/act.ts',
       'modules/tool-calls/run-tool-call.ts',
     ]);
   });
 
+  it('knows a call by one key, which is made with its row', () => {
+    assert.deepEqual(filesWith(/\bidempotency_key = /), ['modules/runs/driver/request-calls.ts']);
+  });
+
   it('begins where calls are recorded, which is in one place, behind the gate', () => {
-    assert.deepEqual(filesWith(/\bnewCalls\.push\(/), ['modules/runs/driver/request-calls.ts']);
+    assert.deepEqual(filesWith(/\bnewCalls\.push\(/), ['modules/run-log/run-log.ts']);
+    assert.deepEqual(filesWith(/\binsertCall\(/), [
+      'modules/run-log/run-log.ts',
+      'modules/runs/driver/request-calls.ts',
+    ]);
     assert.deepEqual(filesWith(/\bgate\(/), ['modules/governance/gate-call.ts', 'modules/governance/gate.ts']);
   });
 

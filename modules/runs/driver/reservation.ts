@@ -18,24 +18,16 @@ import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../../db
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import { costOf } from '../../../llm/prices.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
-import { buildRequest } from './build-request.ts';
-import { appendEvent, type DriveSession } from './session.ts';
-
-/** What a driver knows of the reservation for its next model call. */
-export interface Reservation {
-  step: number;
-  /** Null where no budget applies. */
-  call: ReservedCall | null;
-  /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
-  granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
-}
+import { toRequest } from './build-request.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
+import type { DriveSession } from './session.ts';
 
 /** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
 export type BudgetAnswer = 'go' | 'later' | 'decide';
 
 /** Looks up whether a budget applies to the run: from memory, but for once in some seconds. */
 export async function findBudgets(session: DriveSession): Promise<void> {
-  session.budgeted = runBudgetOf(session) !== undefined || (await session.context.budgets.applyTo(session.run));
+  session.isBudgeted = runBudgetOf(session) !== undefined || (await session.context.budgets.applyTo(session.run));
 }
 
 function runBudgetOf({ run }: DriveSession): RunBudget | undefined {
@@ -47,14 +39,15 @@ export function reserve(
   session: DriveSession,
   asked: { step: number; provider: string; model: string; toolChoice: 'auto' | 'none' },
 ): void {
-  const { run, pending } = session;
+  const { run } = session;
   const { step, provider, model, toolChoice } = asked;
   // Announced by a driver that did not know yet whether a budget applies, it has nothing set aside.
-  if (session.reserved?.step === step && (session.reserved.call || !session.budgeted)) return;
-  session.reserved = { step, call: null };
-  if (!session.budgeted) return;
+  const { reservation } = session.step;
+  if (reservation && (reservation.call || !session.isBudgeted)) return;
+  session.step.reservation = { step, call: null };
+  if (!session.isBudgeted) return;
   const budget = runBudgetOf(session);
-  const request = buildRequest(session, { model, toolChoice });
+  const request = toRequest(session, { model, toolChoice });
   const input = estimateRequest(request);
   const output = request.maxTokens;
   const { workspace_id, agent_id, root_run_id } = run;
@@ -73,9 +66,16 @@ export function reserve(
     output_cost: costOf(provider, model, { ...NO_TOKENS, output }),
     least: Math.min(output, LIMITS.budgetLeastOutputTokens),
   };
-  session.reserved = { step, call };
+  session.step.reservation = { step, call };
   const cost_usd = costOf(provider, model, { ...NO_TOKENS, input, output });
-  pending.reservations.push({ step, tokens: input + output, cost_usd, workspace_id, agent_id, root_run_id });
+  session.log.pending.reservations.push({
+    step,
+    tokens: input + output,
+    cost_usd,
+    workspace_id,
+    agent_id,
+    root_run_id,
+  });
 }
 
 /**
@@ -83,14 +83,14 @@ export function reserve(
  * was passed, a person is asked, or the turn has to stop.
  */
 export async function lookAtBudgets(session: DriveSession): Promise<BudgetAnswer> {
-  const reserved = session.reserved;
+  const reserved = session.step.reservation;
   if (!reserved?.call || reserved.granted) return 'go';
   const verdict = await checkBudgets(session.context.db, reserved.call);
   if (!verdict.fits) return refused(session, verdict);
-  const passed = passedSoftLimits(verdict.standings, session.state.budget.warned);
+  const passed = passedSoftLimits(verdict.standings, session.log.state.budget.warned);
   for (const standing of passed) warn(session, standing);
-  if (session.state.budget.asked) {
-    settle(session, 'released');
+  if (session.log.state.budget.asked) {
+    settleReservation(session, 'released');
     return 'decide';
   }
   const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
@@ -99,7 +99,7 @@ export async function lookAtBudgets(session: DriveSession): Promise<BudgetAnswer
 }
 
 function refused(session: DriveSession, verdict: Extract<BudgetVerdict, { fits: false }>): BudgetAnswer {
-  session.reserved = null;
+  session.step.reservation = null;
   if (verdict.waits) return 'later';
   const short = verdict.standings.find(({ key }) => key === verdict.short);
   if (short) exceed(session, short);
@@ -107,61 +107,62 @@ function refused(session: DriveSession, verdict: Extract<BudgetVerdict, { fits: 
 }
 
 /**
- * Settles the reservation at what the answer has used, with the commit of the answer. Where nothing is left then, the
- * calls that it asks for are not made.
+ * Settles the reservation at what the answer has used, with the commit of the answer. Answers the budget of which nothing
+ * is left then: the calls that the model asks for are not made.
  */
 export function settleAnswer(
   session: DriveSession,
   answer: { response: ModelResponse; cost: string | null; recorded: boolean },
-): void {
+): BudgetStanding | undefined {
   const { response, cost, recorded } = answer;
-  const reserved = session.reserved;
-  session.reserved = null;
-  session.usedUp = undefined;
-  if (!reserved?.call) return;
+  const reserved = session.step.reservation;
+  session.step.reservation = null;
+  if (!reserved?.call) return undefined;
   const { usage } = response;
   const used = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
   const tokens = recorded ? 0 : used;
-  session.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
+  session.log.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
   const { granted } = reserved;
-  if (!granted) return;
-  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
+  if (!granted) return undefined;
   // The model was given less room than the agent allows, and has used it up.
   const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
-  if (wasCut) session.usedUp = granted.by && after(granted.by);
+  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
+  const cutBy = granted.by && after(granted.by);
+  const usedUp = wasCut ? cutBy : findUsedUp(granted.standings.map(after));
   // An answer that ends its turn is whole, whatever it has cost.
-  else if (!session.state.turn?.answer) session.usedUp = findUsedUp(granted.standings.map(after));
-  if (session.usedUp) exceed(session, session.usedUp);
+  if (!usedUp || (!wasCut && session.log.state.turn?.answer)) return undefined;
+  exceed(session, usedUp);
+  return usedUp;
 }
 
 /** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */
-export function settle(session: DriveSession, as: 'released' | 'estimated'): void {
-  const reserved = session.reserved;
-  session.reserved = null;
-  if (reserved?.call) session.pending.reservations.push({ step: reserved.step, settle: as });
+export function settleReservation(session: DriveSession, as: 'released' | 'estimated'): void {
+  const reserved = session.step.reservation;
+  session.step.reservation = null;
+  if (reserved?.call) session.log.pending.reservations.push({ step: reserved.step, settle: as });
 }
 
 function exceed(session: DriveSession, standing: BudgetStanding): void {
-  appendEvent(session, {
+  appendEvent(session.log, {
     type: 'budget.exceeded',
     actor: 'system',
-    turn_id: session.state.turn?.id,
+    turn_id: session.log.state.turn?.id,
     payload: toPayload(standing),
   });
 }
 
 function warn(session: DriveSession, standing: BudgetStanding): void {
-  const about = { actor: 'system' as const, turn_id: session.state.turn?.id };
+  const about = { actor: 'system' as const, turn_id: session.log.state.turn?.id };
   const payload = toPayload(standing);
-  const asks = standing.on_soft_limit === 'ask' && !session.state.budget.asked;
+  const asks = standing.on_soft_limit === 'ask' && !session.log.state.budget.asked;
   const approval_id = asks ? newId() : undefined;
-  appendEvent(session, {
+  appendEvent(session.log, {
     ...about,
     type: 'budget.warned',
     payload: { ...payload, ...(approval_id && { approval_id }) },
   });
   if (!approval_id) return;
-  appendEvent(session, {
+  appendEvent(session.log, {
     ...about,
     type: 'approval.requested',
     payload: {

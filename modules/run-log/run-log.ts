@@ -1,0 +1,186 @@
+/** A run's log in the hands of the one that writes it: what is committed, and what the next commit adds to it. */
+import { atSeq, checkEvent, type NewEvent } from '../../core/events.ts';
+import { fold, type RunState } from '../../core/state.ts';
+import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
+import type { CallChange, NewWait, ReservationChange } from '../../db/commit-run.ts';
+import { chainOf } from './checkpoint.ts';
+import type { CachedRun } from './run-cache.ts';
+
+/** What the next commit writes: all of it or nothing. */
+export interface Pending {
+  events: NewEvent[];
+  messages: MessageRow[];
+  newCalls: Record<string, unknown>[];
+  calls: CallChange[];
+  waits: NewWait[];
+  closedWaits: string[];
+  checkpoint: { id: string; trigger: 'turn_complete' | 'tool_result' } | null;
+  reservations: ReservationChange[];
+  /** The rate limiter of the model that is announced: the commit says how long it backs off. */
+  rateLimiter: string | null;
+}
+
+export interface RunLog {
+  /** The state as committed, and with what is pending on top. */
+  base: RunState;
+  state: RunState;
+  /** Time of the event that `base` ends with; undefined where a checkpoint stood in its place. */
+  at: string | undefined;
+  /** The whole conversation, pending messages included. */
+  messages: MessageRow[];
+  /** Ids of all tool uses in the conversation. */
+  toolUseIds: Set<string>;
+  pending: Pending;
+  lastCheckpointId: string | null;
+  stepsAtCheckpoint: number;
+}
+
+/** Where a run stands, committed. */
+export type Position = Omit<CachedRun, 'at'> & { at: string | undefined };
+
+/** The log of a run that stands at a position, with nothing pending. */
+export function openLog({ state, at, messages, lastCheckpointId, stepsAtCheckpoint }: Position): RunLog {
+  const log = { base: state, state, at, messages: [...messages], pending: nothing() };
+  return { ...log, toolUseIds: new Set(messages.flatMap(toolUsesOf)), lastCheckpointId, stepsAtCheckpoint };
+}
+
+const nothing = (): Pending => ({
+  events: [],
+  messages: [],
+  newCalls: [],
+  calls: [],
+  waits: [],
+  closedWaits: [],
+  checkpoint: null,
+  reservations: [],
+  rateLimiter: null,
+});
+
+/** What is committed, for a later drive to go on from; undefined where it cannot be told from another log. */
+export function toCachedRun(log: RunLog): CachedRun | undefined {
+  const { at, base: state, lastCheckpointId, stepsAtCheckpoint, pending } = log;
+  if (at === undefined) return undefined;
+  const messages = log.messages.slice(0, log.messages.length - pending.messages.length);
+  return { at, state, messages, lastCheckpointId, stepsAtCheckpoint };
+}
+
+/** Adds events to what the next commit writes, and folds them into the state. */
+export function appendEvent(log: RunLog, ...events: NewEvent[]): void {
+  for (const event of events) {
+    log.pending.events.push(checkEvent(event));
+    log.state = fold(log.state, atSeq(event, log.state.seq + 1));
+  }
+}
+
+/** Appends a message to the conversation; the event that goes with it tells the new length. Answers its place. */
+export function appendMessage(log: RunLog, message: Pick<MessageRow, 'role' | 'content' | 'outcomes'>): number {
+  const ordinal = log.messages.length;
+  const chain = chainOf(log.messages[ordinal - 1]?.chain ?? '', message);
+  const row = { ...message, ordinal, chain };
+  log.messages.push(row);
+  log.pending.messages.push(row);
+  for (const id of toolUsesOf(row)) log.toolUseIds.add(id);
+  return ordinal;
+}
+
+/** Drops messages that no event has counted: they would be in the way of the next turn's. */
+export function dropUncounted(log: RunLog): void {
+  const { length } = log.state;
+  const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
+  log.messages = log.messages.filter(isCounted);
+  log.pending.messages = log.pending.messages.filter(isCounted);
+}
+
+/** Adds a row to the ledger with the next commit. */
+export function insertCall(log: RunLog, row: Record<string, unknown>): void {
+  log.pending.newCalls.push(row);
+}
+
+/** Changes a row of the ledger with the next commit, one that this commit is to insert, too. */
+export function changeCall(log: RunLog, change: CallChange): void {
+  const inserted = findInserted(log, change.id);
+  if (inserted) Object.assign(inserted, change.set);
+  else log.pending.calls.push(change);
+  showOutcome(log, change);
+}
+
+/** The row of a call that the next commit is to insert; undefined where the ledger has it already. */
+export function findInserted({ pending }: RunLog, id: string): Record<string, unknown> | undefined {
+  return pending.newCalls.find((row) => row['id'] === id);
+}
+
+/** Shows a change of the ledger in the conversation. */
+function showOutcome(log: RunLog, change: CallChange): void {
+  const row = log.messages.findLast((message) => message.outcomes && change.id in message.outcomes);
+  if (!row?.outcomes) return;
+  const { status, output = null, is_error = null } = change.set as Partial<CallOutcome>;
+  if (status) row.outcomes[change.id] = { status, output, is_error };
+}
+
+/** What is pending at a moment. */
+export type Mark = Readonly<Pending>;
+
+/** What is pending now, as a point to come back to. */
+export function mark({ pending }: RunLog): Mark {
+  const { events, messages, newCalls, calls, waits, closedWaits, checkpoint, reservations, rateLimiter } = pending;
+  return {
+    events: [...events],
+    messages: [...messages],
+    newCalls: [...newCalls],
+    calls: [...calls],
+    waits: [...waits],
+    closedWaits: [...closedWaits],
+    checkpoint,
+    reservations: [...reservations],
+    rateLimiter,
+  };
+}
+
+/** Takes back what was appended after a mark: what depended on it is appended anew. */
+export function rewind(log: RunLog, point: Mark): void {
+  const { pending } = log;
+  const dropped = pending.messages.length - point.messages.length;
+  log.messages = log.messages.slice(0, log.messages.length - dropped);
+  const events = pending.events.slice(0, point.events.length);
+  log.pending = {
+    events: [],
+    messages: pending.messages.slice(0, point.messages.length),
+    newCalls: pending.newCalls.slice(0, point.newCalls.length),
+    calls: pending.calls.slice(0, point.calls.length),
+    waits: pending.waits.slice(0, point.waits.length),
+    closedWaits: pending.closedWaits.slice(0, point.closedWaits.length),
+    checkpoint: point.checkpoint,
+    reservations: pending.reservations.slice(0, point.reservations.length),
+    rateLimiter: point.rateLimiter,
+  };
+  log.state = log.base;
+  appendEvent(log, ...events);
+}
+
+/** Puts what is pending on top of what others have appended meanwhile. */
+export function rebase(log: RunLog, { state, at, messages }: Position): void {
+  const { pending } = log;
+  log.base = state;
+  log.state = state;
+  log.at = at;
+  log.messages = [...messages, ...pending.messages];
+  log.pending = { ...pending, events: [] };
+  appendEvent(log, ...pending.events);
+  for (const change of pending.calls) showOutcome(log, change);
+}
+
+/** What was pending is committed; `at` is the time of its last event, where it has one. */
+export function advance(log: RunLog, at: string | undefined): void {
+  const { checkpoint } = log.pending;
+  log.base = log.state;
+  if (at !== undefined) log.at = at;
+  if (checkpoint) {
+    log.lastCheckpointId = checkpoint.id;
+    log.stepsAtCheckpoint = log.state.steps;
+  }
+  log.pending = nothing();
+}
+
+function toolUsesOf({ content }: Pick<MessageRow, 'content'>): string[] {
+  return content.flatMap((block) => (block.type === 'tool_use' ? [block.id] : []));
+}

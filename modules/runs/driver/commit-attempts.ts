@@ -1,0 +1,188 @@
+/** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
+import type { Settlement } from '../../../core/ledger.ts';
+import type { CallState, CallStatus } from '../../../core/state.ts';
+import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
+import { obstacleTo } from '../../governance/gate-call.ts';
+import { appendEvent, changeCall } from '../../run-log/run-log.ts';
+import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
+import {
+  authorize,
+  interruptionOf,
+  type AttemptEnd,
+  type Authorization,
+  type ClaimedCall,
+  type Committer,
+  type LedgerCall,
+  type MadeAttempt,
+} from '../../tool-calls/attempt.ts';
+import { announceNext } from './announce.ts';
+import { commit } from './commit.ts';
+import { currentRun, type DriveSession } from './session.ts';
+
+/** Lets what is committed for a call happen after what is committed for another one of the step. */
+export type InTurn = (work: () => Promise<void>) => Promise<void>;
+
+/** The attempts of one call. */
+interface Attempts {
+  session: DriveSession;
+  call: CallState;
+  inTurn: InTurn;
+  /** The one that was made last, or that was under way when its driver died. */
+  attempt: number;
+  isRetry: boolean;
+}
+
+const DONE: AttemptEnd = { kind: 'done' };
+
+/** The committer of a driver, for all attempts of one call. */
+export function commitWithSteps(session: DriveSession, call: CallState, inTurn: InTurn): Committer {
+  const attempts: Attempts = { session, call, inTurn, attempt: call.attempt, isRetry: false };
+  return {
+    claim: () => claim(attempts),
+    hold: () => ({ signal: session.signal, release: () => undefined }),
+    settle: (made) => settle(attempts, made),
+  };
+}
+
+/** The first attempt was claimed with the call's request; any other is claimed here. A pure call is claimed once and for all. */
+async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
+  const { session, call, isRetry } = attempts;
+  const own = session.step.ownCalls.get(call.id);
+  const isLeft = call.mode === 'inline' && !own?.isBegun;
+  if (isRetry || isLeft || call.status === 'pending') return claimAnother(attempts);
+  return toClaim(attempts, own?.row ?? (await readRow(session, call.id)));
+}
+
+/**
+ * Another attempt is another call to the tool, and policies and suspensions may not be what they were. It is not made where
+ * they refuse it, or for as long as the run is suspended.
+ */
+async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
+  const { session, call, inTurn } = attempts;
+  for (let isBegun = false; ;) {
+    const { row, wasUnderWay, authorization } = await lookAgain(attempts);
+    const lost = wasUnderWay ? interruptionOf(toClaim(attempts, row)) : undefined;
+    if (lost) {
+      await inTurn(() => finish(session, { call, attempt: attempts.attempt, settlement: lost, latencyMs: 0 }));
+      return DONE;
+    }
+    const { governance, isSuspended } = authorization;
+    session.governance = governance;
+    if (isSuspended) {
+      await inTurn(() => putOff(session, row));
+      return DONE;
+    }
+    const message = obstacleOf(authorization);
+    if (message !== undefined) {
+      await inTurn(() => giveUp(attempts, message));
+      return DONE;
+    }
+    if (!isBegun) {
+      attempts.attempt += 1;
+      await inTurn(() => begin(attempts, row));
+    }
+    isBegun = true;
+    // The commit may have met a newer governance than was looked at: that one counts before anything is sent.
+    if (session.governance.epoch === governance.epoch) return toClaim(attempts, row);
+  }
+}
+
+interface Looked {
+  row: LedgerCall;
+  /** The attempt was under way when its driver died. */
+  wasUnderWay: boolean;
+  authorization: Authorization;
+}
+
+async function lookAgain({ session, call, isRetry }: Attempts): Promise<Looked> {
+  const { context, tenantId, definition, tools } = session;
+  const run = currentRun(session);
+  const own = session.step.ownCalls.get(call.id);
+  return context.db.withTenant(tenantId, async (tx) => {
+    const stored = own ? undefined : await findToolCall(tx, call.id);
+    const row = own?.row ?? found(stored, call.id);
+    const pinned = { definition, tools };
+    const authorization = await authorize(context, tx, { run, pinned, call: row });
+    // The ledger has `pending` where a person wants it to be made again, or where it was put off.
+    const wasUnderWay = !isRetry && call.status === 'running' && stored?.status === 'running';
+    return { row, wasUnderWay, authorization };
+  });
+}
+
+async function readRow({ context, tenantId }: DriveSession, id: string): Promise<LedgerCall> {
+  return found(await context.db.withTenant(tenantId, (tx) => findToolCall(tx, id)), id);
+}
+
+function found(row: ToolCallRow | undefined, id: string): ToolCallRow {
+  if (!row) throw new Error(`the ledger has no call ${id}`);
+  return row;
+}
+
+/** Nobody waits with a driver's call: what a person would have to approve by now is not made either. */
+function obstacleOf({ decision }: Authorization): string | undefined {
+  return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
+}
+
+function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): ClaimedCall {
+  const tool = session.tools.get(call.name);
+  if (!tool) throw new Error(`the run pins no tool ${call.name}`);
+  const retry = call.mode === 'pure' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
+  return { call: row, attempt, tool, retry, acceptsDuplicates: session.limits.onUnknown === 'retry' };
+}
+
+/** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
+async function putOff(session: DriveSession, row: LedgerCall): Promise<void> {
+  session.step.ownCalls.set(row.id, { row, isBegun: false });
+  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending' } });
+}
+
+async function begin({ session, attempt }: Attempts, row: LedgerCall): Promise<void> {
+  const payload = { tool_call_id: row.id, attempt };
+  appendEvent(session.log, { type: 'tool.started', actor: 'worker', turn_id: session.log.state.turn?.id, payload });
+  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
+  session.step.ownCalls.set(row.id, { row, isBegun: true });
+  await commit(session);
+}
+
+async function settle(attempts: Attempts, { outcome, settlement, latencyMs }: MadeAttempt): Promise<AttemptEnd> {
+  const { session, call, inTurn, attempt } = attempts;
+  // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
+  if (outcome.kind === 'aborted') session.signal.throwIfAborted();
+  session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
+  if (settlement.status === 'retry') {
+    attempts.isRetry = true;
+    return { kind: 'later', waitMs: settlement.waitMs };
+  }
+  await inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
+  return DONE;
+}
+
+interface Finished {
+  call: CallState;
+  from?: CallStatus[];
+  attempt: number;
+  settlement: Exclude<Settlement, { status: 'retry' }>;
+  latencyMs: number;
+}
+
+async function finish(session: DriveSession, finished: Finished): Promise<void> {
+  const { call, attempt, settlement, latencyMs } = finished;
+  const settled = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
+  const change = finished.from ? { ...settled, from: finished.from } : settled;
+  appendEvent(session.log, {
+    ...settlementEvent({ callId: call.id, attempt, settlement, latencyMs }),
+    actor: 'worker',
+    turn_id: session.log.state.turn?.id,
+    step: session.log.state.steps,
+  });
+  changeCall(session.log, change);
+  if (call.mode === 'pure') return;
+  announceNext(session);
+  await commit(session);
+}
+
+async function giveUp({ session, call, attempt }: Attempts, message: string): Promise<void> {
+  const settlement = { status: 'failed' as const, code: 'stopped', message };
+  // Of a call that was put off, or is to be made again, no attempt is under way.
+  await finish(session, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
+}

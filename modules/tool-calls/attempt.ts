@@ -1,0 +1,127 @@
+/**
+ * One attempt of one call through the ledger, and the only way from a run to a tool: authorize, claim, execute, settle. A
+ * driver and a worker differ in how they commit a claim and a settlement, and in nothing else.
+ */
+import { INTERRUPTED, settleAttempt, type AttemptRules, type Settlement } from '../../core/ledger.ts';
+import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { ClaimedCallRow } from '../../db/commit-run.ts';
+import type { Tx } from '../../db/database.ts';
+import type { PinnedDefinitions } from '../agents/definitions.ts';
+import type { Context } from '../governance/context.ts';
+import type { GateDecision } from '../governance/gate.ts';
+import { suspendedBy, type Governance } from '../governance/governance.ts';
+import { reauthorizeCall } from '../governance/reauthorize-call.ts';
+import { reportProgress } from './report-progress.ts';
+
+/** What an attempt needs of a row of the ledger. The idempotency key and the arguments are read from there alone. */
+export type LedgerCall = Omit<ClaimedCallRow, 'pins' | 'attempt'>;
+
+/** A call with an attempt that may be sent; `attempt` counts this one. */
+export interface ClaimedCall {
+  call: LedgerCall;
+  attempt: number;
+  tool: ToolDefinition;
+  retry: AttemptRules['retry'];
+  /** The agent accepts that a call of unknown outcome is made again. */
+  acceptsDuplicates: boolean;
+}
+
+export interface MadeAttempt {
+  claim: ClaimedCall;
+  outcome: ToolOutcome;
+  settlement: Settlement;
+  latencyMs: number;
+}
+
+/** How an attempt ends: nothing is left to do for it, or the call is to be looked at again after a while. */
+export type AttemptEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
+
+/** Writes what becomes of a call. Infrastructure errors throw. */
+export interface Committer {
+  /** Claims the next attempt, in a commit before anything is sent; or says how it ends without being made. */
+  claim: () => Promise<ClaimedCall | AttemptEnd>;
+  /** Holds the claim while the tool is executed; `signal` fires when it is lost. */
+  hold: (claim: ClaimedCall) => { signal: AbortSignal; release: () => void };
+  /** Commits how the attempt ended; `retry` lets the call be claimed again. */
+  settle: (made: MadeAttempt) => Promise<AttemptEnd>;
+}
+
+/** Whose call it is. */
+export interface CalledBy {
+  tenantId: string;
+  runId: string;
+  traceparent?: string | undefined;
+}
+
+/** Makes the next attempt of a call. What the tool does wrong is data. */
+export async function attempt(
+  context: Pick<Context, 'tools' | 'bus'>,
+  by: CalledBy,
+  committer: Committer,
+): Promise<AttemptEnd> {
+  const claim = await committer.claim();
+  if (!('tool' in claim)) return claim;
+  const { signal, release } = committer.hold(claim);
+  const startedMs = performance.now();
+  let outcome: ToolOutcome;
+  try {
+    outcome = await execute(context, by, { claim, signal });
+  } finally {
+    release();
+  }
+  const latencyMs = Math.round(performance.now() - startedMs);
+  return committer.settle({ claim, outcome, settlement: settleAttempt(outcome, rulesOf(claim)), latencyMs });
+}
+
+function execute(
+  context: Pick<Context, 'tools' | 'bus'>,
+  { tenantId, runId, traceparent }: CalledBy,
+  { claim, signal }: { claim: ClaimedCall; signal: AbortSignal },
+): Promise<ToolOutcome> {
+  const { call, attempt: number, tool } = claim;
+  return context.tools.execute(tool, {
+    tenantId,
+    runId,
+    toolCallId: call.id,
+    idempotencyKey: call.idempotency_key,
+    attempt: number,
+    arguments: call.arguments,
+    timeoutMs: tool.execution.timeout_ms,
+    traceparent,
+    onProgress: reportProgress(context.bus, { runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
+    signal,
+  });
+}
+
+/** How an attempt ends whose process was lost; undefined where the call may be sent again. */
+export function interruptionOf(lost: ClaimedCall): Exclude<Settlement, { status: 'retry' }> | undefined {
+  const settlement = settleAttempt(INTERRUPTED, rulesOf(lost));
+  return settlement.status === 'retry' ? undefined : settlement;
+}
+
+function rulesOf({ call, attempt: number, retry, acceptsDuplicates }: ClaimedCall): AttemptRules {
+  return { effect: call.effect, attempt: number, retry, acceptsDuplicates };
+}
+
+export interface Authorization {
+  governance: Governance;
+  /** The tenant or the agent is suspended: the call stays as it is until that is lifted. */
+  isSuspended: boolean;
+  decision: GateDecision;
+  pinned: PinnedDefinitions;
+}
+
+/**
+ * Asks whether a call of the ledger may be sent now. It passed the gate when it was requested, and passes it again before an
+ * attempt that was not claimed with that request: policies, suspensions, budgets and deletions are always the current ones.
+ */
+export async function authorize(
+  context: Pick<Context, 'governance'>,
+  tx: Tx,
+  { run, pinned, call }: { run: RunRow; pinned: PinnedDefinitions; call: LedgerCall },
+): Promise<Authorization> {
+  const { name, arguments: args, step } = call;
+  const { decision, governance } = await reauthorizeCall(context, tx, { run, pinned, name, arguments: args, step });
+  return { decision, governance, pinned, isSuspended: suspendedBy(governance, run.agent_id) !== undefined };
+}

@@ -124,8 +124,8 @@ function createLaunch(options: FleetOptions, state: FleetState): Launch {
   return (name, path, { env, skewMs }) => {
     if (state.closed) throw new Error('the fleet is closed');
     const log = openSync(join(options.dir, `${name}.log`), 'a');
-    const leash = ['--import', new URL(`./leash${EXTENSION}?skew=${skewMs}`, import.meta.url).href];
-    const child = spawn(process.execPath, [...TYPESCRIPT, ...leash, program(path)], {
+    const injector = ['--import', new URL(`./fault-injector${EXTENSION}?skew=${skewMs}`, import.meta.url).href];
+    const child = spawn(process.execPath, [...TYPESCRIPT, ...injector, program(path)], {
       env: { ...options.env, ...env },
       stdio: ['ignore', log, log, 'ipc'],
     });

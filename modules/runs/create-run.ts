@@ -1,7 +1,7 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import type { RunBudget } from '../../core/budget.ts';
 import { conflict, notFound, unavailable } from '../../core/errors.ts';
-import { isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { checkEvent, isTerminal, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockThread } from '../../db/runs.ts';
@@ -12,7 +12,8 @@ import { claimOf, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turn.ts';
 import { checkAutonomy, cachedStart, readStart, type Start } from './creation/agent-for-run.ts';
-import { announceAppended, toRunChange, type Announcement } from '../run-log/append-to-run.ts';
+import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { toRunChange } from '../run-log/run-change.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface TurnInput {
@@ -148,7 +149,7 @@ type Creation = RunChange & { outbox: OutboxRow[] };
 
 function changeOf({ run, thread, events, job }: PreparedRun): Creation {
   const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', payload: job }] : [];
-  return { ...toRunChange({ ...run, last_seq: 0 }, events), ...(thread && { thread }), outbox };
+  return { ...toRunChange({ ...run, last_seq: 0 }, events.map(checkEvent)), ...(thread && { thread }), outbox };
 }
 
 function announcement(

@@ -173,7 +173,7 @@ describe('A call that another worker makes', () => {
     const job = {
       name: TOOL_CALLS,
       queueName: TOOL_CALLS,
-      data: { tenant: engine.tenant, run, call },
+      data: { tenantId: engine.tenant, runId: run, callId: call },
       opts: {},
       attemptsMade: 0,
       moveToDelayed: async (at: number) => void delays.push(at - Date.now()),

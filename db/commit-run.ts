@@ -3,7 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
-import type { RowChanges, TurnChange } from '../core/project.ts';
+import type { RowChange } from '../core/projections/projection.ts';
 import type { Wait } from '../core/waits.ts';
 import {
   claimRequest,
@@ -99,11 +99,9 @@ export interface RunChange {
   thread?: Columns;
   events: Columns[];
   messages?: { ordinal: number; role: MessageRow['role']; content: StoredBlock[]; chain: string }[];
-  runs: RowChanges['runs'];
-  turns: TurnChange[];
-  approvals?: Columns[];
-  policy_decisions?: Columns[];
-  plans?: Columns[];
+  runs: Required<Pick<RowChange, 'set' | 'add'>>;
+  /** Of the other projections, by table. */
+  rows?: Record<string, RowChange[]>;
   new_calls?: Columns[];
   calls?: CallChange[];
   /** Opened before others, or these, are closed. */
@@ -120,8 +118,8 @@ export interface RunChange {
   rate_limiter?: string;
 }
 
-/** Of a change whose events, if there are any, mean nothing for the run's and its turns' rows. */
-export const NO_ROWS: Pick<RunChange, 'runs' | 'turns'> = { runs: { set: {}, add: {} }, turns: [] };
+/** Of a change whose events, if there are any, mean nothing for any row. */
+export const NO_ROWS: Pick<RunChange, 'runs'> = { runs: { set: {}, add: {} } };
 
 /** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */
 export type ReservationChange =

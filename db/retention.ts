@@ -1,5 +1,5 @@
 /**
- * Rows that serve nothing any more. The logs are not among them, nor what is made of them (`core/project.ts`): those stay
+ * Rows that serve nothing any more. The logs are not among them, nor what is made of them (`core/projections.ts`): those stay
  * as long as their run.
  */
 import type { Database } from './database.ts';

@@ -704,8 +704,10 @@ table workspaces row level security forced
 
 function acquire_model_rate(rate_limiter text, tokens integer, requests_a_minute integer, tokens_a_minute integer) returns integer executable by public
 function apply_approvals(tenant uuid, run uuid, list jsonb) returns void executable by public
-function apply_plans(list jsonb) returns void executable by public
+function apply_plans(tenant uuid, run uuid, list jsonb) returns void executable by public
+function apply_policy_decisions(tenant uuid, run uuid, list jsonb) returns void executable by public
 function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
+function apply_turns(tenant uuid, run uuid, list jsonb) returns void executable by public
 function back_off_model_rate(rate_limiter text, ms integer) returns void executable by public
 function budget_drift(tenant uuid, whole_since date) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public

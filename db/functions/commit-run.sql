@@ -10,6 +10,8 @@ declare
   workspace uuid;
   line uuid;
   x jsonb;
+  others jsonb := (c->'rows') - 'turns';
+  projection text;
   d text;
   outbox jsonb := c->'outbox';
   claimed_call jsonb;
@@ -24,10 +26,22 @@ begin
     if not found then return jsonb_build_object('ok', false, 'why', 'policy_epoch'); end if;
   end if;
   if c ? 'create' then
-    if c ? 'thread' then insert into threads select * from jsonb_populate_record(null::threads, c->'thread'); end if;
-    -- One with a lease is born claimed, by the process that creates it.
-    insert into runs select * from jsonb_populate_record(null::runs, c->'create' || case when c ? 'lease_ms' then
-        jsonb_build_object('driver_lease_expires_at', clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms') else '{}' end)
+    if c ? 'thread' then
+      insert into threads (id, tenant_id, workspace_id, agent_id, created_at)
+        select id, tenant_id, workspace_id, agent_id, created_at from jsonb_populate_record(null::threads, c->'thread');
+    end if;
+    -- One with a lease is claimed from the beginning, by the process that creates it.
+    insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, idle_since, open_turn_id,
+        turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
+        steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
+        forked_at_seq, retried_from, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
+        checkpoint_seq, dormant, driver_lease_expires_at)
+      select id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, idle_since, open_turn_id,
+        turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
+        steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
+        forked_at_seq, retried_from, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
+        checkpoint_seq, dormant, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end
+      from jsonb_populate_record(null::runs, c->'create')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif c ? 'open' then
     -- What a tool worker appends says nothing of the run's own columns.
@@ -124,28 +138,14 @@ begin
         (k->>'latency_ms')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
       from jsonb_array_elements(c->'new_calls') k;
   end if;
-  for i in 0 .. jsonb_array_length(c->'turns') - 1 loop
-    x := c->'turns'->i;
-    if x ? 'insert' then
-      insert into turns select * from jsonb_populate_record(null::turns, x->'insert');
-    end if;
-    if x ? 'set' or x ? 'add' then
-      update turns set
-          status = coalesce(x->'set'->>'status', status),
-          output_ordinal = coalesce((x->'set'->>'output_ordinal')::int, output_ordinal),
-          stop_reason = coalesce(x->'set'->>'stop_reason', stop_reason),
-          error = coalesce(x->'set'->'error', error),
-          checkpoint_id = coalesce((x->'set'->>'checkpoint_id')::uuid, checkpoint_id),
-          completed_at = coalesce((x->'set'->>'completed_at')::timestamptz, completed_at),
-          steps = steps + coalesce((x->'add'->>'steps')::int, 0),
-          tokens_in = tokens_in + coalesce((x->'add'->>'tokens_in')::bigint, 0),
-          tokens_out = tokens_out + coalesce((x->'add'->>'tokens_out')::bigint, 0),
-          cost_usd = case when x->'add' ? 'cost_usd' then cost_usd + (x->'add'->>'cost_usd')::numeric else cost_usd end
-        where id = (x->>'id')::uuid;
-    end if;
-  end loop;
-  if c ? 'plans' then perform apply_plans(c->'plans'); end if;
-  if c ? 'approvals' then perform apply_approvals(tenant, run, c->'approvals'); end if;
+  -- Rows of the projections, table by table. Only turns change in the middle of a run as a rule; calling their function
+  -- by its name saves planning a statement anew.
+  if c->'rows' ? 'turns' then perform apply_turns(tenant, run, c->'rows'->'turns'); end if;
+  if others <> '{}' then
+    for projection, x in select * from jsonb_each(others) loop
+      execute format('select %I($1, $2, $3)', 'apply_' || projection) using tenant, run, x;
+    end loop;
+  end if;
   if c ? 'waits' then
     insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
       select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
@@ -156,9 +156,11 @@ begin
       where run_id = run and closed_at is null and (c->'close_waits' = 'true' or c->'close_waits' ? id::text);
   end if;
   if c ? 'checkpoint' then
-    insert into checkpoints select * from jsonb_populate_record(null::checkpoints, c->'checkpoint');
+    insert into checkpoints (tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
+        hash, created_at)
+      select tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
+        hash, created_at from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;
-  if c ? 'policy_decisions' then insert into policy_decisions select * from jsonb_populate_recordset(null::policy_decisions, c->'policy_decisions'); end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   -- The change that ends the last call which the run waits for sends the job that drives it on.
   if c ? 'continuation' then

@@ -1,12 +1,12 @@
 /** Appending to a run from outside its driver: under the row's lock, then the jobs and the bus. */
-import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
+import { checkEvent, type NewEvent } from '../../core/events.ts';
 import { notFound } from '../../core/errors.ts';
-import { createdRow, project } from '../../core/project.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { commitRunIn, type CallChange, type OutboxRow } from '../../db/commit-run.ts';
 import type { RunLogContext } from './context.ts';
+import { toRunChange } from './run-change.ts';
 
 export interface Appended {
   seq: number;
@@ -37,7 +37,7 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   const change = await act(run, tx);
   if (!change) return null;
   const { events, ...rest } = change;
-  const result = await commitRunIn(tx, { ...toRunChange(run, events), ...rest });
+  const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest });
   if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
   const outbox = [...(change.outbox ?? []), ...(result.continued && change.continuation ? [change.continuation] : [])];
   return { seq: result.seq, fence: result.fence, run, outbox };
@@ -66,34 +66,4 @@ export interface Announcement {
 export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
   if (outbox.length > 0) context.outbox.send(runId, { seq, fence }, outbox);
   context.bus.publish({ runId, kind: 'advanced', seq });
-}
-
-/** Events of a run with their projections, as `commit_run` takes them. */
-export function toRunChange(
-  run: Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage' | 'last_seq'>,
-  events: readonly NewEvent[],
-): RunChange {
-  const rows = project(
-    {
-      tenantId: run.tenant_id,
-      workspaceId: run.workspace_id,
-      runId: run.id,
-      lineage: run.lineage,
-      firstSeq: run.last_seq + 1,
-      at: () => 'now',
-    },
-    events.map(checkEvent),
-  );
-  return {
-    tenant_id: run.tenant_id,
-    run_id: run.id,
-    expect: run.last_seq,
-    events: events.map(toLogged),
-    runs: rows.runs,
-    turns: rows.turns,
-    ...(rows.approvals.length > 0 && { approvals: rows.approvals }),
-    ...(rows.plans.length > 0 && { plans: rows.plans }),
-    ...(rows.policy_decisions.length > 0 && { policy_decisions: rows.policy_decisions }),
-    ...(rows.create && { create: createdRow(rows, events.length) }),
-  };
 }

@@ -1,29 +1,18 @@
-/** Rebuilds the projections (`KEYS`) from the logs, by the function that projects them in every commit. */
+/** Rebuilds the projections (`PROJECTIONS`) from the logs, by the functions that project them in every commit. */
 import { canonicalJson } from '../../core/ids.ts';
 import { readEvent } from '../../core/events.ts';
-import { OPERATIONAL } from '../../core/project.ts';
-import { projectLog, type ProjectedRows } from '../../core/projected-rows.ts';
+import { PROJECTIONS, projectLog, type ProjectedTable, type RunOwner } from '../../core/projections.ts';
+import type { Columns, Projection } from '../../core/projections/projection.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { readEvents } from '../../db/events.ts';
-import {
-  listLoggedRuns,
-  readStoredRows,
-  replacePlans,
-  replacePolicyDecisions,
-  replaceTurns,
-  writeApproval,
-  writeRun,
-  type StoredRows,
-} from '../../db/projections.ts';
+import { deleteRow, holdRun, insertRow, listLoggedRuns, readRows, updateRow } from '../../db/projections.ts';
 import { listTenantIds } from '../../db/tenants.ts';
-
-type Columns = Record<string, unknown>;
 
 /** A column, or a whole row, that is not what the log says. */
 export interface Difference {
   runId: string;
-  table: keyof typeof KEYS;
-  /** `turn 2`, `seq 14`; empty for the run's own row. */
+  table: ProjectedTable;
+  /** `id 0192…`, `seq 14`. */
   row: string;
   column: string;
   stored: unknown;
@@ -35,23 +24,11 @@ export interface Rebuilt {
   differences: Difference[];
 }
 
-/** What tells the rows of a run apart. */
-const KEYS = {
-  runs: 'id',
-  turns: 'number',
-  approvals: 'id',
-  policy_decisions: 'seq',
-  plans: 'id',
-} as const;
-
-/** Columns of `approvals` that come from the ledger and from the time of the commit. */
-const NOT_IN_THE_LOG = ['arguments', 'original_arguments', 'expires_at'];
-
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 const PAGE = 500;
 
 /**
- * Compares every run of every tenant with its log, operational columns aside, and unless `check` writes what differs.
+ * Compares every run of every tenant with its log, columns that the log does not define aside, and unless `check` writes what differs.
  * One transaction a run, which holds the run's row; safe beside a running service. Throws `UnknownEventError`.
  */
 export async function rebuildProjections(db: Database, { check }: { check: boolean }): Promise<Rebuilt> {
@@ -70,77 +47,48 @@ export async function rebuildProjections(db: Database, { check }: { check: boole
   return rebuilt;
 }
 
-interface Owner {
-  tenantId: string;
-  workspaceId: string;
-  runId: string;
-}
-
-async function rebuildRun(db: Database, owner: Owner, check: boolean): Promise<Difference[]> {
+async function rebuildRun(db: Database, owner: RunOwner, check: boolean): Promise<Difference[]> {
   return db.withTenant(owner.tenantId, async (tx) => {
-    const stored = await readStoredRows(tx, owner.runId);
+    await holdRun(tx, owner.runId);
     const log = await readEvents(tx, { run: owner.runId, after: 0 });
     const rows = projectLog(owner, log.map(readEvent));
-    const found = differencesOf(owner.runId, stored, rows);
-    const lastSeq = log.at(-1)?.seq ?? 0;
-    if (!check) await write(tx, { rows, found, lastSeq, at: log.at(-1)?.occurred_at ?? '' });
-    return found;
-  });
-}
-
-interface Written {
-  rows: ProjectedRows;
-  found: readonly Difference[];
-  lastSeq: number;
-  at: string;
-}
-
-async function write(tx: Tx, { rows, found, lastSeq, at }: Written): Promise<void> {
-  if (found.some(({ table }) => table === 'runs')) {
-    const operational = { last_seq: lastSeq, fence: 0, dormant: false, updated_at: at };
-    await writeRun(tx, withoutOperational(rows.run), operational);
-  }
-  for (const approval of rows.approvals) {
-    if (found.some(({ table, row }) => table === 'approvals' && row.endsWith(String(approval['id'])))) {
-      await writeApproval(tx, approval);
+    const differences: Difference[] = [];
+    for (const projection of PROJECTIONS) {
+      const { table, key } = projection;
+      // oxlint-disable-next-line no-await-in-loop -- one connection
+      const stored = await readRows(tx, projection, owner.runId);
+      for (const pair of pairsOf(key, stored, rows[table])) {
+        const found = compare(projection, pair);
+        const row = `${key} ${String((pair.stored ?? pair.expected)?.[key])}`;
+        differences.push(...found.map((difference) => ({ runId: owner.runId, table, row, ...difference })));
+        // oxlint-disable-next-line no-await-in-loop
+        if (!check && found.length > 0) await mend(tx, projection, pair);
+      }
     }
-  }
-  if (found.some(({ table }) => table === 'turns')) await replaceTurns(tx, String(rows.run['id']), rows.turns);
-  if (found.some(({ table }) => table === 'plans')) await replacePlans(tx, String(rows.run['id']), rows.plans);
-  if (found.some(({ table }) => table === 'policy_decisions')) {
-    await replacePolicyDecisions(tx, String(rows.run['id']), rows.policy_decisions);
-  }
-}
-
-function withoutOperational(row: Columns): Columns {
-  return Object.fromEntries(Object.entries(row).filter(([column]) => !isOperational(column)));
-}
-
-const isOperational = (column: string) => [...OPERATIONAL, ...NOT_IN_THE_LOG].includes(column);
-
-function differencesOf(runId: string, stored: StoredRows, expected: ProjectedRows): Difference[] {
-  const lists = [
-    { table: 'runs' as const, stored: stored.run ? [stored.run] : [], expected: [expected.run] },
-    { table: 'turns' as const, stored: stored.turns, expected: expected.turns },
-    { table: 'approvals' as const, stored: stored.approvals, expected: expected.approvals },
-    { table: 'plans' as const, stored: stored.plans, expected: expected.plans },
-    { table: 'policy_decisions' as const, stored: stored.policy_decisions, expected: expected.policy_decisions },
-  ];
-  return lists.flatMap(({ table, ...rows }) => {
-    const key = KEYS[table];
-    const keys = new Set([...rows.stored, ...rows.expected].map((row) => row[key]));
-    return [...keys].flatMap((value) => {
-      const find = (list: readonly Columns[]) => list.find((row) => row[key] === value);
-      const found = compare(find(rows.stored), find(rows.expected));
-      return found.map((difference) => ({ runId, table, row: `${key} ${String(value)}`, ...difference }));
-    });
+    return differences;
   });
 }
 
-function compare(stored: Columns | undefined, expected: Columns | undefined) {
+/** A row as it is stored and as the log says; one of them may be missing. */
+interface Pair {
+  stored: Columns | undefined;
+  expected: Columns | undefined;
+}
+
+function pairsOf(key: string, stored: readonly Columns[], expected: readonly Columns[]): Pair[] {
+  const values = new Set([...stored, ...expected].map((row) => row[key]));
+  const find = (rows: readonly Columns[], value: unknown) => rows.find((row) => row[key] === value);
+  return [...values].map((value) => ({ stored: find(stored, value), expected: find(expected, value) }));
+}
+
+async function mend(tx: Tx, projection: Projection, { stored, expected }: Pair): Promise<void> {
+  if (!expected) return stored && deleteRow(tx, projection, stored);
+  return stored ? updateRow(tx, projection, expected) : insertRow(tx, projection, expected);
+}
+
+function compare({ columns }: Projection, { stored, expected }: Pair) {
   if (!stored || !expected) return [{ column: '*', stored: stored ?? null, expected: expected ?? null }];
-  return Object.keys(stored)
-    .filter((column) => !isOperational(column))
+  return columns
     .map((column) => ({ column, stored: stored[column] ?? null, expected: expected[column] ?? null }))
     .filter((pair) => canonicalJson(pair.stored) !== canonicalJson(pair.expected));
 }

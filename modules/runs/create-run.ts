@@ -1,6 +1,6 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import { conflict, notFound, unavailable } from '../../core/errors.ts';
-import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
+import { checkEvent, isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../core/ids.ts';
 import { keptConfig, type RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
@@ -12,7 +12,8 @@ import { claimOf, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
 import { checkAutonomy, cachedStart, readStart, type Start } from './creation/agent-for-run.ts';
-import { announceAppended, toRunChange, type Announcement } from '../run-log/append-to-run.ts';
+import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { toRunChange } from '../run-log/run-change.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface CreateRun {
@@ -133,7 +134,7 @@ type Creation = RunChange & { outbox: OutboxRow[] };
 
 function changeOf({ run, thread, events, job }: PreparedRun): Creation {
   const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', at_position: true, payload: job }] : [];
-  return { ...toRunChange({ ...run, last_seq: 0 }, events), ...(thread && { thread }), outbox };
+  return { ...toRunChange({ ...run, last_seq: 0 }, events.map(checkEvent)), ...(thread && { thread }), outbox };
 }
 
 function announcement(

@@ -3,8 +3,7 @@ import fc from 'fast-check';
 import { nextModelCall, type RunLimits } from '../../core/decide.ts';
 import { EVENT_TYPES, isTerminal, type RunEvent } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
-import { project } from '../../core/project.ts';
-import { applyChanges, lineageOf, projectLog, type ProjectedRows } from '../../core/projected-rows.ts';
+import { applyChanges, project, projectLog, type ProjectedRows } from '../../core/projections.ts';
 import { fold, foldAll, type RunState } from '../../core/state.ts';
 import { RUN_ID, simulate, type Walk } from '../support/simulated-driver.ts';
 
@@ -106,7 +105,10 @@ describe('Every run, whatever happens to it,', () => {
         const { events } = walkOf(walk);
         const part = events.slice(0, 1 + (cut % events.length));
         const state = foldAll(null, part);
-        const { run, turns } = projectLog(OWNER, part);
+        const {
+          runs: [run = {}],
+          turns,
+        } = projectLog(OWNER, part);
         assert.deepEqual(
           [run['status'], run['length'], run['steps'], run['turn_count'], run['open_turn_id'] ?? null],
           [state?.status, state?.length, state?.steps, state?.turnCount, state?.turn?.id ?? null],
@@ -126,19 +128,10 @@ describe('Every run, whatever happens to it,', () => {
     fc.assert(
       fc.property(walks, fc.infiniteStream(fc.integer({ min: 1, max: 6 })), (walk, sizes) => {
         const { events } = walkOf(walk);
-        const rows: ProjectedRows = {
-          run: {},
-          turns: [],
-          approvals: [],
-          policy_decisions: [],
-          plans: [],
-        };
+        const rows: ProjectedRows = { runs: [], turns: [], approvals: [], policy_decisions: [], plans: [] };
         for (const commit of commitsOf(events, sizes)) {
           const at = (index: number) => commit[index]?.occurred_at ?? '';
-          applyChanges(
-            rows,
-            project({ ...OWNER, lineage: lineageOf(rows), firstSeq: commit[0]?.seq ?? 0, at }, commit),
-          );
+          applyChanges(rows, project(OWNER, commit, { firstSeq: commit[0]?.seq ?? 0, at }));
         }
         assert.deepEqual(rows, projectLog(OWNER, events));
       }),

@@ -230,7 +230,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         const [row] = await database.call<{ result: unknown }>({ name, text, values });
         return row?.result;
       };
-      const nothing = { events: [], runs: { set: { status: 'failed' }, add: {} }, turns: [] };
+      const nothing = { events: [], runs: { set: { status: 'failed' }, add: {} } };
       const change = JSON.stringify({ tenant: ben, run: run.id, ...nothing });
       const missing = { ok: false, why: 'missing' };
       const briefly = (result: unknown) => {

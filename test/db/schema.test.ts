@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
+import { PROJECTIONS } from '../../core/projections.ts';
 import { describeSchema } from '../../db/describe-schema.ts';
 import { openTestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
@@ -12,6 +13,28 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         const written = await readFile(new URL('../../db/schema.sql', import.meta.url), 'utf8');
         const [, ...listing] = written.split('\n\n');
         assert.equal(await database.asOwner(describeSchema), listing.join('\n\n'));
+      } finally {
+        await close();
+      }
+    });
+
+    it('has each projection with its columns, and a function that applies its changes', async () => {
+      const { database, close } = await openTestDatabase(mode);
+      const list = (sql: string, value: string) =>
+        database.asOwner(async (client) =>
+          (await client.query<{ name: string }>(sql, [value])).rows.map(({ name }) => name),
+        );
+      try {
+        for (const { table, columns, unlogged } of PROJECTIONS) {
+          const stored = await list(
+            'select column_name as name from information_schema.columns where table_name = $1',
+            table,
+          );
+          assert.deepEqual([...columns, ...unlogged].toSorted(), stored.toSorted(), table);
+          // The row of a run is a part of commit_run itself.
+          const applied = table === 'runs' ? 'commit_run' : `apply_${table}`;
+          assert.deepEqual(await list('select proname as name from pg_proc where proname = $1', applied), [applied]);
+        }
       } finally {
         await close();
       }

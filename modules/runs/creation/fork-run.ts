@@ -1,7 +1,7 @@
 /** Starts a run from a point of another one: its own lineage of messages upon the other's, its own log, one job. */
 import { canonicalJson, newId } from '../../../core/ids.ts';
 import type { Message } from '../../../core/content.ts';
-import type { NewEvent, RunStatus } from '../../../core/events.ts';
+import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -11,7 +11,8 @@ import { commitRunIn, type OutboxRow, type RunChange } from '../../../db/commit-
 import { chainOf } from '../../run-log/checkpoint.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 import { hadEffect } from '../driver/replay-source.ts';
-import { toRunChange, type Announcement } from '../../run-log/append-to-run.ts';
+import type { Announcement } from '../../run-log/append-to-run.ts';
+import { toRunChange } from '../../run-log/run-change.ts';
 import { agentForRun, checkAutonomy } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 import type { StartPoint } from './start-point.ts';
@@ -74,7 +75,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: 'turns', at_position: true, payload }] : [];
   const thread = { ...owner, id: threadId, agent_id: original.agent_id, created_at: 'now' };
   const change: RunChange = {
-    ...toRunChange({ ...owner, id: runId, lineage: created.payload.lineage, last_seq: 0 }, events),
+    ...toRunChange({ ...owner, id: runId, last_seq: 0 }, events.map(checkEvent)),
     ...(!fork.isRetry && { thread }),
     ...(conversation.added.length > 0 && { messages: conversation.added }),
     outbox,

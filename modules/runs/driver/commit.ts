@@ -1,7 +1,5 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
-import { toLogged } from '../../../core/events.ts';
 import { newId } from '../../../core/ids.ts';
-import { project } from '../../../core/project.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { CommitResult, OutboxRow, RunChange } from '../../../db/commit-run.ts';
@@ -13,6 +11,7 @@ import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
 import { reauthorizePending, reload } from './load.ts';
+import { toRunChange } from '../../run-log/run-change.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { newUncommitted, type DriveSession } from './session.ts';
 
@@ -67,32 +66,13 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   const { pending, state, base } = session.log;
   const { initialCommit } = session.uncommitted;
   const events = initialCommit ? [...initialCommit.events, ...pending.events] : pending.events;
-  const rows = project(
-    {
-      tenantId: session.tenantId,
-      workspaceId: run.workspace_id,
-      runId: run.id,
-      lineage: run.lineage,
-      firstSeq: initialCommit ? 1 : base.seq + 1,
-      at: () => 'now',
-    },
-    events,
-  );
   const change: RunChange = {
-    tenant_id: session.tenantId,
-    run_id: run.id,
+    ...toRunChange({ ...run, last_seq: initialCommit ? 0 : base.seq }, events),
     fence: session.fence,
-    expect: base.seq,
-    events: events.map(toLogged),
-    runs: rows.runs,
-    turns: rows.turns,
   };
   if (handOver === 'rest') change.dormant = true;
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
-  if (rows.approvals.length > 0) change.approvals = rows.approvals;
-  if (rows.policy_decisions.length > 0) change.policy_decisions = rows.policy_decisions;
-  if (rows.plans.length > 0) change.plans = rows.plans;
   if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
   if (pending.messages.length > 0) change.messages = pending.messages.map(toStored);
   if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
@@ -113,7 +93,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     });
   }
   if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
-  return initialCommit ? { ...change, ...creation(initialCommit, change, rows) } : change;
+  return initialCommit ? { ...change, ...creation(initialCommit, change) } : change;
 }
 
 /** Whether something leaves the process after the commit: not under a policy epoch of before. */

@@ -57,7 +57,7 @@ describe('Group commit', () => {
     const { tenant } = engine;
     const run = await create(engine.context);
     const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
-    const of = { tenant_id: tenant, run_id: run, events, runs: { set: {}, add: {} }, turns: [] };
+    const of = { tenant_id: tenant, run_id: run, events, runs: { set: {}, add: {} } };
     const spoilt = { ...of, calls: [{ id: run, from: ['running' as const], set: {} }] };
     const [good, bad] = await Promise.allSettled([
       group.commit({ ...of, open: true }),

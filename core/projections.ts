@@ -1,0 +1,113 @@
+/**
+ * From events to the rows that show them: the same for a commit and for those who rebuild the rows from the log. A new
+ * projection is a file in `core/projections/`, its line here, its migration, and `db/functions/apply-<table>.sql`.
+ */
+import type { NewEvent, RunEvent } from './events.ts';
+import { approvals } from './projections/approvals.ts';
+import { plans } from './projections/plans.ts';
+import { policyDecisions } from './projections/policy-decisions.ts';
+import type { Columns, Place, RowChange } from './projections/projection.ts';
+import { runs } from './projections/runs.ts';
+import { turns } from './projections/turns.ts';
+
+export const PROJECTIONS = [runs, turns, approvals, plans, policyDecisions] as const;
+
+export type ProjectedTable = (typeof PROJECTIONS)[number]['table'];
+export type RowChanges = Record<ProjectedTable, RowChange[]>;
+/** Rows by table and column, as the log defines them. Money is a decimal string without trailing zeros, or null. */
+export type ProjectedRows = Record<ProjectedTable, Columns[]>;
+
+export type RunOwner = Pick<Place, 'tenantId' | 'workspaceId' | 'runId'>;
+
+/** Where the events of a commit stand: from which position on, and when each happened. */
+export interface Position {
+  firstSeq: number;
+  at: (index: number) => string;
+}
+
+/** Row changes of consecutive events, merged: a later `set` wins, `add`s sum up. */
+export function project(owner: RunOwner, events: readonly NewEvent[], { firstSeq, at }: Position): RowChanges {
+  const changes = emptyTables<RowChange>();
+  events.forEach((event, index) => collect(changes, { ...owner, seq: firstSeq + index, at: at(index) }, event));
+  return changes;
+}
+
+/** The rows that a log gives, projected from its first event on; each event's time is its `occurred_at`. */
+export function projectLog(owner: RunOwner, events: readonly RunEvent[]): ProjectedRows {
+  const rows = emptyTables<Columns>();
+  for (const event of events) {
+    const changes = emptyTables<RowChange>();
+    collect(changes, { ...owner, seq: event.seq, at: event.occurred_at }, event);
+    applyChanges(rows, changes);
+  }
+  return rows;
+}
+
+/** Applies changes to rows in memory as `commit_run` does to those of the database. */
+export function applyChanges(rows: ProjectedRows, changes: RowChanges): void {
+  for (const { table, key } of PROJECTIONS) {
+    for (const { key: value, insert, from, set, add } of changes[table]) {
+      if (insert) rows[table].push({ ...insert });
+      const row = rows[table].find((each) => each[key] === value);
+      if (row && (from === undefined || row['status'] === from)) changeRow(row, { set, add });
+    }
+  }
+}
+
+function changeRow(row: Columns, { set, add = {} }: Record<'set' | 'add', Columns | undefined>): void {
+  assignDefined(row, set);
+  for (const [column, more] of Object.entries(add)) row[column] = sumOf(column, row[column], more);
+}
+
+function emptyTables<T>(): Record<ProjectedTable, T[]> {
+  return { runs: [], turns: [], approvals: [], plans: [], policy_decisions: [] };
+}
+
+function collect(changes: RowChanges, place: Place, event: NewEvent): void {
+  for (const { table, apply } of PROJECTIONS) {
+    const change = apply(place, event);
+    if (!change) continue;
+    const known = changes[table].findLast(({ key }) => key === change.key);
+    if (known && known.from === undefined && change.from === undefined && !change.insert) merge(known, change);
+    else changes[table].push(change);
+  }
+}
+
+/** Makes two changes of a row one. What a new row is given becomes part of it. */
+function merge(known: RowChange, { set, add }: RowChange): void {
+  if (set) {
+    const target = known.insert ?? (known.set ??= {});
+    assignDefined(target, set);
+  }
+  if (!add) return;
+  // Money is added by the database, in `numeric`.
+  if (known.add) throw new Error('two model calls in one commit');
+  known.add = add;
+}
+
+function assignDefined(row: Columns, values: Columns = {}): void {
+  for (const [column, value] of Object.entries(values)) if (value !== undefined) row[column] = value;
+}
+
+function sumOf(column: string, left: unknown, right: unknown): unknown {
+  return column === 'cost_usd' ? addMoney(left, right) : Number(left ?? 0) + Number(right);
+}
+
+/** Decimal strings added exactly. What is not known plus anything is not known, as in SQL. */
+function addMoney(left: unknown, right: unknown): string | null {
+  if (typeof left !== 'string' || typeof right !== 'string') return null;
+  const places = Math.max(placesOf(left), placesOf(right));
+  const digits = (scaled(left, places) + scaled(right, places)).toString().padStart(places + 1, '0');
+  const whole = digits.slice(0, digits.length - places);
+  const rest = digits.slice(digits.length - places).replace(/0+$/, '');
+  return rest === '' ? whole : `${whole}.${rest}`;
+}
+
+function placesOf(money: string): number {
+  return money.split('.')[1]?.length ?? 0;
+}
+
+function scaled(money: string, places: number): bigint {
+  const [whole = '0', rest = ''] = money.split('.');
+  return BigInt(whole + rest.padEnd(places, '0'));
+}

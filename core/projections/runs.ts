@@ -1,0 +1,139 @@
+/** The run itself. `commit_run` applies its changes along with fence, position and lease. */
+import { isTerminal, OUT_OF_BUDGET, type NewEvent } from '../events.ts';
+import { NO_TOKENS } from '../model.ts';
+import type { Columns, Place, Projection, RowChange } from './projection.ts';
+
+export const runs: Projection<'runs'> = {
+  table: 'runs',
+  key: 'id',
+  columns: [
+    'id',
+    'tenant_id',
+    'workspace_id',
+    'agent_id',
+    'agent_version',
+    'thread_id',
+    'kind',
+    'status',
+    'waiting_for',
+    'idle_since',
+    'open_turn_id',
+    'turn_count',
+    'stop_reason',
+    'error',
+    'output_ordinal',
+    'config',
+    'pinned',
+    'keep_open',
+    'lineage',
+    'lineage_base',
+    'base_length',
+    'length',
+    'steps',
+    'tokens_in',
+    'tokens_out',
+    'cost_usd',
+    'parent_run_id',
+    'root_run_id',
+    'parent_task_id',
+    'depth',
+    'forked_from_run_id',
+    'forked_at_seq',
+    'retried_from',
+    'traceparent',
+    'created_at',
+    'started_at',
+    'completed_at',
+  ],
+  // They serve the drivers.
+  unlogged: ['last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'dormant', 'updated_at'],
+  apply(place, event) {
+    const change = changeOf(place, event);
+    return change && { key: place.runId, ...change };
+  },
+};
+
+type Change = Omit<RowChange, 'key'>;
+
+function changeOf(place: Place, event: NewEvent): Change | undefined {
+  switch (event.type) {
+    case 'run.created':
+      return { insert: newRun(place, event) };
+    case 'run.forked':
+      return { set: { turn_count: event.payload.turn_count } };
+    case 'run.started':
+      return { set: { started_at: place.at } };
+    case 'run.status_changed':
+      return { set: statusChanged(place, event) };
+    case 'run.completed':
+      return { set: { stop_reason: event.payload.stop_reason, error: null } };
+    case 'run.failed':
+      return { set: { stop_reason: stopReasonOf(event.payload.error), error: event.payload.error } };
+    case 'run.cancelled':
+      return { set: { stop_reason: 'cancelled' } };
+    case 'turn.started':
+      return { set: { open_turn_id: event.turn_id, turn_count: event.payload.number, idle_since: null } };
+    case 'turn.completed':
+      return { set: { open_turn_id: null, output_ordinal: event.payload.ordinal } };
+    case 'turn.failed':
+    case 'turn.interrupted':
+      return { set: { open_turn_id: null } };
+    case 'model.called':
+      return { set: { length: event.payload.length } };
+    case 'model.responded':
+      return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
+    case 'client_tools.requested':
+      return { set: { waiting_for: { type: 'tool_results' } } };
+    case 'signal.received':
+    case 'timer.fired':
+      return event.payload.type === 'tool_results' ? { set: { waiting_for: null } } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** A run that waits in the middle of a turn is not idle. */
+function statusChanged({ at }: Place, event: Extract<NewEvent, { type: 'run.status_changed' }>): Columns {
+  const { to, waiting_for } = event.payload;
+  return {
+    status: to,
+    waiting_for: to === 'awaiting_human' ? (waiting_for ?? { type: 'user' }) : null,
+    idle_since: to === 'awaiting_human' && !waiting_for ? at : null,
+    ...(isTerminal(to) && { completed_at: at }),
+  };
+}
+
+function newRun({ at, ...place }: Place, { payload }: Extract<NewEvent, { type: 'run.created' }>): Columns {
+  return {
+    ...payload,
+    id: place.runId,
+    tenant_id: place.tenantId,
+    workspace_id: place.workspaceId,
+    status: 'created',
+    turn_count: 0,
+    length: payload.base_length,
+    steps: 0,
+    tokens_in: 0,
+    tokens_out: 0,
+    cost_usd: '0',
+    idle_since: at,
+    root_run_id: payload.root_run_id ?? place.runId,
+    created_at: at,
+    updated_at: at,
+    last_seq: 0,
+    fence: 0,
+    dormant: false,
+  };
+}
+
+/** Why a run or a turn that failed has stopped. */
+export function stopReasonOf({ code }: { code: string }): string {
+  return code === OUT_OF_BUDGET ? OUT_OF_BUDGET : 'failed';
+}
+
+/** What an answer adds to the sums of its run and its turn; a recorded one was paid for elsewhere. */
+export function spentBy({ payload }: Extract<NewEvent, { type: 'model.responded' }>): Columns {
+  const spent = payload.recorded ? NO_TOKENS : payload.usage;
+  const tokensIn = spent.input + spent.cache_read + spent.cache_write_5m + spent.cache_write_1h;
+  return { steps: 1, tokens_in: tokensIn, tokens_out: spent.output, cost_usd: payload.cost_usd };
+}

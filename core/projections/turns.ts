@@ -1,0 +1,88 @@
+/** The turns of a run. */
+import type { NewEvent } from '../events.ts';
+import type { Columns, Place, Projection, RowChange } from './projection.ts';
+import { spentBy, stopReasonOf } from './runs.ts';
+
+export const turns: Projection<'turns'> = {
+  table: 'turns',
+  key: 'id',
+  columns: [
+    'id',
+    'tenant_id',
+    'run_id',
+    'number',
+    'status',
+    'input',
+    'output_ordinal',
+    'stop_reason',
+    'error',
+    'checkpoint_id',
+    'steps',
+    'tokens_in',
+    'tokens_out',
+    'cost_usd',
+    'created_at',
+    'completed_at',
+  ],
+  unlogged: [],
+  apply(place, event) {
+    const change = event.turn_id === undefined ? undefined : changeOf(place, event, event.turn_id);
+    return change && { key: event.turn_id ?? '', ...change };
+  },
+};
+
+function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'key'> | undefined {
+  const completed_at = place.at;
+  switch (event.type) {
+    case 'turn.started':
+      return { insert: newTurn(place, event, id) };
+    case 'turn.completed': {
+      const { ordinal: output_ordinal, stop_reason, checkpoint_id } = event.payload;
+      return { set: { status: 'complete', output_ordinal, stop_reason, checkpoint_id, completed_at } };
+    }
+    case 'turn.failed': {
+      const { error, ordinal: output_ordinal, checkpoint_id } = event.payload;
+      const stop_reason = stopReasonOf(error);
+      return { set: { status: 'failed', error, stop_reason, output_ordinal, checkpoint_id, completed_at } };
+    }
+    case 'turn.interrupted':
+      return { set: { status: 'cancelled', stop_reason: 'cancelled', completed_at } };
+    case 'run.status_changed':
+      return statusChanged(event.payload);
+    case 'model.responded':
+      return { add: spentBy(event) };
+    case 'client_tools.requested':
+      return { set: { status: 'awaiting_tool' } };
+    case 'signal.received':
+    case 'timer.fired':
+      // The client has answered, or has had its time: the turn is under way again unless other calls are still the client's.
+      return event.payload.type === 'tool_results' ? { set: { status: 'running' } } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** A turn waits with its run, unless only time must pass. */
+function statusChanged(
+  change: Extract<NewEvent, { type: 'run.status_changed' }>['payload'],
+): Omit<RowChange, 'key'> | undefined {
+  const { from, to, waiting_for } = change;
+  if (waiting_for && waiting_for.type !== 'timer') return { set: { status: 'awaiting_human' } };
+  return from === 'awaiting_human' && to === 'executing' ? { set: { status: 'running' } } : undefined;
+}
+
+function newTurn(place: Place, { payload }: Extract<NewEvent, { type: 'turn.started' }>, id: string): Columns {
+  return {
+    id,
+    tenant_id: place.tenantId,
+    run_id: place.runId,
+    number: payload.number,
+    status: 'running',
+    input: payload.input,
+    steps: 0,
+    tokens_in: 0,
+    tokens_out: 0,
+    cost_usd: '0',
+    created_at: place.at,
+  };
+}

@@ -1,0 +1,8 @@
+-- A part of commit_run.
+create or replace function apply_policy_decisions(tenant uuid, run uuid, list jsonb) returns void language sql as $$
+  insert into policy_decisions (tenant_id, run_id, seq, turn_id, tool_call_id, decision, stage, policy_id, policy_version,
+      reason, created_at)
+    select d.tenant_id, d.run_id, d.seq, d.turn_id, d.tool_call_id, d.decision, d.stage, d.policy_id, d.policy_version,
+      d.reason, d.created_at
+    from jsonb_array_elements(list) x, jsonb_populate_record(null::policy_decisions, x->'insert') d
+$$;

@@ -1,0 +1,25 @@
+/** Events of a run as a change of it, with the rows that they give: the same for its driver and for the API. */
+import { toLogged, type NewEvent } from '../../core/events.ts';
+import { project } from '../../core/projections.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { RunChange } from '../../db/commit-run.ts';
+
+/** Whose run it is, and the position that the events follow; 0 where they create it. */
+export type ChangedRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'last_seq'>;
+
+/** Events of a run as `commit_run` takes them. They have been checked. */
+export function toRunChange(run: ChangedRun, events: readonly NewEvent[]): RunChange {
+  const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, runId: run.id };
+  const { runs, ...others } = project(owner, events, { firstSeq: run.last_seq + 1, at: () => 'now' });
+  const { insert, set = {}, add = {} } = runs[0] ?? {};
+  const rows = Object.fromEntries(Object.entries(others).filter(([, changes]) => changes.length > 0));
+  return {
+    tenant_id: run.tenant_id,
+    run_id: run.id,
+    expect: run.last_seq,
+    events: events.map(toLogged),
+    runs: { set, add },
+    rows,
+    ...(insert && { create: { ...insert, last_seq: events.length } }),
+  };
+}

@@ -3,7 +3,7 @@ import type { AgentDefinition } from '../../core/definition.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from './context.ts';
-import { loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
+import type { PinnedDefinitions } from '../agents/definitions.ts';
 import { gateCall } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';
 import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
@@ -17,11 +17,11 @@ export interface CallToReauthorize {
 
 /** What the gate says now. How many calls the turn had before was asked when the call was requested, and is not again. */
 export async function reauthorizeCall(
-  context: Pick<Context, 'governance'>,
+  context: Pick<Context, 'governance' | 'definitions' | 'tools'>,
   tx: Tx,
   { run, step = run.steps, ...call }: CallToReauthorize,
 ): Promise<{ decision: GateDecision; definition: AgentDefinition; tools: PinnedDefinitions['tools'] }> {
-  const pinned = await loadDefinitionsIn(tx, {
+  const pinned = await context.definitions.loadIn(tx, {
     tenantId: run.tenant_id,
     agentId: run.agent_id,
     agentVersion: run.agent_version,
@@ -29,6 +29,6 @@ export async function reauthorizeCall(
   });
   const governance = await context.governance.current(tx, run.tenant_id);
   const usedUp = await findUsedUpBudget(tx, run);
-  const decision = gateCall({ run, ...pinned, governance, usedUp }, { ...call, callsInTurn: 0, step });
+  const decision = gateCall({ context, run, ...pinned, governance, usedUp }, { ...call, callsInTurn: 0, step });
   return { decision, ...pinned };
 }

@@ -19,7 +19,7 @@ import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 
 /** What becomes of a call that may not be made now; undefined where it may. */
 export async function recheckClaim(
-  context: Pick<Context, 'governance'>,
+  context: Pick<Context, 'governance' | 'definitions' | 'tools'>,
   tx: Tx,
   { run, call }: { run: RunRow; call: ToolCallRow },
 ): Promise<AppendedChange | undefined> {

@@ -11,7 +11,7 @@ import type * as Gate from '../modules/governance/gate.ts';
 import type * as Sending from '../modules/webhooks/send-webhooks.ts';
 import { createEgress } from '../tools/egress.ts';
 import type * as Executing from '../tools/execute-tool.ts';
-import { validateArguments } from '../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../tools/validate-arguments.ts';
 import { startServer, type LocalServer } from './support/echo-server.ts';
 import { governanceOf } from './support/governance.ts';
 import type * as TestPlatforms from './support/platform.ts';
@@ -19,6 +19,8 @@ import { startScriptedModel } from './support/scripted-model.ts';
 import { ask, modelRequest } from './support/model-request.ts';
 import { attemptOf, briefly, outputOf, toolOf } from './support/tool-attempt.ts';
 import { waitUntil } from './support/wait-until.ts';
+
+const { validateArguments } = createArgumentValidator();
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const guide = readFileSync(join(root, 'docs/extending.md'), 'utf8');

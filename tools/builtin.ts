@@ -9,7 +9,6 @@ import { HTTP_GET, httpGet } from './builtin/http-get.ts';
 import { JSON_QUERY, queryJson } from './builtin/json-query.ts';
 import { SLEEP, WAIT_FOR_WEBHOOK, waitForNothing } from './builtin/wait-tools.ts';
 import type { Builtin, BuiltinRuntime } from './builtin/builtin-type.ts';
-import { validateArguments } from './validate-arguments.ts';
 
 const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
   { tool: ASK_USER, run: askNobody },
@@ -43,7 +42,7 @@ export const BUILTIN_TOOLS: readonly ToolDefinition[] = BUILTINS.map(({ tool }) 
 export async function runBuiltin(name: string, attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
   const builtin = BUILTINS.find(({ tool }) => tool.name === name);
   if (!builtin) return { kind: 'error', code: 'unknown-tool', message: `There is no built-in tool "${name}".` };
-  const faults = validateArguments(builtin.tool.input_schema, attempt.arguments);
+  const faults = runtime.validator.validateArguments(builtin.tool.input_schema, attempt.arguments);
   if (faults.length > 0) {
     return { kind: 'error', code: 'invalid-arguments', message: faults.map((fault) => fault.message).join('; ') };
   }

@@ -11,6 +11,7 @@ import { createSecretValues, NO_SECRETS, secretNamesIn } from './secret-values.t
 import type { SecretValues } from './secret-values.ts';
 import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
 import { commandOf, kindOf, TRANSPORTS } from './transports.ts';
+import { createArgumentValidator, type ArgumentValidator } from './validate-arguments.ts';
 
 export interface ToolsOptions {
   egress: Egress;
@@ -31,6 +32,8 @@ export interface ServerNews extends ChangedServer {
 }
 
 export interface Tools {
+  /** For arguments and for schemas. */
+  validator: ArgumentValidator;
   /** One attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
   execute(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Every tool of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
@@ -71,8 +74,10 @@ export function createTools(options: ToolsOptions): Tools {
     },
     (error) => options.onFault?.(error),
   );
-  const transports = openTransports({ egress: options.egress, now: options.now, onToolsChanged });
+  const validator = createArgumentValidator();
+  const transports = openTransports({ egress: options.egress, validator, now: options.now, onToolsChanged });
   return {
+    validator,
     checkTransport,
     async execute(tool, attempt) {
       try {

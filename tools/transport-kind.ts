@@ -4,6 +4,7 @@ import type { FieldError } from '../core/errors.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import type { Egress } from './egress.ts';
 import type { SecretValues } from './secret-values.ts';
+import type { ArgumentValidator } from './validate-arguments.ts';
 
 export interface TransportKind<T extends ToolTransport = ToolTransport> {
   /** What a registration may say, by the transport's types; most have one. */
@@ -81,6 +82,7 @@ export type ImportedTool = Pick<
 /** What a process has for its transports. */
 export interface TransportRuntime {
   egress: Egress;
+  validator: ArgumentValidator;
   /** The current time; the system's clock where absent. */
   now?: (() => Date) | undefined;
   /** To be told when a server says that its tools have changed; it is then asked for them (`listTools`). */

@@ -4,6 +4,7 @@ import { Ajv } from 'ajv';
 import type { ErrorObject, Options, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
+import { LRUCache } from 'lru-cache';
 import type { FieldError } from '../core/errors.ts';
 import { sha256 } from '../core/ids.ts';
 import { ARGUMENT_DEPTH } from '../core/tool.ts';
@@ -19,8 +20,33 @@ const COMPILE_MS = 2000;
 /** A pattern can be written so that one match takes hours; no honest call needs this long. */
 const VALIDATE_MS = 1000;
 
-/** The faults of `args`, none if they fit. Nothing is coerced, filled in or removed. Never throws. */
-export function validateArguments(schema: Record<string, unknown>, args: unknown): FieldError[] {
+export interface ArgumentValidator {
+  /** The faults of `args`, none if they fit. Nothing is coerced, filled in or removed. Never throws. */
+  validateArguments: (schema: Record<string, unknown>, args: unknown) => FieldError[];
+  /** The faults of a tool's `input_schema`, none if it can be registered: an object schema that compiles, within limits. */
+  checkSchema: (schema: unknown) => FieldError[];
+}
+
+/** Keeps what it has compiled, by content, so that equal schemas of many tools and versions share one validator. */
+export function createArgumentValidator(): ArgumentValidator {
+  const compiler = createCompiler();
+  const cache = new LRUCache<string, Compiled>({ max: MAX_CACHED });
+  const compile: Compile = (schema) => {
+    const key = sha256(JSON.stringify(schema)).toString('base64');
+    const compiled = cache.get(key) ?? compileAnew(schema, compiler);
+    // What is too slow may be a busy machine's fault.
+    if (!('fault' in compiled && compiled.fault === TOO_SLOW)) cache.set(key, compiled);
+    return compiled;
+  };
+  return {
+    validateArguments: (schema, args) => faultsOf(compile, schema, args),
+    checkSchema: (schema) => faultsOfSchema(compile, schema),
+  };
+}
+
+type Compile = (schema: Record<string, unknown>) => Compiled;
+
+function faultsOf(compile: Compile, schema: Record<string, unknown>, args: unknown): FieldError[] {
   const shape = checkShape(args, { what: 'arguments', maxDepth: ARGUMENT_DEPTH });
   if (shape) return [shape];
   const compiled = compile(schema);
@@ -34,8 +60,7 @@ export function validateArguments(schema: Record<string, unknown>, args: unknown
   }
 }
 
-/** The faults of a tool's `input_schema`, none if it can be registered: an object schema that compiles, within limits. */
-export function checkSchema(schema: unknown): FieldError[] {
+function faultsOfSchema(compile: Compile, schema: unknown): FieldError[] {
   if (!isRecord(schema)) return [{ path: '', message: 'must be a JSON Schema object' }];
   const shape = checkShape(schema, { what: 'schema', maxDepth: MAX_SCHEMA_DEPTH });
   if (shape) return [shape];
@@ -57,21 +82,7 @@ type Compiled = { validate: ValidateFunction; isBounded: boolean } | { fault: st
 /** Regular expressions, and what compares items with each other. `$ref` may recurse into any of them. */
 const SLOW_KEYWORDS = /"(?:pattern|patternProperties|format|uniqueItems|propertyNames|\$ref|\$dynamicRef)":/;
 
-/** Oldest use first; compiled by content, so that equal schemas of many tools and versions share one validator. */
-const cache = new Map<string, Compiled>();
-
-function compile(schema: Record<string, unknown>): Compiled {
-  const key = sha256(JSON.stringify(schema)).toString('base64');
-  const compiled = cache.get(key) ?? compileAnew(schema);
-  if ('fault' in compiled && compiled.fault === TOO_SLOW) return compiled; // a busy machine's fault, perhaps
-  cache.delete(key);
-  cache.set(key, compiled);
-  const oldest = cache.keys().next().value;
-  if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
-  return compiled;
-}
-
-function compileAnew(schema: Record<string, unknown>): Compiled {
+function compileAnew(schema: Record<string, unknown>, compileAs: CompileAs): Compiled {
   const declared = schema['$schema'];
   if (declared === undefined) {
     // MCP takes 2020-12 where nothing is declared; many older servers mean draft-07 and do not say so.
@@ -92,26 +103,26 @@ function compileAnew(schema: Record<string, unknown>): Compiled {
 type Draft = '2020-12' | 'draft-07';
 
 const META: Options = { strict: false, logger: false, allErrors: false };
+
+type CompileAs = (draft: Draft, schema: Record<string, unknown>) => Compiled;
+
 /** Compiling a meta-schema takes 50 to 100 ms, so it is done once, and only where it is needed. */
-const metas: Partial<Record<Draft, Ajv>> = {};
-
-function metaOf(draft: Draft): Ajv {
-  metas[draft] ??= draft === '2020-12' ? new Ajv2020(META) : new Ajv(META);
-  return metas[draft];
-}
-
-function compileAs(draft: Draft, schema: Record<string, unknown>): Compiled {
-  const { $schema: _, ...body } = schema;
-  try {
-    return runBounded<Compiled>(() => {
-      const meta = metaOf(draft);
-      if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
-      return { validate: fresh(draft).compile(body), isBounded: !SLOW_KEYWORDS.test(JSON.stringify(body)) };
-    }, COMPILE_MS);
-  } catch (error) {
-    if (isTimeLimit(error)) return { fault: TOO_SLOW };
-    return { fault: `does not compile: ${messageOf(error)}` };
-  }
+function createCompiler(): CompileAs {
+  const metas: Partial<Record<Draft, Ajv>> = {};
+  const metaOf = (draft: Draft): Ajv => (metas[draft] ??= draft === '2020-12' ? new Ajv2020(META) : new Ajv(META));
+  return (draft, schema) => {
+    const { $schema: _, ...body } = schema;
+    try {
+      return runBounded<Compiled>(() => {
+        const meta = metaOf(draft);
+        if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
+        return { validate: fresh(draft).compile(body), isBounded: !SLOW_KEYWORDS.test(JSON.stringify(body)) };
+      }, COMPILE_MS);
+    } catch (error) {
+      if (isTimeLimit(error)) return { fault: TOO_SLOW };
+      return { fault: `does not compile: ${messageOf(error)}` };
+    }
+  };
 }
 
 /**

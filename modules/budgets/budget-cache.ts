@@ -1,4 +1,5 @@
 /** Which tenants have budgets: remembered for a few seconds, so that runs without one pay nothing for them. */
+import { LRUCache } from 'lru-cache';
 import { listBudgetScopes } from '../../db/budgets.ts';
 import type { Database } from '../../db/database.ts';
 
@@ -17,14 +18,18 @@ const MOST_TENANTS = 10_000;
 
 /** `now` gives ms since the epoch. */
 export function createBudgetCache(db: Database, now: () => number = Date.now): BudgetCache {
-  const known = new Map<string, { scopes: Promise<Scopes>; until: number }>();
+  const known = new LRUCache<string, Promise<Scopes>>({
+    max: MOST_TENANTS,
+    ttl: REMEMBERED_MS,
+    ttlResolution: 0,
+    perf: { now },
+  });
   const scopesOf = (tenantId: string): Promise<Scopes> => {
     const found = known.get(tenantId);
-    if (found && found.until > now()) return found.scopes;
-    if (known.size >= MOST_TENANTS) known.clear();
+    if (found) return found;
     const scopes = db.withTenant(tenantId, listBudgetScopes);
-    known.set(tenantId, { scopes, until: now() + REMEMBERED_MS });
-    scopes.catch(() => known.delete(tenantId));
+    known.set(tenantId, scopes);
+    scopes.catch(() => known.peek(tenantId) === scopes && known.delete(tenantId));
     return scopes;
   };
   return {

@@ -1,3 +1,4 @@
+import type { DefinitionCache } from '../agents/definitions.ts';
 import type { BudgetCache } from '../budgets/budget-cache.ts';
 import type { RunLogContext } from '../run-log/context.ts';
 import type { PolicyCache } from './policy-cache.ts';
@@ -6,4 +7,6 @@ import type { PolicyCache } from './policy-cache.ts';
 export interface Context extends RunLogContext {
   governance: PolicyCache;
   budgets: BudgetCache;
+  /** Agent and tool versions that runs have pinned. */
+  definitions: DefinitionCache;
 }

@@ -6,7 +6,6 @@ import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRow } from '../../db/runs.ts';
 import type { Context } from './context.ts';
-import { loadDefinitionsIn } from '../agents/definitions.ts';
 import { gateCall, gateInput, type GatedRun } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';
 import { matchRules } from './rules.ts';
@@ -42,15 +41,15 @@ export interface Evaluation {
 
 /** Evaluates. Throws 404 for a tool, an agent or a run that is not there. */
 export async function evaluatePolicies(
-  { db, governance: known }: Pick<Context, 'db' | 'governance'>,
+  context: Pick<Context, 'db' | 'governance' | 'definitions' | 'tools'>,
   caller: Caller,
   tried: TriedCall,
 ): Promise<Evaluation> {
-  return db.withTenant(caller.tenantId, async (tx) => {
-    const governance = await known.current(tx, caller.tenantId);
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const governance = await context.governance.current(tx, caller.tenantId);
     const [tool] = await resolveTools(tx, [tried.tool]);
     if (!tool) throw notFound('This tool');
-    const subject = { ...(await subjectOf(tx, { caller, tried, tool })), governance };
+    const subject = { ...(await subjectOf(context, tx, { caller, tried, tool })), governance, context };
     const call = {
       name: tool.name,
       arguments: tried.arguments,
@@ -67,9 +66,10 @@ export async function evaluatePolicies(
   });
 }
 
-type Subject = Omit<GatedRun, 'governance'> & { run: { steps: number } };
+type Subject = Omit<GatedRun, 'governance' | 'context'> & { run: { steps: number } };
 
 async function subjectOf(
+  { definitions }: Pick<Context, 'definitions'>,
   tx: Tx,
   { caller, tried, tool }: { caller: Caller; tried: TriedCall; tool: ToolDefinition },
 ): Promise<Subject> {
@@ -78,7 +78,7 @@ async function subjectOf(
     const run = await findRunRow(tx, tried.run_id);
     if (!run || run.workspace_id !== caller.workspaceId) throw notFound('The run');
     const pins = { agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
-    const pinned = await loadDefinitionsIn(tx, { tenantId: caller.tenantId, ...pins });
+    const pinned = await definitions.loadIn(tx, { tenantId: caller.tenantId, ...pins });
     const usedUp = await findUsedUpBudget(tx, run);
     return { ...pinned, usedUp, run: { ...run, config: { ...run.config, ...level } } };
   }

@@ -4,11 +4,12 @@ import type { AgentDefinition } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { Context } from './context.ts';
 import { gate, type GateDecision, type GateInput } from './gate.ts';
 import type { Governance } from './governance.ts';
-import { validateArguments } from '../../tools/validate-arguments.ts';
 
 export interface GatedRun {
+  context: Pick<Context, 'tools'>;
   run: Pick<RunRow, 'id' | 'agent_id' | 'agent_version' | 'thread_id' | 'workspace_id' | 'turn_count' | 'config'>;
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
@@ -35,7 +36,8 @@ export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
 }
 
 /** What the gate gets to see. */
-export function gateInput({ run, definition, tools, governance, usedUp }: GatedRun, wanted: WantedCall): GateInput {
+export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
+  const { context, run, definition, tools, governance, usedUp } = subject;
   const { step, ...call } = wanted;
   return {
     governance,
@@ -58,7 +60,7 @@ export function gateInput({ run, definition, tools, governance, usedUp }: GatedR
     },
     ...call,
     usedUp,
-    validate: validateArguments,
+    validate: context.tools.validator.validateArguments,
   };
 }
 

@@ -1,4 +1,5 @@
 /** Each tenant's governance as a process knows it: compiled once for each policy epoch, and read anew where that has advanced. */
+import { LRUCache } from 'lru-cache';
 import type { Database, Tx } from '../../db/database.ts';
 import { readGovernance, readPolicyEpoch } from '../../db/governance.ts';
 import { toGovernance, type Governance } from './governance.ts';
@@ -18,13 +19,10 @@ export interface PolicyCache {
 const MOST_KEPT = 1000;
 
 export function createPolicyCache(db: Database): PolicyCache {
-  const kept = new Map<string, Governance>();
+  const kept = new LRUCache<string, Governance>({ max: MOST_KEPT });
   const read = async (tx: Tx, tenantId: string) => {
     const governance = toGovernance(await readGovernance(tx));
-    kept.delete(tenantId);
     kept.set(tenantId, governance);
-    const oldest = kept.keys().next().value;
-    if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest);
     return governance;
   };
   return {

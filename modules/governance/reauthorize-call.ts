@@ -3,7 +3,6 @@ import type { AgentDefinition } from '../../core/definition.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from './context.ts';
-import { loadDefinitionsIn } from '../agents/definitions.ts';
 import { gateCall, type GatedRun } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';
 import type { Governance } from './governance.ts';
@@ -20,14 +19,14 @@ export interface CallToReauthorize {
 
 /** What the gate says now. How many calls the turn had before was asked when the call was requested, and is not again. */
 export async function reauthorizeCall(
-  context: Pick<Context, 'governance'>,
+  context: Pick<Context, 'governance' | 'definitions' | 'tools'>,
   tx: Tx,
   { run, pinned, step = run.steps, ...call }: CallToReauthorize,
 ): Promise<{ decision: GateDecision; governance: Governance; definition: AgentDefinition }> {
-  const { definition, tools } = pinned ?? (await loadDefinitionsIn(tx, pinsOf(run)));
+  const { definition, tools } = pinned ?? (await context.definitions.loadIn(tx, pinsOf(run)));
   const governance = await context.governance.current(tx, run.tenant_id);
   const usedUp = await findUsedUpBudget(tx, run);
-  const decision = gateCall({ run, definition, tools, governance, usedUp }, { ...call, callsInTurn: 0, step });
+  const decision = gateCall({ context, run, definition, tools, governance, usedUp }, { ...call, callsInTurn: 0, step });
   return { decision, governance, definition };
 }
 

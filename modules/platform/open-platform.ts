@@ -6,6 +6,7 @@ import type { Config } from '../../config.ts';
 import { isDatabaseAway, migrate, openDatabase, pendingMigrations, type Database } from '../../db/database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
+import { createDefinitionCache } from '../agents/definitions.ts';
 import { createPolicyCache } from '../governance/policy-cache.ts';
 import { createGroupCommit } from '../run-log/group-commit.ts';
 import { createRunCache } from '../run-log/run-cache.ts';
@@ -105,6 +106,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     runCache: createRunCache(),
     governance: createPolicyCache(db),
     budgets: createBudgetCache(db),
+    definitions: createDefinitionCache(db),
     metrics: createMetrics(),
   };
   const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };

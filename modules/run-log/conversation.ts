@@ -38,7 +38,10 @@ interface Rendered {
   tokens: number;
 }
 
-/** A message is rendered and estimated once: the work of a step does not grow with the conversation. */
+/**
+ * A message is rendered and estimated once: the work of a step does not grow with the conversation. What was made of a row
+ * lives as long as the row does, in a drive or in the context's run cache, so it needs neither a bound nor clearing.
+ */
 const rendered = new WeakMap<MessageRow, Rendered>();
 
 function render(row: MessageRow): Rendered {

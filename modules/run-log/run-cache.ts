@@ -2,6 +2,7 @@
  * What a process still knows of a run that it has driven. The log and the conversation are only ever appended to, so
  * the next drive reads what came after and no more; that it is the same log, the event at the known position shows.
  */
+import { LRUCache } from 'lru-cache';
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { fold, type RunState } from '../../core/state.ts';
@@ -31,7 +32,7 @@ export interface RunCache {
 
 /** Keeps the newest `most`, long conversations left out. */
 export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
-  const runs = new Map<string, CachedRun>();
+  const runs = new LRUCache<string, CachedRun>({ max: most });
   return {
     take(runId) {
       const known = runs.get(runId);
@@ -39,15 +40,12 @@ export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
       return known;
     },
     position(runId) {
-      const known = runs.get(runId);
+      const known = runs.peek(runId);
       return known && positionOf(known);
     },
     keep(runId, known) {
       if (messagesFor(known.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.cachedRunTokens) return;
-      runs.delete(runId);
       runs.set(runId, known);
-      const oldest = runs.keys().next().value;
-      if (runs.size > most && oldest !== undefined) runs.delete(oldest);
     },
     clear: () => runs.clear(),
   };

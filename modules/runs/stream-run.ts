@@ -84,6 +84,7 @@ interface Page {
   endsTurn: boolean;
 }
 
+/** Reads under way, for each database of a context; nothing is kept of one that has ended. */
 const shared = new WeakMap<Database, CoalescedReads<Page>>();
 
 /** Read once for all streams of this process that stand at the same place: an event costs a read, however many watch. */

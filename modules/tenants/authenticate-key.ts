@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { hasScope } from '../../core/scopes.ts';
 import type { Caller } from '../../core/caller.ts';
 import { sha256 } from '../../core/ids.ts';
@@ -21,16 +22,12 @@ const MAX_CACHED = 10_000;
 
 /** Finds the owners of keys, and remembers those it has found for up to 5 s. `now` gives ms since the epoch. */
 export function createAuthenticator(db: Database, now: () => number = Date.now): Authenticator {
-  const cache = new Map<string, { owner: KeyOwner; until: number }>();
+  const cache = new LRUCache<string, KeyOwner>({ max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } });
   const find = async (name: string, query: (tx: Tx) => Promise<KeyOwner | undefined>) => {
     const cached = cache.get(name);
-    if (cached && cached.until > now()) return cached.owner;
-    cache.delete(name);
+    if (cached) return cached;
     const owner = await db.asMaintenance(query);
-    if (!owner) return undefined;
-    const oldest = cache.keys().next().value;
-    if (cache.size >= MAX_CACHED && oldest !== undefined) cache.delete(oldest);
-    cache.set(name, { owner, until: now() + CACHE_MS });
+    if (owner) cache.set(name, owner);
     return owner;
   };
   return {
@@ -42,7 +39,7 @@ export function createAuthenticator(db: Database, now: () => number = Date.now):
       return callerOf(await find(`id:${id}`, (tx) => findKeyById(tx, id)), now());
     },
     forget(keyId) {
-      for (const [name, { owner }] of cache) if (owner.id === keyId) cache.delete(name);
+      for (const [name, owner] of [...cache.entries()]) if (owner.id === keyId) cache.delete(name);
     },
   };
 }

@@ -117,7 +117,7 @@ export interface Authorization {
  * attempt that was not claimed with that request: policies, suspensions, budgets and deletions are always the current ones.
  */
 export async function authorize(
-  context: Pick<Context, 'governance'>,
+  context: Pick<Context, 'governance' | 'definitions' | 'tools'>,
   tx: Tx,
   { run, pinned, call }: { run: RunRow; pinned: PinnedDefinitions; call: LedgerCall },
 ): Promise<Authorization> {

@@ -6,7 +6,7 @@ import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimedCallRow, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
-import { loadDefinitions, loadDefinitionsIn, type PinnedDefinitions } from '../agents/definitions.ts';
+import type { PinnedDefinitions } from '../agents/definitions.ts';
 import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
@@ -38,7 +38,7 @@ async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedC
     return {
       call,
       attempt: call.attempt,
-      ...toolOf(await loadDefinitions(context.db, { tenantId: job.tenantId, ...pinsOf(pins) }), call.name),
+      ...toolOf(await context.definitions.load({ tenantId: job.tenantId, ...pinsOf(pins) }), call.name),
     };
   } catch (error) {
     // A claim that could not be used would look like an attempt that was lost.
@@ -79,7 +79,7 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     }
     if (isTerminal(run.status)) return call.status === 'running' ? interruptedForGood(call) : null;
     // Only with the tool at hand: see above.
-    const pinned = await loadDefinitionsIn(tx, {
+    const pinned = await context.definitions.loadIn(tx, {
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
     });

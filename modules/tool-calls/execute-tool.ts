@@ -4,9 +4,8 @@ import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { Database } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
-import { gateCall } from '../governance/gate-call.ts';
-import { toolSuspension, type Governance } from '../governance/governance.ts';
-import { validateArguments } from '../../tools/validate-arguments.ts';
+import { gateCall, type GatedRun } from '../governance/gate-call.ts';
+import { toolSuspension } from '../governance/governance.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
@@ -41,14 +40,14 @@ export async function executeTool(
   if (tool.risk_level === 'WRITE_HIGH_RISK' && !hasScope(caller.scopes, 'admin')) {
     throw forbidden('Executing a WRITE_HIGH_RISK tool directly needs the scope "admin".');
   }
-  checkInput(tool, request.input);
+  checkInput(context, tool, request.input);
   const governance = await context.db.withTenant(caller.tenantId, (tx) =>
     context.governance.current(tx, caller.tenantId),
   );
   if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
   const suspension = toolSuspension(governance, tool);
   if (suspension) throw conflict(suspension.message);
-  const args = allowedInput(governance, caller, { tool, input: request.input });
+  const args = allowedInput({ context, governance }, caller, { tool, input: request.input });
   const startedMs = performance.now();
   const toolCallId = newId();
   const digest = digestOf({ tool: tool.id, version: tool.version, input: args });
@@ -80,7 +79,7 @@ export async function executeTool(
  * may approve is one. Throws 403.
  */
 function allowedInput(
-  governance: Governance,
+  { context, governance }: Pick<GatedRun, 'context' | 'governance'>,
   caller: Caller,
   { tool, input }: { tool: ToolDefinition; input: Record<string, unknown> },
 ): Record<string, unknown> {
@@ -88,6 +87,7 @@ function allowedInput(
   const run = { id: '', agent_id: '', agent_version: '', thread_id: '', turn_count: 0 };
   const decision = gateCall(
     {
+      context,
       run: { ...run, workspace_id: caller.workspaceId, config: { autonomy_level: 3 } },
       definition: { name: '', permissions },
       tools: new Map([[tool.name, tool]]),
@@ -110,8 +110,8 @@ async function findAnyTool(db: Database, tenantId: string, id: string): Promise<
   return tool;
 }
 
-function checkInput(tool: ToolDefinition, input: Record<string, unknown>): void {
-  const faults = validateArguments(tool.input_schema, input);
+function checkInput({ tools }: Pick<Context, 'tools'>, tool: ToolDefinition, input: Record<string, unknown>): void {
+  const faults = tools.validator.validateArguments(tool.input_schema, input);
   if (faults.length === 0) return;
   const errors = faults.map(({ path, message }) => ({
     path: path === '' ? 'body.input' : `body.input.${path}`,

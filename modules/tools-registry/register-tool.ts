@@ -11,7 +11,6 @@ import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { commandOf, identityOf, kindOf } from '../../tools/transports.ts';
-import { checkSchema } from '../../tools/validate-arguments.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
@@ -104,7 +103,7 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
 /** Throws 403 where the caller may not register such a tool, 422 where nobody can. */
 export function checkTool(
   tool: ToolDefinition,
-  { caller, tools }: { caller: Caller; tools: Pick<ProcessContext['tools'], 'checkTransport'> },
+  { caller, tools }: { caller: Caller; tools: Pick<ProcessContext['tools'], 'checkTransport' | 'validator'> },
 ): void {
   if (tool.transport.type === 'builtin') {
     const message = 'built-in tools are there already and cannot be registered';
@@ -112,6 +111,7 @@ export function checkTool(
   }
   checkMayRunPrograms(tool.transport, caller);
   tools.checkTransport(tool.transport);
+  const { checkSchema } = tools.validator;
   const errors = [
     ...prefixed('body.transport', kindOf(tool.transport)?.check?.(tool.transport) ?? []),
     ...prefixed('body.input_schema', checkSchema(tool.input_schema)),

@@ -9,9 +9,11 @@ import { LIMITS } from '../../core/limits.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { fold, foldAll, type RunState } from '../../core/state.ts';
 import { RAW_ARGUMENTS, type ToolDefinition } from '../../core/tool.ts';
-import { validateArguments } from '../../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../../tools/validate-arguments.ts';
 import { simulate } from '../support/simulated-driver.ts';
 import { toolOf } from '../support/tool-attempt.ts';
+
+const { validateArguments } = createArgumentValidator();
 
 const BUILTIN = { type: 'builtin' as const };
 const PAY: ToolDefinition = {

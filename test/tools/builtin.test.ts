@@ -3,13 +3,16 @@ import fc from 'fast-check';
 import { isPure } from '../../core/tool.ts';
 import { BUILTIN_TOOLS, runBuiltin } from '../../tools/builtin.ts';
 import { createEgress } from '../../tools/egress.ts';
-import { checkSchema, validateArguments } from '../../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../../tools/validate-arguments.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf } from '../support/tool-attempt.ts';
 
+const validator = createArgumentValidator();
+const { checkSchema, validateArguments } = validator;
+
 const egress = createEgress({ allow: [], allowLoopback: true });
 const run = (name: string, args: Record<string, unknown>, now?: () => Date) =>
-  runBuiltin(name, attemptOf(args), { egress, now });
+  runBuiltin(name, attemptOf(args), { egress, validator, now });
 
 describe('BUILTIN_TOOLS', () => {
   it('are read-only, described, and have schemas that can be registered', () => {

@@ -11,7 +11,7 @@ import { readEffects } from '../../scripts/demo-effects.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools } from '../../tools/execute-tool.ts';
-import { validateArguments } from '../../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../../tools/validate-arguments.ts';
 import {
   FUEL_EXAMPLE,
   FUEL_QUESTION,
@@ -22,6 +22,8 @@ import {
 } from '../support/demo-question.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
+
+const { validateArguments } = createArgumentValidator();
 
 const COMMAND = { command: process.execPath, args: ['--import', 'tsx', 'scripts/demo-data-server.ts'] };
 

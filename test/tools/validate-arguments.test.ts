@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { checkSchema, validateArguments } from '../../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../../tools/validate-arguments.ts';
+
+const { checkSchema, validateArguments } = createArgumentValidator();
 
 const object = (properties: Record<string, unknown>, more: Record<string, unknown> = {}) => ({
   type: 'object',

@@ -1,5 +1,6 @@
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { Egress } from '../egress.ts';
+import type { ArgumentValidator } from '../validate-arguments.ts';
 
 /** What differs from one built-in to the next; the rest is the same for all (`BUILTIN_TOOLS`). */
 export type Builtin = Required<
@@ -8,6 +9,7 @@ export type Builtin = Required<
 
 export interface BuiltinRuntime {
   egress: Egress;
+  validator: ArgumentValidator;
   /** The current time; the system's clock where absent. */
   now?: (() => Date) | undefined;
 }

@@ -1,5 +1,5 @@
 /** Tools of MCP servers, over whatever transport (spec 2025-11-25). */
-import { messageOf } from '../../core/errors.ts';
+import { messageOf, type FieldError } from '../../core/errors.ts';
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
@@ -8,7 +8,6 @@ import { raceSignal, startDeadline } from '../../core/deadline.ts';
 import type { Deadline } from '../../core/deadline.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { parseOrText } from '../response-body.ts';
-import { validateArguments } from '../validate-arguments.ts';
 import { ServerRestingError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
 import { overStreams } from './remote-transport.ts';
@@ -17,8 +16,11 @@ export interface McpCall {
   target: McpTarget;
   /** The tool's name at its server. */
   name: string;
-  outputSchema?: Record<string, unknown> | undefined;
+  /** What is wrong with structured content, where the tool has promised something of it. */
+  checkOutput?: CheckOutput | undefined;
 }
+
+type CheckOutput = (content: unknown) => FieldError[];
 
 /** One attempt of a tool at its server, which is connected to, and started, where it is not. Never throws. */
 export async function callMcpTool(call: McpCall, attempt: ToolAttempt, pool: McpPool): Promise<ToolOutcome> {
@@ -85,7 +87,7 @@ function notStarted(error: unknown): ToolOutcome {
 
 async function request(
   connection: McpConnection,
-  { name, outputSchema }: McpCall,
+  { name, checkOutput }: McpCall,
   { attempt, deadline }: Running,
 ): Promise<Answered> {
   if (deadline.ended()) return failed(undefined, connection, deadline);
@@ -99,7 +101,7 @@ async function request(
         timeout: Math.min(attempt.timeoutMs + 60_000, 2 ** 31 - 1),
         ...(attempt.onProgress && { onprogress: attempt.onProgress }),
       });
-    return outcomeOf(await overStreams(send, deadline.signal), outputSchema);
+    return outcomeOf(await overStreams(send, deadline.signal), checkOutput);
   } catch (error) {
     return failed(error, connection, deadline);
   }
@@ -115,7 +117,7 @@ function metaOf(attempt: ToolAttempt): Record<string, string> {
   };
 }
 
-function outcomeOf(result: CallToolResult, outputSchema: Record<string, unknown> | undefined): ToolOutcome {
+function outcomeOf(result: CallToolResult, checkOutput: CheckOutput | undefined): ToolOutcome {
   const output = outputOf(result);
   if (result.isError === true) {
     return {
@@ -126,7 +128,7 @@ function outcomeOf(result: CallToolResult, outputSchema: Record<string, unknown>
     };
   }
   const { structuredContent } = result;
-  const faults = structuredContent && outputSchema ? validateArguments(outputSchema, structuredContent) : [];
+  const faults = (structuredContent && checkOutput?.(structuredContent)) ?? [];
   if (faults.length === 0) return { kind: 'succeeded', output };
   // An error is never sent again: whatever the call has done, it has done.
   const why = faults.map((fault) => fault.message).join('; ');

@@ -1,3 +1,5 @@
+import { LRUCache } from 'lru-cache';
+
 /** Servers that fail again and again are left alone, longer each time. */
 export interface FailedStarts {
   /** Throws `ServerRestingError` while the server is to be left alone. */
@@ -22,7 +24,7 @@ const MOST_KEPT = 1000;
 
 /** The second failure in a row makes a server rest for `firstMs`, each further one twice as long, up to a minute. */
 export function createFailedStarts(firstMs: number): FailedStarts {
-  const failures = new Map<string, { count: number; untilMs: number; why: string }>();
+  const failures = new LRUCache<string, { count: number; untilMs: number; why: string }>({ max: MOST_KEPT });
   return {
     check(key) {
       const failed = failures.get(key);
@@ -32,7 +34,6 @@ export function createFailedStarts(firstMs: number): FailedStarts {
     note(key, why) {
       const count = (failures.get(key)?.count ?? 0) + 1;
       const restMs = count < 2 ? 0 : Math.min(firstMs * 2 ** (count - 2), LONGEST_MS);
-      if (failures.size > MOST_KEPT) failures.clear();
       failures.set(key, { count, untilMs: performance.now() + restMs, why });
     },
     forget: (key) => void failures.delete(key),

@@ -5,9 +5,10 @@ import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
 import type { McpConnection, McpPool } from './pool.ts';
 import type { ImportedTool, ServerToList } from '../transport-kind.ts';
-import { checkSchema } from '../validate-arguments.ts';
+import type { ArgumentValidator } from '../validate-arguments.ts';
 
 interface McpServerToList extends ServerToList<McpTransport> {
+  validator: ArgumentValidator;
   onToolsChanged: () => void;
 }
 
@@ -22,7 +23,7 @@ const MAX_MESSAGE_CHARS = 2000;
  */
 export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Promise<ImportedTool[]> {
   const listed = wanted.secrets.redact(await listTools(wanted, pool));
-  const faults = listed.flatMap(faultsOf);
+  const faults = listed.flatMap((tool) => faultsOf(tool, wanted.validator));
   if (faults.length > 0) throw impossible('The server has tools whose input schema cannot be used.', faults);
   const taken = new Set<string>();
   return listed.map((tool) => importTool(tool, { ...wanted, name: uniqueName(tool.name, taken) }));
@@ -58,7 +59,7 @@ async function allPages(server: McpConnection): Promise<Tool[]> {
   throw new Error(`it has more than ${MAX_PAGES} pages of tools`);
 }
 
-function faultsOf(tool: Tool): FieldError[] {
+function faultsOf(tool: Tool, { checkSchema }: ArgumentValidator): FieldError[] {
   return checkSchema(tool.inputSchema).map(({ path, message }) => ({
     path: `tools.${tool.name}.input_schema${path === '' ? '' : `.${path}`}`,
     message,

@@ -70,7 +70,9 @@ export const MCP: TransportKind<McpTransport> = {
       call: (call, attempt) => callMcp(call, attempt, { pool, runtime }),
       listTools: (wanted) => {
         const { tenantId, server } = wanted;
-        return listMcpTools({ ...wanted, onToolsChanged: () => runtime.onToolsChanged({ tenantId, server }) }, pool);
+        const { validator } = runtime;
+        const onToolsChanged = () => runtime.onToolsChanged({ tenantId, server });
+        return listMcpTools({ ...wanted, validator, onToolsChanged }, pool);
       },
       close: () => pool.close(),
     };
@@ -87,6 +89,8 @@ function callMcp(
   const onToolsChanged = () => runtime.onToolsChanged({ tenantId, server });
   const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
   const redacted = onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress)));
-  const call = { target, name: transport.tool ?? name, outputSchema };
+  const { validateArguments } = runtime.validator;
+  const checkOutput = outputSchema && ((content: unknown) => validateArguments(outputSchema, content));
+  const call = { target, name: transport.tool ?? name, checkOutput };
   return callMcpTool(call, { ...attempt, onProgress: redacted }, pool);
 }

@@ -1,4 +1,5 @@
 /** What a new run of an agent starts with: which version, and which tools it pins. */
+import { LRUCache } from 'lru-cache';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
 import type { PinnedTool } from '../../../core/events.ts';
@@ -49,8 +50,11 @@ export async function agentForRun(
   return { version, definition };
 }
 
-/** Whoever changes an agent or a tool raises the governance: with it goes what was read under the one before. */
-const starts = new WeakMap<Governance, Map<string, Start>>();
+/**
+ * What was read under each governance of the context's policy cache, by which it is kept alive: whoever changes an agent or
+ * a tool raises the policy epoch, and with the governance before it goes what was read under it.
+ */
+const starts = new WeakMap<Governance, LRUCache<string, Start>>();
 const MOST_STARTS = 1000;
 
 /**
@@ -70,8 +74,7 @@ export async function cachedStart(
     // First: what changes after it is seen at the commit.
     const governance = await context.governance.current(tx, tenantId);
     const start = await readStart(tx, wanted);
-    const kept = starts.get(governance) ?? new Map<string, Start>();
-    if (kept.size >= MOST_STARTS) kept.clear();
+    const kept = starts.get(governance) ?? new LRUCache<string, Start>({ max: MOST_STARTS });
     starts.set(governance, kept.set(key, start));
     return { start, policyEpoch: governance.epoch };
   });

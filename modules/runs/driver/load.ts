@@ -6,7 +6,6 @@ import { loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '..
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
-import { loadDefinitions } from '../../agents/definitions.ts';
 import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
 import { carryOn, positionOf, type CachedRun } from '../../run-log/run-cache.ts';
 import { appendEvent, openLog, rebase, toCachedRun, type Position } from '../../run-log/run-log.ts';
@@ -76,7 +75,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   const { run } = claimed;
   const [position, pinned, governance] = await Promise.all([
     findPosition(context, claimed, options.known),
-    loadDefinitions(context.db, {
+    context.definitions.load({
       tenantId: run.tenant_id,
       agentId: run.agent_id,
       agentVersion: run.agent_version,

@@ -21,7 +21,6 @@ import { findRunRow } from '../../../db/runs.ts';
 import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { Context } from '../../governance/context.ts';
 import { buildRequest } from './build-request.ts';
-import { loadDefinitions } from '../../agents/definitions.ts';
 
 /** What a fork may still use of its record. */
 export interface ReplaySource {
@@ -63,7 +62,7 @@ export async function loadReplaySource(context: Context, run: RunRow, state: Run
   return {
     calls: calls.map((call) => ({ ...call, key: canonicalJson(call.arguments), isPast: past.includes(call.id) })),
     redo,
-    original: original && { ...original, ...(await loadDefinitions(context.db, pinsOf(original.run))) },
+    original: original && { ...original, ...(await context.definitions.load(pinsOf(original.run))) },
   };
 }
 

@@ -100,8 +100,8 @@ export function newUncommitted(initialCommit: InitialCommit | null = null): Unco
 
 /** The run as the gate sees it. */
 export function gatedRun(session: DriveSession): Omit<GatedRun, 'usedUp'> {
-  const { definition, tools, governance } = session;
-  return { run: currentRun(session), definition, tools, governance };
+  const { context, definition, tools, governance } = session;
+  return { context, run: currentRun(session), definition, tools, governance };
 }
 
 /** The row of the run with the turn that its log is in. */

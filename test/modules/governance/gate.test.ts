@@ -3,8 +3,10 @@ import type { BudgetStanding } from '../../../core/budget.ts';
 import { RISK_LEVELS, type RiskLevel, type ToolDefinition } from '../../../core/tool.ts';
 import { gate, type GateInput } from '../../../modules/governance/gate.ts';
 import { governanceOf } from '../../support/governance.ts';
-import { validateArguments } from '../../../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
 import { toolOf } from '../../support/tool-attempt.ts';
+
+const { validateArguments } = createArgumentValidator();
 
 const PAY: ToolDefinition = {
   ...toolOf({ type: 'http', endpoint: 'https://bank.example/pay' }, 'pay'),

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { mergePatch, RULE_DECISIONS, type PolicyDefinition } from '../../../core/policy.ts';
 import { gate, type GateDecision, type GateInput } from '../../../modules/governance/gate.ts';
-import { validateArguments } from '../../../tools/validate-arguments.ts';
+import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
 import { governanceOf } from '../../support/governance.ts';
 import { toolOf } from '../../support/tool-attempt.ts';
+
+const { validateArguments } = createArgumentValidator();
 
 const PAY = {
   ...toolOf({ type: 'http', endpoint: 'https://bank.example/pay' }, 'pay'),

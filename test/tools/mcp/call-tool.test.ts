@@ -9,6 +9,7 @@ import type { ToolAttempt, ToolTransport } from '../../../core/tool.ts';
 import { createMcpPool } from '../../../tools/mcp/pool.ts';
 import type { McpPool } from '../../../tools/mcp/pool.ts';
 import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
+import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
 import { createEgress } from '../../../tools/egress.ts';
 import type { McpServer } from '../../../tools/mcp/server.ts';
 import { attemptOf, briefly, messageOf, outputOf } from '../../support/tool-attempt.ts';
@@ -230,9 +231,11 @@ describe('callMcpTool', () => {
 
   it('takes an answer that breaks its output schema for an error, which keeps the answer', async () => {
     const server: McpServer = { type: 'mcp_stdio', ...ODD_SERVER };
+    const { validateArguments } = createArgumentValidator();
+    const checked = (schema: Record<string, unknown>) => (content: unknown) => validateArguments(schema, content);
     const outputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
     const outcome = await callMcpTool(
-      { target: { tenantId: 't', server }, name: 'misfit', outputSchema },
+      { target: { tenantId: 't', server }, name: 'misfit', checkOutput: checked(outputSchema) },
       attemptOf({}),
       pool,
     );
@@ -240,7 +243,7 @@ describe('callMcpTool', () => {
     assert.deepEqual(outcome.kind === 'error' && outcome.output, { n: 'seven' });
     const fitting = { ...outputSchema, properties: { n: { type: 'string' } } };
     const fits = await callMcpTool(
-      { target: { tenantId: 't', server }, name: 'misfit', outputSchema: fitting },
+      { target: { tenantId: 't', server }, name: 'misfit', checkOutput: checked(fitting) },
       attemptOf({}),
       pool,
     );

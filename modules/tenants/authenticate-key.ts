@@ -39,7 +39,7 @@ export function createAuthenticator(db: Database, now: () => number = Date.now):
       return callerOf(await find(`id:${id}`, (tx) => findKeyById(tx, id)), now());
     },
     forget(keyId) {
-      for (const [name, owner] of [...cache.entries()]) if (owner.id === keyId) cache.delete(name);
+      for (const [name, owner] of Array.from(cache.entries())) if (owner.id === keyId) cache.delete(name);
     },
   };
 }

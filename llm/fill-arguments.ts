@@ -2,7 +2,7 @@
 
 type Schema = Record<string, unknown>;
 
-export interface FilledArguments {
+interface FilledArguments {
   input: Record<string, unknown>;
   /** Required properties for which the message holds nothing. */
   missing: string[];

@@ -4,7 +4,7 @@ import type { ModelErrorKind } from '../core/model.ts';
 import type { CutOff } from './call-guard.ts';
 
 /** What both SDKs' errors have in common; every field may be missing, as in an error event in mid-stream. */
-export interface ProviderFailure {
+interface ProviderFailure {
   message: string;
   status?: number | undefined;
   type?: string | undefined;

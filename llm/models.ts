@@ -7,7 +7,7 @@ import { offlineModel } from './offline.ts';
 import type { Credential, Provider } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
 
-export interface ModelsConfig {
+interface ModelsConfig {
   /** By provider. */
   modelKeys?: Readonly<Record<string, Credential>> | undefined;
   /** `DROVER_MODEL`. */

@@ -13,7 +13,7 @@ import type { Captures } from './match-text.ts';
 import { asText, fillTemplate, fillText, referencedNames, UnresolvedReference } from './templates.ts';
 
 /** The next answer: a text, and the one call that goes with it. */
-export interface Move {
+interface Move {
   text: string;
   call?: { tool: string; input: Record<string, unknown> };
 }

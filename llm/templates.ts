@@ -1,7 +1,7 @@
 /** References in a workflow example: `{name}` to the question, `{{steps.0.output.path}}` to an earlier result. */
 import type { Captures } from './match-text.ts';
 
-export interface Sources {
+interface Sources {
   captures: Captures;
   /** One result per step that was carried out, in order. */
   outputs: readonly unknown[];

@@ -44,7 +44,7 @@ export interface EgressResponse {
   body: Buffer;
 }
 
-export interface EgressStreamInit {
+interface EgressStreamInit {
   method: string;
   headers: Record<string, string>;
   body?: string | undefined;

@@ -7,7 +7,7 @@ const MAX_STACK = 400;
 const MAX_SEQUENCE = 200_000;
 
 /** JSON (null for nothing), or what went wrong. */
-export type Evaluated = { result: unknown } | { fault: 'too-slow' | 'failed'; message: string };
+type Evaluated = { result: unknown } | { fault: 'too-slow' | 'failed'; message: string };
 
 /** Evaluates a JSONata 2 expression over JSON, for at most a second: the evaluation never yields to a timer. */
 export async function evaluateJsonata(text: string, data: unknown, timeoutMs: number): Promise<Evaluated> {

@@ -11,7 +11,7 @@ import type { TemplateValues } from './template.ts';
 
 export type HttpTransport = Extract<ToolTransport, { type: 'http' }>;
 
-export interface HttpRequest {
+interface HttpRequest {
   url: string;
   init: EgressInit;
 }

@@ -1,7 +1,7 @@
 /** Regular expressions of foreign schemas, matched in time that grows with the text alone. */
 import { RE2JS } from 're2js';
 
-export interface Pattern {
+interface Pattern {
   test(text: string): boolean;
 }
 

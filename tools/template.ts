@@ -2,7 +2,7 @@
 import type { SecretValues } from './secret-values.ts';
 
 /** A part of a template: text as it is, a secret, or a value of the call's arguments. */
-export type TemplatePart = { text: string } | { secret: string } | { input: readonly string[] };
+type TemplatePart = { text: string } | { secret: string } | { input: readonly string[] };
 
 /** What a template is filled from. What is filled in is never looked through for references. */
 export interface TemplateValues {

@@ -4,7 +4,7 @@ import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 
 /** A run, or what a run of this agent, or of any, would have. */
-export type BudgetedRun =
+type BudgetedRun =
   | Pick<RunRow, 'tenant_id' | 'workspace_id' | 'id' | 'root_run_id' | 'agent_id' | 'config'>
   | (Pick<RunRow, 'tenant_id' | 'workspace_id'> & { agent_id: string | null });
 

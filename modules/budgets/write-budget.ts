@@ -9,7 +9,7 @@ import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { requireBudget } from './read-budgets.ts';
 
-export interface BudgetRequest {
+interface BudgetRequest {
   name?: string | undefined;
   workspace_id?: string | undefined;
   agent_id?: string | undefined;
@@ -21,7 +21,7 @@ export interface BudgetRequest {
 }
 
 /** Limits as they shall be; null takes one away, what is absent stays. */
-export type BudgetPatch = { [Field in keyof BudgetLimits]?: BudgetLimits[Field] | undefined } & {
+type BudgetPatch = { [Field in keyof BudgetLimits]?: BudgetLimits[Field] | undefined } & {
   name?: string | undefined;
 };
 

@@ -15,7 +15,7 @@ import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
 import { pinTools } from '../tools-registry/pin-tools.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
-export interface TriedCall {
+interface TriedCall {
   /** By id or by name. */
   tool: string;
   arguments: Record<string, unknown>;
@@ -26,7 +26,7 @@ export interface TriedCall {
   calls_in_turn?: number | undefined;
 }
 
-export interface Evaluation {
+interface Evaluation {
   decision: RuleDecision;
   stage: string;
   policy: PolicyRef | null;

@@ -17,7 +17,7 @@ export interface GatedRun {
   usedUp: BudgetStanding | undefined;
 }
 
-export interface WantedCall {
+interface WantedCall {
   name: string;
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */

@@ -46,7 +46,7 @@ interface Decided {
   rewritten?: Rewrite | undefined;
 }
 
-export interface Rewrite {
+interface Rewrite {
   policy: PolicyRef;
   message: string;
 }

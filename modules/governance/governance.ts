@@ -22,7 +22,7 @@ export interface Governance {
 }
 
 /** As the database has it. */
-export interface StoredGovernance {
+interface StoredGovernance {
   epoch: number;
   tenant: Governance['tenant'];
   policies: { id: string; version: number; definition: PolicyDefinition }[];

@@ -8,7 +8,7 @@ import type { GateDecision } from './gate.ts';
 import type { Governance } from './governance.ts';
 import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
 
-export interface CallToReauthorize {
+interface CallToReauthorize {
   run: RunRow;
   /** Absent where they are still to be loaded. */
   pinned?: Pick<GatedRun, 'definition' | 'tools'> | undefined;

@@ -36,7 +36,7 @@ export function compileRules(rows: readonly { id: string; version: number; defin
   return rules.toSorted((a, b) => a.definition.priority - b.definition.priority || (a.name < b.name ? -1 : 1));
 }
 
-export interface Matched {
+interface Matched {
   rule: Rule;
   /** The rule could not be evaluated, and counts as matching so that it fails closed. */
   error?: string;
@@ -51,7 +51,7 @@ export function matchRules(rules: readonly Rule[], input: RuleInput): Matched[] 
   });
 }
 
-export type RuleVerdict =
+type RuleVerdict =
   | { kind: 'allow' | 'block' | 'ask'; rule: Rule; message: string }
   | { kind: 'rewrite'; rule: Rule; message: string; arguments: Record<string, unknown> };
 

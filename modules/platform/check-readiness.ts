@@ -5,7 +5,7 @@ import type { ProcessContext } from '../context.ts';
 const CHECK_MS = 2000;
 
 /** `ok`, `away`, or what is missing; the migrations are unknown while the database is away. */
-export interface Readiness {
+interface Readiness {
   database: string;
   queue: string;
   migrations: string;

@@ -10,7 +10,7 @@ export interface Closers {
   close(): Promise<void>;
 }
 
-export interface CloserOptions {
+interface CloserOptions {
   /** Whether something is lost where the closing fails: true only of what holds data that no other place has. */
   holdsData?: boolean;
 }

@@ -39,7 +39,7 @@ export interface Platform {
   close: () => Promise<void>;
 }
 
-export interface PlatformOptions {
+interface PlatformOptions {
   log?: Logger;
   /** Ends the opening, and the waiting for a database, with its reason. */
   signal?: AbortSignal;

@@ -6,7 +6,7 @@ import type { Caller } from '../../core/caller.ts';
 import { newApiKey } from './create-api-key.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-export interface CreatedTenant {
+interface CreatedTenant {
   id: string;
   name: string;
   workspaceId: string;

@@ -27,7 +27,7 @@ export async function readSecrets(
   return new Map(rows.map((row) => [row.name, open(keyring, tenantId, row)]));
 }
 
-export interface Reencrypted {
+interface Reencrypted {
   reencrypted: number;
   /** Secrets under a key that is not there: each as `tenant name`. */
   unreadable: string[];

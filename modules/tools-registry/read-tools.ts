@@ -6,7 +6,7 @@ import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 
 export type { ToolRow };
 
-export interface ToolFilter {
+interface ToolFilter {
   builtin?: boolean;
   name?: string;
 }

@@ -12,7 +12,7 @@ import { ServerRestingError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
 import { overStreams } from './remote-transport.ts';
 
-export interface McpCall {
+interface McpCall {
   target: McpTarget;
   /** The tool's name at its server. */
   name: string;

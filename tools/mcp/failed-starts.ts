@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 
 /** Servers that fail again and again are left alone, longer each time. */
-export interface FailedStarts {
+interface FailedStarts {
   /** Throws `ServerRestingError` while the server is to be left alone. */
   check(key: string): void;
   note(key: string, why: string): void;

@@ -45,7 +45,7 @@ export interface McpPool {
   close(): Promise<void>;
 }
 
-export interface McpPoolOptions {
+interface McpPoolOptions {
   egress: Egress;
   /** How long an unused connection is kept; five minutes where absent. */
   idleMs?: number | undefined;

@@ -10,7 +10,7 @@ import type { McpServer } from './server.ts';
 
 type RemoteServer = Extract<McpServer, { type: 'mcp_http' | 'mcp_sse' }>;
 
-export interface RemoteTransport {
+interface RemoteTransport {
   transport: Transport;
   /** The last failure of a connection: the SDK tells of some in words only. */
   failure: () => EgressError | undefined;

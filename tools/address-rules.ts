@@ -27,16 +27,12 @@ export function createAddressRules(allow: readonly string[], allowLoopback: bool
   };
 }
 
-/** Whether an address is public unicast: not private, loopback, link-local, mapped, translated, reserved or a cloud's own. */
-export function isPublicAddress(address: string): boolean {
-  return ipaddr.isValid(address) && isPublic(ipaddr.process(address));
-}
-
 /** Azure's platform channel: a public address that only ever reaches the machine's own host. */
 const PLATFORM_ADDRESSES = ['168.63.129.16'];
 /** Global unicast is 2000::/3 alone (RFC 4291); the library calls everything unicast that it has no name for. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 
+/** Public unicast: not private, loopback, link-local, mapped, translated, reserved or a cloud's own. */
 function isPublic(ip: Address): boolean {
   if (ip.range() !== 'unicast' || PLATFORM_ADDRESSES.includes(ip.toString())) return false;
   return ip instanceof ipaddr.IPv4 || ip.match(GLOBAL_UNICAST);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createAddressRules, isPublicAddress } from '../../tools/address-rules.ts';
+import { createAddressRules } from '../../tools/address-rules.ts';
 
 const NOT_PUBLIC = `0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.100.100.200 127.0.0.1 127.255.255.254 168.63.129.16
   169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.192 192.0.2.1 192.168.1.1 198.18.0.1 198.51.100.1 203.0.113.1
@@ -8,25 +8,28 @@ const NOT_PUBLIC = `0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 100.100.100.200 127.0.0.
   ::ffff:0:127.0.0.1 64:ff9b::7f00:1 64:ff9b::8.8.8.8 64:ff9b:1::1 2002:7f00:1:: 2001:0:4136:e378::1 2001:db8::1 fc00::1
   fd00:ec2::254 fe80::1 fec0::1 ff02::1 100::1 4000::1`.split(/\s+/);
 
-describe('isPublicAddress', () => {
+describe('createAddressRules without any rule', () => {
+  const none = createAddressRules([], false);
+  const isAllowed = (address: string) => none.allows({ hostname: 'host.test', port: 80, address });
+
   for (const address of NOT_PUBLIC) {
-    it(`does not take ${address} for public`, () => assert.equal(isPublicAddress(address), false));
+    it(`does not take ${address} for public`, () => assert.equal(isAllowed(address), false));
   }
 
   for (const address of ['8.8.8.8', '1.1.1.1', '172.32.0.1', '2606:4700::1111', '2a00:1450::1', '::ffff:8.8.8.8']) {
-    it(`takes ${address} for public`, () => assert.equal(isPublicAddress(address), true));
+    it(`takes ${address} for public`, () => assert.equal(isAllowed(address), true));
   }
 
   it('says the same of an IPv4 address and of the IPv6 address that is mapped to it', () => {
     fc.assert(
       fc.property(fc.ipV4(), (address) => {
-        assert.equal(isPublicAddress(`::ffff:${address}`), isPublicAddress(address));
+        assert.equal(isAllowed(`::ffff:${address}`), isAllowed(address));
       }),
     );
   });
 
   it('does not take what is no address for public', () => {
-    fc.assert(fc.property(fc.string(), (text) => /^[0-9a-fx.:%]+$/i.test(text) || !isPublicAddress(text)));
+    fc.assert(fc.property(fc.string(), (text) => /^[0-9a-fx.:%]+$/i.test(text) || !isAllowed(text)));
   });
 });
 

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { DroverError, unavailable } from '../../core/errors.ts';
+import { UnknownEventError } from '../../core/events.ts';
 import { isDatabaseAway } from '../../db/database.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { ApiContext, Middleware } from './state.ts';
@@ -54,6 +55,11 @@ function asDroverError(thrown: unknown): DroverError {
   if (thrown instanceof DroverError) return thrown;
   if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
   if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
+  if (thrown instanceof UnknownEventError)
+    return unavailable(
+      'A newer version of Drover has written this run; a process of that version can read it.',
+      thrown,
+    );
   return new DroverError('internal', 500, 'Something went wrong here; the log has it under the request id.', {
     cause: thrown,
   });

@@ -4,11 +4,13 @@
  */
 import type { EventType } from '../events.ts';
 import { textOf } from '../content.ts';
+import { upcast } from '../upcast.ts';
 
 /** A logged event, with the content of its message and the ledger row of its call where it has one. */
 export interface ResolvedEvent {
   seq: number;
   type: string;
+  schema_version: number;
   turn_id: string | null;
   step: number | null;
   payload: unknown;
@@ -77,7 +79,7 @@ export function toSse(event: ResolvedEvent): SseEvent | null {
 type View = Pick<SseEvent, 'event' | 'data'> | null;
 
 function viewOf(event: ResolvedEvent): View {
-  const payload = event.payload as Record<string, unknown>;
+  const payload = payloadOf(event);
   switch (event.type) {
     case 'run.status_changed':
       return { event: 'status', data: { status: payload['to'], from: payload['from'] } };
@@ -117,6 +119,12 @@ function viewOf(event: ResolvedEvent): View {
     default:
       return null;
   }
+}
+
+/** As this build knows it. Of what a newer one has written that is shown which bears the names that it has here. */
+function payloadOf({ type, schema_version: version, payload }: ResolvedEvent): Record<string, unknown> {
+  const current = upcast({ type, version }, payload);
+  return typeof current === 'object' && current !== null ? { ...current } : {};
 }
 
 function answer(event: ResolvedEvent): View {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { notFound } from '../core/errors.ts';
 import { EVENT_TYPES } from '../core/events.ts';
-import { newId } from '../core/ids.ts';
+import { newId } from '../lib/new-id.ts';
 import type { Tx } from '../db/database.ts';
 import { deleteSecret } from '../db/secrets.ts';
 import {

@@ -5,7 +5,7 @@ import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
-import { startDeadline } from '../core/deadline.ts';
+import { startDeadline } from '../lib/deadline.ts';
 import type { Egress } from './egress.ts';
 import { importServer } from './mcp/import-server.ts';
 import type { ImportedTool } from './mcp/import-server.ts';

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import { listPlans } from '../../db/plans.ts';
 import { findTurn, listAwaitedCalls, listModelCalls, listToolCalls, listTurns } from '../../db/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';

@@ -1,6 +1,7 @@
 /** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
 import { LOG_VERSION } from '../../core/events.ts';
-import { canonicalJson, digestOf, newId, sha256 } from '../../core/ids.ts';
+import { canonicalJson, digestOf, sha256 } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { isSettled, type RunState } from '../../core/state.ts';
 import type { CheckpointRow, MessageRow, StoredState } from '../../db/claim-run.ts';
 

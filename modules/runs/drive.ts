@@ -5,9 +5,9 @@
 import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
 import { decide, type Decision } from '../../core/decide.ts';
 import { isTerminal, UnknownEventError, type TurnInput } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import type { ClaimResult, MessageRow } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS, type OutboxRow } from '../../db/commit-run.ts';
 import { renewRunLease } from '../../db/leases.ts';

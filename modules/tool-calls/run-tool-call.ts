@@ -1,5 +1,5 @@
 /** One attempt of one call through the ledger: claim in a commit of its own, execute, settle. */
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { renewCallLease } from '../../db/leases.ts';
 import type { Context } from '../governance/context.ts';

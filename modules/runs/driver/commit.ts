@@ -1,6 +1,6 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
 import { toLogged } from '../../../core/events.ts';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { project } from '../../../core/project.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';

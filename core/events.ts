@@ -204,13 +204,22 @@ export function readEvent(row: StoredEvent): RunEvent {
   if (!isKnown(type) || version > EVENTS[type].version) throw new UnknownEventError(type, version);
   return {
     type,
-    payload: EVENTS[type].payload.parse(upcast({ type, version }, row.payload)),
+    payload: EVENTS[type].payload.parse(currentPayload(row)),
     turn_id: row.turn_id ?? undefined,
     step: row.step ?? undefined,
     actor: row.actor as Actor,
     seq: row.seq,
     occurred_at: typeof row.occurred_at === 'string' ? row.occurred_at : row.occurred_at.toISOString(),
   } as RunEvent;
+}
+
+/** The payload of a stored event as this build has it; of what it does not know, as it was written. */
+export function currentPayload({
+  type,
+  schema_version: from,
+  payload,
+}: Pick<StoredEvent, 'type' | 'schema_version' | 'payload'>): unknown {
+  return isKnown(type) ? upcast({ type, from, to: EVENTS[type].version }, payload) : payload;
 }
 
 function isKnown(type: string): type is EventType {

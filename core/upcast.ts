@@ -6,17 +6,18 @@
 /** Makes a payload of one version one of the next. Pure; total over all payloads of its version. */
 export type Upcast = (payload: unknown) => unknown;
 
-/**
- * By type: the first makes payloads of version 1 payloads of version 2, and so on. Each version of a type but its first
- * has one here, and a fixture; where the values have only become more, it is `same`.
- */
-export const UPCASTS: Readonly<Record<string, readonly Upcast[]>> = {};
+/** By type, and by the version that they start from. A version that has only widened the values of the one before needs none. */
+export type Upcasts = Readonly<Record<string, Readonly<Record<number, Upcast>>>>;
 
-/** The upcast of a version that has widened a payload: what was valid still is, and means the same. */
-export const same: Upcast = (payload) => payload;
+export const UPCASTS: Upcasts = {};
 
-/** A payload of this version as one of the version after the last of the type's upcasts. */
-export function upcast(of: { type: string; version: number }, payload: unknown, upcasts = UPCASTS): unknown {
+/** A payload of version `from` of its type as one of version `to`. */
+export function upcast(of: { type: string; from: number; to: number }, payload: unknown, upcasts = UPCASTS): unknown {
   const steps = Object.hasOwn(upcasts, of.type) ? upcasts[of.type] : undefined;
-  return (steps ?? []).slice(of.version - 1).reduce((older, step) => step(older), payload);
+  let current = payload;
+  for (let version = of.from; version < of.to; version++) {
+    const step = steps?.[version];
+    if (step) current = step(current);
+  }
+  return current;
 }

@@ -1,8 +1,7 @@
 /** What a client sees of a run's stream: each logged event gives one server-sent event or none, by a pure function. */
 import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
-import type { EventType } from '../../core/events.ts';
-import { upcast } from '../../core/upcast.ts';
+import { currentPayload, type EventType } from '../../core/events.ts';
 import type { LoggedEvent } from '../../db/events.ts';
 
 export interface SseEvent {
@@ -110,8 +109,8 @@ function viewOf(event: LoggedEvent): View {
 }
 
 /** As this build knows it. Of what a newer one has written that is shown which bears the names that it has here. */
-function payloadOf({ type, schema_version: version, payload }: LoggedEvent): Record<string, unknown> {
-  const current = upcast({ type, version }, payload);
+function payloadOf(event: LoggedEvent): Record<string, unknown> {
+  const current = currentPayload(event);
   return typeof current === 'object' && current !== null ? { ...current } : {};
 }
 

@@ -9,8 +9,8 @@ export interface EventSchema<P extends z.ZodType = z.ZodType> {
 
 /**
  * Declares a type of event by the fields of its payload. Every change of a field, be it one more value of an enum, raises
- * the version, and `core/upcast.ts` says how payloads of the version before are read. A build that knows a lower version
- * leaves runs with such an event to those that know it.
+ * the version; where payloads of the version before are not valid any more, `core/upcast.ts` says how they are read. A
+ * build that knows a lower version leaves runs with such an event to those that know it.
  */
 export function defineEvent<F extends z.ZodRawShape>(version: number, fields: F): EventSchema<z.ZodObject<F>> {
   return { version, payload: z.object(fields) };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { EVENT_TYPES, EVENTS, readEvent } from '../../core/events.ts';
 import { foldAll } from '../../core/state.ts';
-import { same, upcast, type Upcast } from '../../core/upcast.ts';
+import { upcast, type Upcast } from '../../core/upcast.ts';
 
 type Row = Parameters<typeof readEvent>[0];
 
@@ -39,18 +39,19 @@ describe('Logs of every version so far', () => {
 describe('An older payload', () => {
   const rename: Upcast = (payload) => ({ kept: (payload as { old: number }).old });
   const add: Upcast = (payload) => ({ ...(payload as object), added: true });
-  const upcasts = { 'tool.requested': [rename, same, add] };
+  const upcasts = { 'tool.requested': { 1: rename, 3: add } };
 
-  it('goes through every version of its type after its own', () => {
-    const of = (version: number) => ({ type: 'tool.requested', version });
+  it('goes through every version of its type after its own, most of which only widen it', () => {
+    const of = (from: number) => ({ type: 'tool.requested', from, to: 5 });
     assert.deepEqual(upcast(of(1), { old: 1 }, upcasts), { kept: 1, added: true });
-    assert.deepEqual(upcast(of(3), { kept: 1 }, upcasts), { kept: 1, added: true });
+    assert.deepEqual(upcast(of(2), { kept: 1 }, upcasts), { kept: 1, added: true });
     assert.deepEqual(upcast(of(4), { kept: 1 }, upcasts), { kept: 1 });
+    assert.deepEqual(upcast({ ...of(1), to: 1 }, { old: 1 }, upcasts), { old: 1 });
   });
 
   it('is left alone by the versions of other types', () => {
     for (const type of ['tool.started', 'constructor', '__proto__']) {
-      assert.deepEqual(upcast({ type, version: 1 }, { old: 1 }, upcasts), { old: 1 });
+      assert.deepEqual(upcast({ type, from: 1, to: 5 }, { old: 1 }, upcasts), { old: 1 });
     }
   });
 });

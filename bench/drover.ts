@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig, type Config } from '../config.ts';
-import { newId } from '../core/ids.ts';
+import { newId } from '../lib/new-id.ts';
 import { NO_TOKENS, type ModelRequest, type ModelResponse, type StreamModel } from '../core/model.ts';
 import type { ToolDefinition } from '../core/tool.ts';
 import type { AgentDefinition } from '../core/definition.ts';

@@ -1,4 +1,4 @@
-import { withDeadline } from '../core/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { Bus, BusMessage } from './bus.ts';
 import { decodePayload, encodePayloads } from './payloads.ts';
 

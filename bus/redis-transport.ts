@@ -1,5 +1,5 @@
 import { Redis, type RedisOptions } from 'ioredis';
-import { withDeadline } from '../core/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { BusReceiver, BusTransport } from './batching-bus.ts';
 
 const MAX_PAYLOAD_BYTES = 256 * 1024;

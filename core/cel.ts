@@ -37,8 +37,8 @@ const MACROS = new Set(['all', 'exists', 'exists_one', 'filter']);
 
 /** Prepares the compiler for these variables. Conditions are compiled once and tested often. */
 export function celCompiler(variables: CelVariables): CompileCondition {
-  const budget = { regexSteps: 0 };
-  const environment = prepare(variables, budget);
+  const running: Running = { regexSteps: 0, patterns: new Map() };
+  const environment = prepare(variables, running);
   return (source) => {
     if (source.length > LIMITS.celSourceChars) return fault(`is longer than ${LIMITS.celSourceChars} characters`);
     try {
@@ -53,7 +53,8 @@ export function celCompiler(variables: CelVariables): CompileCondition {
           test(input) {
             const tooMuch = excess(shape, input);
             if (tooMuch) return fault(tooMuch);
-            budget.regexSteps = LIMITS.celRegexSteps;
+            running.regexSteps = LIMITS.celRegexSteps;
+            running.patterns = shape.patterns;
             try {
               const value: unknown = parsed({ ...input, ...bareValues(variables, input) });
               return typeof value === 'boolean' ? { ok: true, value } : fault(`gives ${typeof value} instead of bool`);
@@ -69,7 +70,17 @@ export function celCompiler(variables: CelVariables): CompileCondition {
   };
 }
 
-function prepare(variables: CelVariables, budget: { regexSteps: number }): Environment {
+/** Of the condition that is being tested; one is tested at a time, without a pause. */
+interface Running {
+  /** Steps that its patterns may still take. */
+  regexSteps: number;
+  patterns: Patterns;
+}
+
+/** The patterns of a condition, compiled with it. */
+type Patterns = ReadonlyMap<string, RE2JS>;
+
+function prepare(variables: CelVariables, running: Running): Environment {
   const environment = new Environment({
     homogeneousAggregateLiterals: false,
     limits: {
@@ -83,7 +94,7 @@ function prepare(variables: CelVariables, budget: { regexSteps: number }): Envir
   for (const name of variables.objects) environment.registerVariable(name, 'map');
   for (const name of variables.texts) environment.registerVariable(name, 'string');
   for (const name of Object.keys(variables.bare ?? {})) environment.registerVariable(bareName(name), 'string');
-  const test = (text: string, pattern: string) => testPattern(text, pattern, budget);
+  const test = (text: string, pattern: string) => testPattern(text, pattern, running);
   environment.registerFunction(`string.${LINEAR_MATCHES}(string): bool`, test);
   // JSON has one kind of number, so whole and broken ones are calculated with alike.
   for (const [sign, calculate] of Object.entries(ARITHMETIC)) {
@@ -107,26 +118,20 @@ const ARITHMETIC: Record<string, (left: number, right: number) => number> = {
 const LINEAR_MATCHES = 'linearMatches';
 const bareName = (name: string) => `bare_${name}`;
 
-const patterns = new Map<string, RE2JS>();
-
 /** Patterns are literals, compiled while the expression is checked, so that none is met here for the first time. */
-function testPattern(text: string, pattern: string, budget: { regexSteps: number }): boolean {
-  const compiled = compilePattern(pattern);
-  budget.regexSteps -= (text.length + 1) * compiled.programSize();
-  if (budget.regexSteps < 0) throw new Error('matches() would take too long on a text of this length');
+function testPattern(text: string, pattern: string, running: Running): boolean {
+  const compiled = running.patterns.get(pattern);
+  if (!compiled) throw new Error('the pattern of matches() must be a text in quotes');
+  running.regexSteps -= (text.length + 1) * compiled.programSize();
+  if (running.regexSteps < 0) throw new Error('matches() would take too long on a text of this length');
   return compiled.matcher(text).find();
 }
 
 function compilePattern(pattern: string): RE2JS {
-  const known = patterns.get(pattern);
-  if (known) return known;
   if (pattern.length > LIMITS.celPatternChars) {
     throw new Error(`a pattern of matches() is longer than ${LIMITS.celPatternChars} characters`);
   }
-  const compiled = RE2JS.compile(pattern);
-  if (patterns.size >= 1000) patterns.clear();
-  patterns.set(pattern, compiled);
-  return compiled;
+  return RE2JS.compile(pattern);
 }
 
 /** What the work of an evaluation follows from. */
@@ -137,11 +142,12 @@ interface Shape {
   /** Elements of literal lists, and how often a list may have been lengthened by `+`. */
   literals: number;
   sums: number;
+  patterns: Map<string, RE2JS>;
 }
 
 /** Walks the tree: refuses what is not allowed, and names things as the evaluation wants them. */
 function examine(root: ASTNode, variables: CelVariables): Shape {
-  const shape: Shape = { nodes: 0, loops: 0, literals: 0, sums: 0 };
+  const shape: Shape = { nodes: 0, loops: 0, literals: 0, sums: 0, patterns: new Map() };
   const known = new Set([...variables.objects, ...variables.texts]);
   visit({ node: root, shape, variables, known, depth: 0 });
   return shape;
@@ -215,7 +221,7 @@ function visitCall(at: Visit, node: Extract<ASTNode, { op: 'call' | 'rcall' }>):
     if (pattern?.op !== 'value' || typeof pattern.args !== 'string') {
       throw new Error('the pattern of matches() must be a text in quotes');
     }
-    compilePattern(pattern.args);
+    shape.patterns.set(pattern.args, compilePattern(pattern.args));
     (node.args as unknown as unknown[])[0] = LINEAR_MATCHES;
   }
   // `has(tool.name)` asks for the object's field as it stands.

@@ -1,22 +1,13 @@
-import { createHash, randomBytes } from 'node:crypto';
+/** Ids that follow from names, and digests. New ids come from `lib/new-id.ts`. */
+import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import { v5, v7 } from 'uuid';
-
-/** A new id: UUIDv7 (RFC 9562), so that ids sort by the time they were made. */
-export function newId(): string {
-  return v7();
-}
+import { v5 } from 'uuid';
 
 const NAMESPACE = '5a1f0f4e-7d0b-5c11-9d5e-0d2f6b8a4c10';
 
 /** The same name gives the same id, on every machine (UUIDv5). */
 export function fixedId(name: string): string {
   return v5(name, NAMESPACE);
-}
-
-/** A secret of 256 random bits, URL-safe. */
-export function newSecret(): string {
-  return randomBytes(32).toString('base64url');
 }
 
 export function sha256(data: string | Buffer): Buffer {

@@ -55,6 +55,10 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
+/** What a recorded replay compares of a model's request; `end_of_record`: there is nothing to compare with. */
+export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;
+export type RequestPart = (typeof REQUEST_PARTS)[number];
+
 export interface ModelResponse {
   provider: string;
   /** The model that answered, as the provider names it. */

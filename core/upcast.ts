@@ -1,37 +1,34 @@
 /**
- * From older versions of the events to the current one. A log is never rewritten: what was written by an earlier build
- * is brought up to date when it is read. test/fixtures/logs has a log of every past version, which a test folds.
+ * From older versions of an event's payload to the current one. A log is never rewritten: what an earlier build has
+ * written is brought up to date when it is read. test/fixtures/logs has events of every past version, which a test folds.
  */
 
-/** What of a stored event a version may change. */
-export interface StoredEvent {
-  type: string;
-  payload: unknown;
-}
+/** Makes a payload of one version one of the next. Pure; total over all payloads of its version. */
+export type Upcast = (payload: unknown) => unknown;
 
-/** Makes an event of one version one of the next. Pure; total over all events of its version. */
-export type Upcast = (event: StoredEvent) => StoredEvent;
+/** By type, and by the version that they start from. A version that has only widened the values of the one before needs none. */
+export type Upcasts = Readonly<Record<string, Readonly<Record<number, Upcast>>>>;
 
-/** The first makes events of version 1 events of version 2, and so on. Add one, and a fixture, with every change. */
-const UPCASTS: readonly Upcast[] = [callModePure];
+export const UPCASTS: Upcasts = { 'tool.requested': { 1: callModePure } };
 
-/** The version that this build writes, of all payloads together. */
-export const SCHEMA_VERSION = UPCASTS.length + 1;
-
-/** Version 1 called the mode of calls without effect that finish within their step `cheap`. */
-function callModePure(event: StoredEvent): StoredEvent {
-  const { type, payload } = event;
-  if (type !== 'tool.requested' || (payload as { mode?: unknown }).mode !== 'cheap') return event;
-  return { type, payload: { ...(payload as object), mode: 'pure' } };
+/** A payload of version `from` of its type as one of version `to`. */
+export function upcast(of: { type: string; from: number; to: number }, payload: unknown, upcasts = UPCASTS): unknown {
+  const steps = Object.hasOwn(upcasts, of.type) ? upcasts[of.type] : undefined;
+  let current = payload;
+  for (let version = of.from; version < of.to; version++) {
+    const step = steps?.[version];
+    if (step) current = step(current);
+  }
+  return current;
 }
 
 /** The state of a checkpoint, whatever build wrote it, as this one reads it. Only what has passed its hash comes here. */
 export function upcastState<S extends { calls: readonly { mode: string }[] }>(state: S): S {
-  if (!state.calls.some(({ mode }) => mode === 'cheap')) return state;
-  return { ...state, calls: state.calls.map((call) => (call.mode === 'cheap' ? { ...call, mode: 'pure' } : call)) };
+  return state.calls.some(({ mode }) => mode === 'cheap') ? { ...state, calls: state.calls.map(callModePure) } : state;
 }
 
-/** An event of `version` as one of the version after the last of `upcasts`. */
-export function upcast(event: StoredEvent, version: number, upcasts: readonly Upcast[] = UPCASTS): StoredEvent {
-  return upcasts.slice(version - 1).reduce((older, step) => step(older), event);
+/** The first version called the mode of calls without effect that finish within their step `cheap`. */
+function callModePure(call: unknown): unknown {
+  const { mode } = call as { mode?: unknown };
+  return mode === 'cheap' ? { ...(call as object), mode: 'pure' } : call;
 }

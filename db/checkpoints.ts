@@ -1,7 +1,6 @@
 /** Checkpoints as they are read. */
-import type { RunState } from '../core/state.ts';
 import type { Tx } from './database.ts';
-import { showOutcomes, type CallOutcome, type MessageRow } from './claim-run.ts';
+import { showOutcomes, type CallOutcome, type MessageRow, type StoredState } from './claim-run.ts';
 
 export interface CheckpointView {
   id: string;
@@ -11,7 +10,7 @@ export interface CheckpointView {
   parent_id: string | null;
   lineage: string;
   length: number;
-  state: RunState;
+  state: StoredState;
   channel_versions: Record<string, number>;
   pending_sends: unknown[];
   hash: string;

@@ -54,6 +54,9 @@ export interface RunRow {
   traceparent: string | null;
 }
 
+/** A state, and what the build that saved it knew of events (`LOG_VERSION`). */
+export type StoredState = RunState & { log_version?: number };
+
 export interface CheckpointRow {
   run_id: string;
   seq: number;
@@ -63,7 +66,7 @@ export interface CheckpointRow {
   lineage: string;
   length: number;
   /** As it is stored: it is this state if the hash fits. */
-  state: RunState;
+  state: StoredState;
   hash: string;
   created_at: string;
 }

@@ -4,7 +4,7 @@ import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
 import type { ClientBase, ClientConfig, Pool, QueryResult } from 'pg';
-import { withDeadline } from '../core/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import { withClient } from './checkout.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import type { ClientBase, ClientConfig, Pool, PoolConfig } from 'pg';
-import { withDeadline } from '../core/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import { withClient } from './checkout.ts';
 import type { Database, DatabaseOptions } from './database.ts';
 import { PostgresListener } from './postgres-listener.ts';

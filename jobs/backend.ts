@@ -1,6 +1,6 @@
 import { FlowProducer, Queue, Worker } from 'bullmq';
 import type { ConnectionOptions, createRedisBackend, Processor, WorkerOptions } from 'bullmq';
-import { withDeadline } from '../core/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { Database } from '../db/database.ts';
 import { openPostgresQueues } from './postgres-queues.ts';
 import { openRedisQueues } from './redis-queues.ts';

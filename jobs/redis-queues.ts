@@ -1,6 +1,6 @@
 import { createRedisBackend } from 'bullmq';
 import { Redis, type RedisOptions } from 'ioredis';
-import { withDeadline } from '../core/deadline.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { QueueTransport, ReportError } from './backend.ts';
 
 const CONNECT_TIMEOUT_MS = 5000;

@@ -1,5 +1,5 @@
 /** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
-import { newId } from '../core/ids.ts';
+import { newId } from '../lib/new-id.ts';
 import { isDeeperThan } from '../core/content.ts';
 import type { AssistantBlock, Message, ToolUseBlock, UserBlock } from '../core/content.ts';
 import type { StopReason, ToolSpec } from '../core/model.ts';

@@ -5,7 +5,7 @@ import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
-import { startDeadline } from '../core/deadline.ts';
+import { startDeadline } from '../lib/deadline.ts';
 import type { Egress } from './egress.ts';
 import { createSecretValues, NO_SECRETS, secretNamesIn } from './secret-values.ts';
 import type { SecretValues } from './secret-values.ts';

@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import type { Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { AddressRules } from './address-rules.ts';
-import { raceSignal } from '../core/deadline.ts';
-import type { Deadline } from '../core/deadline.ts';
+import { raceSignal } from '../lib/deadline.ts';
+import type { Deadline } from '../lib/deadline.ts';
 import { EgressError } from './egress-error.ts';
 
 /** What connections may be made, and until when. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Middleware } from './state.ts';
 

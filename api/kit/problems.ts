@@ -1,7 +1,8 @@
 /** The one place where errors become answers: RFC 9457, `application/problem+json`. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
-import { DroverError } from '../../core/errors.ts';
+import { DroverError, unavailable } from '../../core/errors.ts';
+import { UnknownEventError } from '../../core/events.ts';
 import { asUnavailable } from '../../modules/unavailable.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { ApiContext, Middleware } from './state.ts';
@@ -54,6 +55,12 @@ function asDroverError(thrown: unknown): DroverError {
   if (thrown instanceof DroverError) return thrown;
   const away = asUnavailable(thrown);
   if (away) return away;
+  if (thrown instanceof UnknownEventError) {
+    return unavailable(
+      'A newer version of Drover has written this run; a process of that version can read it.',
+      thrown,
+    );
+  }
   return new DroverError('internal', 500, 'Something went wrong here; the log has it under the request id.', {
     cause: thrown,
   });

@@ -12,14 +12,13 @@ import {
   requireToolCall,
   type LoggedEvent,
 } from '../../modules/runs/read-runs.ts';
-import { hasMore } from '../../modules/runs/stream-run.ts';
 import { integerParam, listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
-import { eventStream, SSE_CONTENT } from './sse.ts';
+import { eventStream, hasMore, SSE_CONTENT } from './sse.ts';
 import { untilGone } from './turn-routes.ts';
 
 const MAX_SEQ = 999_999_999;

@@ -1,7 +1,8 @@
 /** Server-sent events (WHATWG HTML, "Server-sent events") of a run. */
 import type { Context } from '../../modules/governance/context.ts';
-import { streamRun, type StreamRequest } from '../../modules/runs/stream-run.ts';
+import { lookAhead, streamRun, type StreamItem, type StreamRequest } from '../../modules/runs/stream-run.ts';
 import type { OtherContent } from '../kit/route.ts';
+import { hintToSse, SHOWN, toSse } from './sse-view.ts';
 
 export const SSE_CONTENT: OtherContent = {
   contentType: 'text/event-stream',
@@ -11,15 +12,25 @@ export const SSE_CONTENT: OtherContent = {
 };
 
 /** The text of the stream, piece by piece; a comment when it has been quiet for 15 s. */
-export async function* eventStream(context: Context, request: StreamRequest): AsyncGenerator<string> {
+export async function* eventStream(context: Context, request: Omit<StreamRequest, 'types'>): AsyncGenerator<string> {
   // Something at once, so that a client knows that it is connected.
   yield ': connected\n\n';
-  for await (const item of streamRun(context, request)) {
-    if (item === 'ping') {
-      yield ': ping\n\n';
-      continue;
-    }
-    const id = item.id === undefined ? '' : `id: ${item.id}\n`;
-    yield `${id}event: ${item.event}\ndata: ${JSON.stringify(item.data)}\n\n`;
+  for await (const item of streamRun(context, { ...request, types: SHOWN })) {
+    const text = frameOf(item);
+    if (text !== undefined) yield text;
   }
+}
+
+/** Whether a stream of the run from there on would show anything, now or later. */
+export async function hasMore(context: Context, request: Omit<StreamRequest, 'types' | 'signal'>): Promise<boolean> {
+  const { isOver, events } = await lookAhead(context, { ...request, types: SHOWN });
+  return !isOver || events.some((event) => toSse(event) !== null);
+}
+
+function frameOf(item: StreamItem): string | undefined {
+  if (item.kind === 'ping') return ': ping\n\n';
+  const view = item.kind === 'logged' ? toSse(item.event) : hintToSse(item);
+  if (!view) return undefined;
+  const id = view.id === undefined ? '' : `id: ${view.id}\n`;
+  return `${id}event: ${view.event}\ndata: ${JSON.stringify(view.data)}\n\n`;
 }

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';

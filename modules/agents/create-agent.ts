@@ -1,5 +1,6 @@
 import type { AgentDefinition } from '../../core/definition.ts';
-import { digestOf, newId } from '../../core/ids.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { findAgent, insertAgent } from '../../db/agents.ts';
 import type { AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';

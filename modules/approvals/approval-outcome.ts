@@ -1,6 +1,6 @@
 /** What a decision on an approval, or its end without one, means for the run: events, ledger rows, and a job. */
 import { OUT_OF_BUDGET, type NewEvent } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import type { ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';

@@ -1,7 +1,8 @@
 /** The request that a person approves a call. */
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
-import { digestOf, newId } from '../../core/ids.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { GateDecision } from '../governance/gate.ts';
 

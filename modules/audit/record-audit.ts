@@ -1,6 +1,6 @@
 /** One line in a service records who did what: `await recordAudit(tx, caller, { action: …, target: […] })`. */
 import type { AuditAction } from '../../core/audit.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { insertAuditRow } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';

@@ -1,6 +1,6 @@
 /** Makes and changes budgets of a tenant, a workspace or an agent. */
 import { forbidden, impossible } from '../../core/errors.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
 import { deleteBudget, insertBudget, updateBudget, type BudgetLimits, type BudgetRow } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';

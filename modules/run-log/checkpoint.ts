@@ -1,8 +1,10 @@
 /** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
-import { canonicalJson, digestOf, newId, sha256 } from '../../core/ids.ts';
+import { LOG_VERSION } from '../../core/events.ts';
+import { canonicalJson, digestOf, sha256 } from '../../core/ids.ts';
 import { upcastState } from '../../core/upcast.ts';
+import { newId } from '../../lib/new-id.ts';
 import { isSettled, type RunState } from '../../core/state.ts';
-import type { CheckpointRow, MessageRow } from '../../db/claim-run.ts';
+import type { CheckpointRow, MessageRow, StoredState } from '../../db/claim-run.ts';
 
 /** Chain hash of a message: over the one before and its own canonical content (RFC 8785, SHA-256, hex). */
 export function chainOf(previous: string, message: { role: string; content: unknown }): string {
@@ -10,7 +12,7 @@ export function chainOf(previous: string, message: { role: string; content: unkn
 }
 
 /** The integrity hash: over the state and the chain of all messages before it. */
-export function checkpointHash(state: RunState, chain: string): string {
+export function checkpointHash(state: StoredState, chain: string): string {
   return digestOf({ state, chain });
 }
 
@@ -27,6 +29,7 @@ export interface NewCheckpoint {
 /** A row of `checkpoints`; its cost does not depend on the length of the run. */
 export function checkpointRow(input: NewCheckpoint) {
   const { state } = input;
+  const stored: StoredState = { ...state, log_version: LOG_VERSION };
   return {
     tenant_id: input.tenantId,
     run_id: input.runId,
@@ -37,7 +40,7 @@ export function checkpointRow(input: NewCheckpoint) {
     trigger: input.trigger,
     lineage: state.lineage,
     length: state.length,
-    state,
+    state: stored,
     channel_versions: { messages: state.length, current_node: state.steps, iteration: state.steps, custom: 0 },
     pending_sends: state.calls
       .filter((call) => !isSettled(call))
@@ -45,7 +48,7 @@ export function checkpointRow(input: NewCheckpoint) {
         channel: 'tool_calls',
         value: { tool_call_id: call.id, tool: call.name, status: call.status },
       })),
-    hash: checkpointHash(state, input.chain),
+    hash: checkpointHash(stored, input.chain),
     created_at: 'now',
   };
 }
@@ -66,6 +69,15 @@ export function verifiedState(
   messages: readonly MessageRow[],
 ): RunState | null {
   const chain = checkpoint.length === 0 ? '' : messages[checkpoint.length - 1]?.chain;
-  const { state } = checkpoint;
-  return chain !== undefined && checkpointHash(state, chain) === checkpoint.hash ? upcastState(state) : null;
+  if (chain === undefined || checkpointHash(checkpoint.state, chain) !== checkpoint.hash) return null;
+  const { log_version: _, ...state } = checkpoint.state;
+  return upcastState(state);
+}
+
+/**
+ * Whether a newer build has saved it, with a state that may hold what this one has no word for. Then the run is read from
+ * its events, as far as this build knows them.
+ */
+export function isOfNewerBuild({ state }: Pick<CheckpointRow, 'state'>): boolean {
+  return (state.log_version ?? 0) > LOG_VERSION;
 }

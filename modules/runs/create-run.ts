@@ -1,7 +1,7 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import { conflict, notFound, unavailable } from '../../core/errors.ts';
 import { checkEvent, isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockThread } from '../../db/runs.ts';

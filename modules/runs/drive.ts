@@ -4,12 +4,12 @@
  */
 import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
 import { decide, type Decision } from '../../core/decide.ts';
-import { isTerminal, type TurnInput } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { isTerminal, UnknownEventError, type TurnInput } from '../../core/events.ts';
+import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import type { ClaimResult, MessageRow } from '../../db/claim-run.ts';
-import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
+import { commitRun, NO_ROWS, type OutboxRow } from '../../db/commit-run.ts';
 import { renewRunLease } from '../../db/leases.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
@@ -74,8 +74,10 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
       if (session) await keepPartialAnswer(session);
       return 'lost';
     }
-    const again = options.stop.aborted;
-    await giveBack(context, held, again);
+    // A newer build has written what this one cannot read: the run waits for a process that can, and does not fail.
+    const isNewer = error instanceof UnknownEventError;
+    const again = options.stop.aborted || isNewer;
+    await giveBack(context, held, again && (isNewer ? { delay_ms: NEWER_BUILD_MS } : {}));
     if (again) return 'handed_over';
     throw error;
   } finally {
@@ -90,12 +92,14 @@ function keepInMind(session: DriveSession): void {
   if (known) session.context.runCache.keep(session.run.id, known);
 }
 
+/** How long a run that only a newer build can read is left alone by this one. */
+const NEWER_BUILD_MS = 5000;
+
 /** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
-async function giveBack(context: Context, held: Held, again: boolean): Promise<void> {
+async function giveBack(context: Context, held: Held, again: false | Pick<OutboxRow, 'delay_ms'>): Promise<void> {
   const { tenantId, runId, fence } = held;
-  const outbox = again
-    ? [{ id: newId(), queue: 'turns', at_position: true as const, payload: { tenantId, runId } }]
-    : [];
+  const job = { queue: 'turns' as const, at_position: true as const, payload: { tenantId, runId } };
+  const outbox = again ? [{ ...job, ...again, id: newId() }] : [];
   try {
     const result = await commitRun(context.db, {
       ...NO_ROWS,

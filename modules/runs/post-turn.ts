@@ -1,7 +1,7 @@
 /** Posts the next turn to a run that waits for one. */
 import { conflict, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';

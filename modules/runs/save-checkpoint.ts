@@ -1,7 +1,7 @@
 /** Saves a checkpoint of a run when a client asks for one. */
 import { conflict } from '../../core/errors.ts';
 import { atSeq, isTerminal, type NewEvent } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { fold } from '../../core/state.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';

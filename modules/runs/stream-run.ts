@@ -1,7 +1,6 @@
 /** A run as it happens: the log after a position, then live. The bus only says when to look. */
-import { isTerminal } from '../../core/events.ts';
+import { isTerminal, type EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { ENDS_STREAM, SHOWN, toSse, type SseEvent } from '../../core/views/sse.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import type { Database } from '../../db/database.ts';
 import { findRun } from '../../db/runs.ts';
@@ -16,10 +15,21 @@ export interface StreamRequest {
   after: number;
   /** Only this turn's events, up to its end. */
   turnId?: string | undefined;
+  /** Which events; the others are passed. */
+  types: readonly EventType[];
   signal: AbortSignal;
 }
 
-export type StreamItem = SseEvent | 'ping';
+/** An event of the log, a hint that is in no log, or that nothing has come for a while. */
+export type StreamItem = { kind: 'logged'; event: LoggedEvent } | Delta | { kind: 'ping' };
+
+/** Whoever follows a turn has something to do after these, or nothing to wait for: its stream closes. */
+const ENDS_STREAM: readonly string[] = [
+  'turn.completed',
+  'turn.failed',
+  'turn.interrupted',
+  'client_tools.requested',
+] satisfies EventType[];
 
 const PAGE = 500;
 
@@ -36,10 +46,12 @@ export async function* streamRun(context: Context, request: StreamRequest): Asyn
   }
 }
 
-/** Whether a stream from there on would show anything, now or later. */
-export async function hasMore(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<boolean> {
-  const page = await readPage(context, request);
-  return !page.isOver || page.events.some((event) => toSse(event) !== null);
+/** What a stream from there on would begin with, and whether nothing could come after it. */
+export function lookAhead(
+  context: Context,
+  request: Omit<StreamRequest, 'signal'>,
+): Promise<{ events: LoggedEvent[]; isOver: boolean }> {
+  return readPage(context, request);
 }
 
 async function* follow(context: Context, request: StreamRequest, news: RunNotices): AsyncGenerator<StreamItem> {
@@ -47,8 +59,7 @@ async function* follow(context: Context, request: StreamRequest, news: RunNotice
   for (;;) {
     const page = await readPage(context, { ...request, after: at.seq });
     for (const event of page.events) {
-      const view = toSse(event);
-      if (view) yield view;
+      yield { kind: 'logged', event };
       if (event.type === 'model.responded') at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
     if (page.isOver || page.endsTurn || request.signal.aborted) return;
@@ -66,12 +77,11 @@ async function* live(
   for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
     at.quietSinceMs = Date.now();
     // Reasoning is shown once it is whole: pieces are pieces of the answer (docs/api.md, Streams).
-    if (delta.kind === 'progress') yield progressView(delta);
-    else if (delta.delta.type === 'text' && delta.step > at.finishedStep) yield deltaView(delta);
+    if (delta.kind === 'progress' || (delta.delta.type === 'text' && delta.step > at.finishedStep)) yield delta;
   }
   if (Date.now() - at.quietSinceMs < LIMITS.streamPingSeconds * 1000) return;
   at.quietSinceMs = Date.now();
-  yield 'ping';
+  yield { kind: 'ping' };
 }
 
 interface Page {
@@ -91,16 +101,16 @@ const shared = new WeakMap<Database, CoalescedReads<Page>>();
 function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
   const reads = shared.get(context.db) ?? coalesceReads<Page>();
   shared.set(context.db, reads);
-  const { tenantId, runId, after, turnId = '' } = request;
-  return reads([tenantId, runId, after, turnId].join('/'), () => readPageAlone(context, request));
+  const { tenantId, runId, after, turnId = '', types } = request;
+  return reads([tenantId, runId, after, turnId, types].join('/'), () => readPageAlone(context, request));
 }
 
 async function readPageAlone(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
-  const { tenantId, runId, after, turnId } = request;
+  const { tenantId, runId, after, turnId, types } = request;
   return context.db.withTenant(tenantId, async (tx) => {
     // The status first: what it says is over has all its events in the log already.
     const row = await findRun(tx, runId);
-    const events = await listEvents(tx, { run: runId, after, limit: PAGE, types: [...SHOWN], turn: turnId });
+    const events = await listEvents(tx, { run: runId, after, limit: PAGE, types: [...types], turn: turnId });
     const isFull = events.length === PAGE;
     const lastShown = events.at(-1)?.seq ?? after;
     // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
@@ -114,13 +124,4 @@ async function readPageAlone(context: Context, request: Omit<StreamRequest, 'sig
       endsTurn: turnId !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
     };
   });
-}
-
-function deltaView({ delta, turnId, step }: Extract<Delta, { kind: 'delta' }>): SseEvent {
-  return { event: 'message', data: { content: delta.text, done: false, turn_id: turnId, step } };
-}
-
-function progressView(news: Extract<Delta, { kind: 'progress' }>): SseEvent {
-  const { tool, callId, turnId, progress, total, message } = news;
-  return { event: 'tool_progress', data: { tool, tool_call_id: callId, progress, total, message, turn_id: turnId } };
 }

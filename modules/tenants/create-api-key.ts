@@ -1,5 +1,6 @@
 import { forbidden, impossible } from '../../core/errors.ts';
-import { newId, newSecret, sha256 } from '../../core/ids.ts';
+import { sha256 } from '../../core/ids.ts';
+import { newId, newSecret } from '../../lib/new-id.ts';
 import type { Scope } from '../../core/scopes.ts';
 import { insertApiKey } from '../../db/api-keys.ts';
 import type { ApiKeyRow } from '../../db/api-keys.ts';

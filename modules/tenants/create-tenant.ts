@@ -1,4 +1,5 @@
-import { newId, sha256 } from '../../core/ids.ts';
+import { sha256 } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { insertApiKey } from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';
 import { asOtherTenant, insertTenant, insertWorkspace } from '../../db/tenants.ts';

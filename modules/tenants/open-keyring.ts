@@ -2,7 +2,7 @@
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';
-import { newSecret } from '../../core/ids.ts';
+import { newSecret } from '../../lib/new-id.ts';
 import { createKeyring } from '../../core/secret-box.ts';
 import type { Keyring } from '../../core/secret-box.ts';
 

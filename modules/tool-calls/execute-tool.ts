@@ -1,5 +1,6 @@
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
-import { digestOf, newId } from '../../core/ids.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { Database } from '../../db/database.ts';

@@ -1,5 +1,5 @@
 /** One attempt of one call by a worker: its claim and its settlement are commits of their own. */
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import { renewCallLease } from '../../db/leases.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';

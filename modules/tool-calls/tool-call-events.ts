@@ -1,6 +1,6 @@
 /** What a worker of `tool-calls` appends to a run. */
 import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 

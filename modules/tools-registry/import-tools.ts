@@ -1,5 +1,6 @@
 import { conflict } from '../../core/errors.ts';
-import { digestOf, newId } from '../../core/ids.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';

@@ -1,6 +1,7 @@
 import { conflict, forbidden, impossible } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
-import { digestOf, newId } from '../../core/ids.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';

@@ -2,7 +2,7 @@
 import { textOf, type TextBlock } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { listClientCalls, type ClientCall } from '../../db/waits.ts';

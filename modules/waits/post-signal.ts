@@ -1,7 +1,7 @@
 /** Something from outside that a run may wait for: a row first, then an event. Early it is kept, twice it counts once. */
 import { conflict } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { Keyring } from '../../core/secret-box.ts';
 import type { Tx } from '../../db/database.ts';
 import { deleteSecret } from '../../db/secrets.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Answer, Call, TestApi } from '../support/api.ts';
 

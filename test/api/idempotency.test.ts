@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { impossible } from '../../core/errors.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';

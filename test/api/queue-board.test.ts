@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createSessionCookies, SESSION_MS } from '../../api/admin/session-cookie.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { request, startTestApi } from '../support/api.ts';
 import type { Call, TestApi } from '../support/api.ts';

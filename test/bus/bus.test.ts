@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { openBus, type Bus, type BusMessage } from '../../bus/bus.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { openDatabase, type Database } from '../../db/database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';

@@ -1,34 +1,33 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { EVENT_TYPES, readEvent } from '../../core/events.ts';
+import { EVENT_TYPES, EVENTS, readEvent } from '../../core/events.ts';
 import { foldAll } from '../../core/state.ts';
-import { SCHEMA_VERSION, upcast, upcastState, type Upcast } from '../../core/upcast.ts';
+import { upcast, upcastState, type Upcast } from '../../core/upcast.ts';
 
 type Row = Parameters<typeof readEvent>[0];
 
 interface Fixture {
-  version: number;
   logs: { name: string; events: Row[]; state: Record<string, unknown> }[];
 }
 
 const DIR = 'test/fixtures/logs';
-const fixtures = readdirSync(DIR).map((file) => JSON.parse(readFileSync(`${DIR}/${file}`, 'utf8')) as Fixture);
+const fixtures = readdirSync(DIR).map((file) => {
+  return { file, ...(JSON.parse(readFileSync(`${DIR}/${file}`, 'utf8')) as Fixture) };
+});
 
 describe('Logs of every version so far', () => {
-  it('are there, each with every type of event that its version knew', () => {
-    const versions = fixtures.map(({ version }) => version).toSorted((a, b) => a - b);
-    assert.deepEqual(
-      versions,
-      Array.from({ length: SCHEMA_VERSION }, (_, index) => index + 1),
+  it('have each type of event in each of its versions', () => {
+    const events = fixtures.flatMap(({ logs }) => logs).flatMap((log) => log.events);
+    const found = new Set(events.map(({ type, schema_version }) => `${type} ${schema_version}`));
+    const all = EVENT_TYPES.flatMap((type) =>
+      Array.from({ length: EVENTS[type].version }, (_, index) => `${type} ${index + 1}`),
     );
-    const current = fixtures.find(({ version }) => version === SCHEMA_VERSION);
-    const types = new Set(current?.logs.flatMap(({ events }) => events.map(({ type }) => type)));
-    assert.deepEqual([...types].toSorted(), EVENT_TYPES.toSorted());
+    assert.deepEqual([...found].toSorted(), all.toSorted());
   });
 
-  for (const { version, logs } of fixtures) {
+  for (const { file, logs } of fixtures) {
     for (const { name, events, state } of logs) {
-      it(`of version ${version} fold to the state that they had: ${name}`, () => {
+      it(`fold to the state that they had: ${name}, ${file}`, () => {
         const folded = foldAll(null, events.map(readEvent)) as unknown as Record<string, unknown>;
         // What a later version has added to the state is its own.
         for (const [channel, value] of Object.entries(state)) assert.deepEqual(plain(folded[channel]), value, channel);
@@ -37,29 +36,34 @@ describe('Logs of every version so far', () => {
   }
 });
 
-describe('An older event', () => {
+describe('An older payload', () => {
   it('that asks for a cheap call asks for a pure one', () => {
     const payload = { tool_call_id: 'one', mode: 'cheap' };
-    assert.deepEqual(upcast({ type: 'tool.requested', payload }, 1), {
-      type: 'tool.requested',
-      payload: { tool_call_id: 'one', mode: 'pure' },
+    assert.deepEqual(upcast({ type: 'tool.requested', from: 1, to: 2 }, payload), {
+      tool_call_id: 'one',
+      mode: 'pure',
     });
     assert.deepEqual(upcastState({ calls: [{ mode: 'cheap' }, { mode: 'wait' }] }), {
       calls: [{ mode: 'pure' }, { mode: 'wait' }],
     });
   });
 
-  const upcasts: Upcast[] = [
-    ({ type, payload }) => ({ type: type === 'old.name' ? 'new.name' : type, payload }),
-    ({ type, payload }) => ({ type, payload: { ...(payload as object), added: true } }),
-  ];
+  const rename: Upcast = (payload) => ({ kept: (payload as { old: number }).old });
+  const add: Upcast = (payload) => ({ ...(payload as object), added: true });
+  const upcasts = { 'tool.requested': { 1: rename, 3: add } };
 
-  it('goes through every version after its own', () => {
-    const event = { type: 'old.name', payload: { kept: 1 } };
-    assert.deepEqual(upcast(event, 1, upcasts), { type: 'new.name', payload: { kept: 1, added: true } });
-    assert.deepEqual(upcast(event, 2, upcasts), { type: 'old.name', payload: { kept: 1, added: true } });
-    assert.deepEqual(upcast(event, 3, upcasts), event);
-    assert.deepEqual(event, { type: 'old.name', payload: { kept: 1 } });
+  it('goes through every version of its type after its own, most of which only widen it', () => {
+    const of = (from: number) => ({ type: 'tool.requested', from, to: 5 });
+    assert.deepEqual(upcast(of(1), { old: 1 }, upcasts), { kept: 1, added: true });
+    assert.deepEqual(upcast(of(2), { kept: 1 }, upcasts), { kept: 1, added: true });
+    assert.deepEqual(upcast(of(4), { kept: 1 }, upcasts), { kept: 1 });
+    assert.deepEqual(upcast({ ...of(1), to: 1 }, { old: 1 }, upcasts), { old: 1 });
+  });
+
+  it('is left alone by the versions of other types', () => {
+    for (const type of ['tool.started', 'constructor', '__proto__']) {
+      assert.deepEqual(upcast({ type, from: 1, to: 5 }, { old: 1 }, upcasts), { old: 1 });
+    }
   });
 });
 

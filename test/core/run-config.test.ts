@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { PAYLOADS } from '../../core/events.ts';
+import { EVENTS } from '../../core/events.ts';
 import { keptConfig, requestedConfig, runConfig } from '../../core/run-config.ts';
 
 const OWN = { model_override: 'offline', max_turns: 3, autonomy_level: 1 };
@@ -20,7 +20,7 @@ describe('The configuration of a run', () => {
   });
 
   it('has the same schema in the log, which refuses a setting that this build does not know', () => {
-    assert.equal(PAYLOADS['run.created'].shape.config, runConfig);
+    assert.equal(EVENTS['run.created'].payload.shape.config, runConfig);
     assert.equal(runConfig.safeParse({ ...OWN, patience: 1 }).success, false);
   });
 });

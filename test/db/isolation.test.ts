@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';

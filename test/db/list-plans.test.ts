@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { loadConfig } from '../../config.ts';
 import { isDatabaseAway, openDatabase, type Database } from '../../db/database.ts';
 import { createMigratedDatabase } from '../support/database.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { TURNS } from '../../jobs/turns.ts';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { UnrecoverableError, type Worker } from 'bullmq';
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { commitRun, NO_ROWS, type OutboxRow } from '../../db/commit-run.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
 import { TURNS } from '../../jobs/turns.ts';

@@ -1,15 +1,15 @@
 /**
- * Writes test/fixtures/logs/version-N.json for the current version of the events: a log with one of each, and some like
- * those of real runs, with the states that they fold to. Run it (`npx tsx test/support/make-log-fixture.ts`) when a type
- * is added; a released version's file is never written again.
+ * Writes test/fixtures/event-schemas.json and, as test/fixtures/logs/version-N.json, a log with one event of each type and
+ * some like those of real runs, with the states that they fold to. Run it (`npx tsx test/support/make-log-fixture.ts N`)
+ * with a new number when a type is added or its version raised; what was released is never written again.
  */
-import { writeFileSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { z } from 'zod';
 import { fixedId } from '../../core/ids.ts';
-import { EVENT_TYPES, PAYLOADS, readEvent, type EventType } from '../../core/events.ts';
+import { EVENT_TYPES, EVENTS, readEvent, type EventType } from '../../core/events.ts';
 import { foldAll } from '../../core/state.ts';
-import { SCHEMA_VERSION } from '../../core/upcast.ts';
+import { schemaOf, type SchemaFixture } from './event-schema.ts';
 import { simulate } from './simulated-driver.ts';
 
 type Row = Parameters<typeof readEvent>[0];
@@ -23,11 +23,23 @@ const TAPES = [
 const LIMITS = { maxSteps: 5, turnTimeoutMs: 60_000, onUnknown: 'ask' as const };
 const AT = '2026-11-22T00:00:00.000Z';
 
+const FIXTURES = new URL('../fixtures/', import.meta.url);
+
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const number = process.argv[2];
+  assert.match(number ?? '', /^[1-9]\d*$/, 'which number?');
   const logs = [{ name: 'one of each', events: oneOfEach() }, ...simulated()];
-  const file = new URL(`../fixtures/logs/version-${SCHEMA_VERSION}.json`, import.meta.url);
   const withStates = logs.map((log) => ({ ...log, state: foldAll(null, log.events.map(readEvent)) }));
-  writeFileSync(file, `${JSON.stringify({ version: SCHEMA_VERSION, logs: withStates }, null, 1)}\n`);
+  writeFileSync(new URL(`logs/version-${number}.json`, FIXTURES), `${JSON.stringify({ logs: withStates }, null, 1)}\n`);
+  const schemas = new URL('event-schemas.json', FIXTURES);
+  const known = JSON.parse(readFileSync(schemas, 'utf8')) as SchemaFixture;
+  writeFileSync(schemas, `${JSON.stringify(withCurrent(known), null, 1)}\n`);
+}
+
+/** The schemas of all versions so far; one that is there stays as it is. */
+function withCurrent(known: SchemaFixture): SchemaFixture {
+  const types = EVENT_TYPES.map((type) => [type, { [EVENTS[type].version]: schemaOf(type), ...known[type] }] as const);
+  return { ...known, ...Object.fromEntries(types) };
 }
 
 function oneOfEach(): Row[] {
@@ -36,11 +48,11 @@ function oneOfEach(): Row[] {
   return types.map((type, index) => ({
     seq: index + 1,
     type,
-    schema_version: SCHEMA_VERSION,
+    schema_version: EVENTS[type].version,
     turn_id: fixedId('turn'),
     step: 1,
     actor: 'worker',
-    payload: PAYLOADS[type].parse(sampleOf(z.toJSONSchema(PAYLOADS[type], { unrepresentable: 'any' }), type)),
+    payload: EVENTS[type].payload.parse(sampleOf(schemaOf(type), type)),
     occurred_at: AT,
   }));
 }
@@ -49,7 +61,7 @@ function simulated(): { name: string; events: Row[] }[] {
   return TAPES.map((tape, index) => ({
     name: `a run like others, ${index + 1}`,
     events: simulate(tape, LIMITS, index === 1).events.map(({ turn_id = null, step = null, ...event }) => {
-      return { ...event, turn_id, step, schema_version: SCHEMA_VERSION };
+      return { ...event, turn_id, step, schema_version: EVENTS[event.type].version };
     }),
   }));
 }

@@ -1,4 +1,4 @@
-import { newId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../../core/tool.ts';
 

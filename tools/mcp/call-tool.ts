@@ -4,8 +4,8 @@ import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamable
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
-import { raceSignal, startDeadline } from '../../core/deadline.ts';
-import type { Deadline } from '../../core/deadline.ts';
+import { raceSignal, startDeadline } from '../../lib/deadline.ts';
+import type { Deadline } from '../../lib/deadline.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { parseOrText } from '../response-body.ts';
 import { ServerRestingError } from './failed-starts.ts';

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { SSEClientTransport, SseError } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 import { EgressError } from '../egress-error.ts';
 import type { Egress } from '../egress.ts';
 import type { McpServer } from './server.ts';

@@ -1,5 +1,6 @@
 /** Starts a run from a point of another one: its own lineage of messages upon the other's, its own log, one job. */
-import { canonicalJson, newId } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { Message } from '../../../core/content.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';

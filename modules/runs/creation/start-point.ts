@@ -1,13 +1,13 @@
 /** The point of a run that another one starts from: a checkpoint that fits its hash, or the run's own start. */
 import { impossible, notFound } from '../../../core/errors.ts';
-import { readEvent } from '../../../core/events.ts';
+import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
 import { findCheckpoint, listCheckpoints, readMessages, type CheckpointView } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import { listEvents } from '../../../db/events.ts';
 import { findTurnAfter } from '../../../db/replay.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
-import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
+import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
 
 export interface StartPoint {
   /** Null where the point is none of its checkpoints. */
@@ -18,10 +18,11 @@ export interface StartPoint {
   messages: MessageRow[];
 }
 
-/** Throws 404 for an unknown checkpoint, 422 for one that does not fit its hash. */
+/** Throws 404 for an unknown checkpoint, 422 for one that does not fit its hash, UnknownEventError for a newer build's. */
 export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): Promise<StartPoint> {
   const checkpoint = await findCheckpoint(tx, run.id, checkpointId);
   if (!checkpoint) throw notFound('The checkpoint');
+  if (isOfNewerBuild(checkpoint)) throw new UnknownEventError('checkpoint', checkpoint.state.log_version ?? 0);
   const point = verified(checkpoint, await readMessages(tx, run.id, checkpoint.length));
   if (!point) throw impossible('The checkpoint does not fit its hash; choose an earlier one.');
   return point;
@@ -49,6 +50,7 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
   do {
     const page: CheckpointView[] = await listCheckpoints(tx, run.id, { before, limit: 50 });
     for (const checkpoint of page) {
+      if (isOfNewerBuild(checkpoint)) continue;
       const point = verified(checkpoint, messages.slice(0, checkpoint.length));
       if (point) return point;
     }
@@ -73,7 +75,8 @@ async function foldUpTo(
 function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
   try {
     return foldAll(null, rows.map(readEvent));
-  } catch {
+  } catch (error) {
+    if (error instanceof UnknownEventError) throw error;
     return null;
   }
 }

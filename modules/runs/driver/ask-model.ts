@@ -5,7 +5,7 @@ import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { ModelError, type ModelResponse } from '../../../core/model.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
-import { startDeadline, type Deadline } from '../../../core/deadline.ts';
+import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
 import { toRequest } from './build-request.ts';

@@ -1,5 +1,6 @@
 /** What a run asks people: to approve a call, or to say what became of one. */
-import { digestOf, newId } from '../../../core/ids.ts';
+import { digestOf } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { CallState } from '../../../core/state.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';

@@ -1,5 +1,5 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { CommitResult, OutboxRow, RunChange } from '../../../db/commit-run.ts';

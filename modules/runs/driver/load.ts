@@ -4,7 +4,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
 import { loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '../../../db/claim-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
-import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
+import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
 import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
 import { carryOn, positionOf, type CachedRun } from '../../run-log/run-cache.ts';
@@ -32,9 +32,10 @@ export async function restore(
   for (;;) {
     const broken = firstBrokenMessage(at.messages);
     if (broken !== null) throw new CorruptCheckpointError(`message ${broken} does not fit its hash`);
-    const start = at.checkpoint && verifiedState(at.checkpoint, at.messages);
+    const isNewer = at.checkpoint !== null && isOfNewerBuild(at.checkpoint);
+    const start = at.checkpoint && !isNewer ? verifiedState(at.checkpoint, at.messages) : null;
     if (!at.checkpoint || start) return { state: foldLog(start, at), loaded: at, corrupt };
-    corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
+    if (!isNewer) corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
     const { tenant_id: tenantId, id: runId } = loaded.run;
     const earlier = await read({ tenant_id: tenantId, run_id: runId, beforeCheckpoint: at.checkpoint.seq });
     if (!earlier.ok) throw new LostRunError(earlier.why);

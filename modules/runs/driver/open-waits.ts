@@ -1,7 +1,8 @@
 /** Calls that something from outside answers: told in the log, kept as rows, and settled by the signal that comes. */
 import { randomBytes } from 'node:crypto';
 import type { Decision } from '../../../core/decide.ts';
-import { newSecret, sha256 } from '../../../core/ids.ts';
+import { sha256 } from '../../../core/ids.ts';
+import { newSecret } from '../../../lib/new-id.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { NewWait } from '../../../db/commit-run.ts';

@@ -1,6 +1,7 @@
 /** Three or more calls in one answer are a plan (docs/design/decisions.md): one decision on the whole, one end. */
 import { textOf, type ToolUseBlock } from '../../../core/content.ts';
-import { digestOf, newId } from '../../../core/ids.ts';
+import { digestOf } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { RISK_LEVELS, type ToolDefinition } from '../../../core/tool.ts';
 import type { GateDecision } from '../../governance/gate.ts';

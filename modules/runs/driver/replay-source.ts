@@ -3,9 +3,8 @@
  * recorded replay asks no model whose answer the record has (docs/replay.md).
  */
 import type { AgentDefinition } from '../../../core/definition.ts';
-import { REQUEST_PARTS, type RequestPart } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/ids.ts';
-import type { ModelRequest, ModelResponse } from '../../../core/model.ts';
+import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
 import type { ReplayState } from '../../../core/replay-state.ts';
 import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';

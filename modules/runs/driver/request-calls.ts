@@ -2,7 +2,7 @@
 import type { BudgetStanding } from '../../../core/budget.ts';
 import type { ToolUseBlock } from '../../../core/content.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../../core/intents.ts';
 import type { CallState } from '../../../core/state.ts';
 import { effectOf, isPure, isWait, type ToolDefinition } from '../../../core/tool.ts';

@@ -11,7 +11,8 @@ import {
   type RunBudget,
 } from '../../../core/budget.ts';
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
-import { digestOf, newId } from '../../../core/ids.ts';
+import { digestOf } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { NO_TOKENS, type ModelResponse } from '../../../core/model.ts';
 import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../../db/budgets.ts';

@@ -1,5 +1,5 @@
 /** When a checkpoint is due, and its place in the next commit. */
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import type { DriveSession } from './session.ts';

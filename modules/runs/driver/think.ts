@@ -2,7 +2,8 @@
 import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson } from '../../../core/content.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
-import { canonicalJson, newId } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { callsOf, intentsOf, type Intent } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
 import { costOf } from '../../../llm/prices.ts';

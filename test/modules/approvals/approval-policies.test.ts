@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { PolicyDefinition } from '../../../core/policy.ts';
 import type { Caller } from '../../../core/caller.ts';
 import { decideApproval, type ApprovalDecision } from '../../../modules/approvals/decide-approval.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { sealAuditRows } from '../../../db/audit.ts';
 import { recordAudit } from '../../../modules/audit/record-audit.ts';
 import { sealAudit } from '../../../modules/audit/seal-audit.ts';

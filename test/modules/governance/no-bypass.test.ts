@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 
 const root = new URL('../../../', import.meta.url);
-const FOLDERS = ['api', 'bus', 'core', 'db', 'jobs', 'llm', 'modules', 'tools', 'workers'];
+const FOLDERS = ['api', 'bus', 'core', 'db', 'jobs', 'lib', 'llm', 'modules', 'tools', 'workers'];
 
 const sources = FOLDERS.flatMap((folder) =>
   readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: 'utf8' })

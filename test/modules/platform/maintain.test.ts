@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { Database, Tx } from '../../../db/database.ts';
 import { listLostCalls, listLostRuns } from '../../../db/maintenance.ts';
 import { forEachIsolated } from '../../../modules/for-each-isolated.ts';

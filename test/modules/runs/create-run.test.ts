@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
 import { createPolicyCache } from '../../../modules/governance/policy-cache.ts';
 import type { Context } from '../../../modules/governance/context.ts';

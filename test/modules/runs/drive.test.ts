@@ -6,7 +6,7 @@ import type { RunChange } from '../../../db/commit-run.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';

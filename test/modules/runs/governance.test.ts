@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { PolicyDefinition } from '../../../core/policy.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { removeTool } from '../../../modules/tools-registry/update-tool.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { ARGUMENT_DEPTH } from '../../../core/tool.ts';
 import { createPolicy } from '../../../modules/governance/write-policy.ts';

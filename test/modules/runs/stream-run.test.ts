@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EVENT_TYPES } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { streamRun } from '../../../modules/runs/stream-run.ts';
@@ -40,7 +41,9 @@ describe('the stream of a run', () => {
       look.abort();
       return rows;
     });
-    await collect(streamRun(early, { tenantId: engine.tenant, runId: run, after: 0, signal: look.signal }));
+    await collect(
+      streamRun(early, { tenantId: engine.tenant, runId: run, after: 0, types: EVENT_TYPES, signal: look.signal }),
+    );
     assert.ok(stale);
     await engine.makeCalls(run);
     await engine.finish(run);
@@ -49,13 +52,17 @@ describe('the stream of a run', () => {
     const late = reading((rows) => (looks++ === 0 && stale ? stale : rows));
     const startedMs = Date.now();
     const { signal } = new AbortController();
-    const events = await collect(streamRun(late, { tenantId: engine.tenant, runId: run, after: 0, signal }));
+    const events = await collect(
+      streamRun(late, { tenantId: engine.tenant, runId: run, after: 0, types: EVENT_TYPES, signal }),
+    );
     assert.ok(Date.now() - startedMs < LIMITS.streamPollSeconds * 1000);
     assert.equal(looks, 2);
-    assert.equal(events.filter((event) => event !== 'ping' && event.event === 'done').length, 1);
+    assert.equal(events.filter((item) => item.kind === 'logged' && item.event.type === 'turn.completed').length, 1);
     assert.deepEqual(
       events,
-      await collect(streamRun(engine.context, { tenantId: engine.tenant, runId: run, after: 0, signal })),
+      await collect(
+        streamRun(engine.context, { tenantId: engine.tenant, runId: run, after: 0, types: EVENT_TYPES, signal }),
+      ),
     );
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newId } from '../../../core/ids.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { claimDueWaits, DUE_WAITS } from '../../../db/waits.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { startWorkers, type Workers } from '../../../workers/start-workers.ts';

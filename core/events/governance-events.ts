@@ -1,22 +1,18 @@
 /** Events of the gate and of people's decisions: what was decided about a call, and what was asked and answered. */
 import { z } from 'zod';
-import { RULE_DECISIONS } from './policy.ts';
-import { RISK_LEVELS } from './tool.ts';
+import { RULE_DECISIONS } from '../policy.ts';
+import { RISK_LEVELS } from '../tool.ts';
+import { defineEvent, key, requestedCall, uuid } from './event.ts';
 
-const uuid = z.uuid();
-/** The key that did it. */
-const key = uuid.optional();
-const requestedCall = { tool_call_id: uuid };
 /** What an approval is about: one call, a plan as a whole, or neither. */
 const ofApproval = { approval_id: uuid, tool_call_id: uuid.optional(), plan_id: uuid.optional() };
 /** A step of a plan. What a plan may do without a person goes by the highest risk of its steps (docs/design/decisions.md). */
 const planStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.enum(RISK_LEVELS) });
 const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
 
-/** Payload schemas by type, as in `events.ts`. */
-export const GOVERNANCE_PAYLOADS = {
+export const GOVERNANCE_EVENTS = {
   /** What the model proposed is not valid: it never came to a decision. Follows the call that it would have been. */
-  'intent.rejected': z.object({
+  'intent.rejected': defineEvent(1, {
     ...requestedCall,
     tool_use_id: z.string(),
     name: z.string(),
@@ -27,7 +23,7 @@ export const GOVERNANCE_PAYLOADS = {
   }),
 
   /** What the gate decided about a call, by which stage, and by which version of which policy. */
-  'policy.decided': z.object({
+  'policy.decided': defineEvent(1, {
     ...requestedCall,
     decision: z.enum(RULE_DECISIONS),
     /** Any name: logs outlive the stages of the gate. */
@@ -36,7 +32,7 @@ export const GOVERNANCE_PAYLOADS = {
     reason: z.string(),
   }),
 
-  'approval.requested': z.object({
+  'approval.requested': defineEvent(1, {
     ...ofApproval,
     /** `unknown`: a person is asked what became of a call. */
     kind: z.enum(['approval', 'unknown']),
@@ -54,17 +50,17 @@ export const GOVERNANCE_PAYLOADS = {
     calls: z.array(uuid).optional(),
   }),
   /** `policy`: the one that asks as things stand when the approval is given. */
-  'approval.granted': z.object({
+  'approval.granted': defineEvent(1, {
     ...ofApproval,
     digest: z.string(),
     edited: z.boolean(),
     policy: policyRef.nullable().optional(),
     decided_by: key,
   }),
-  'approval.denied': z.object({ ...ofApproval, reason: z.string().optional(), decided_by: key }),
+  'approval.denied': defineEvent(1, { ...ofApproval, reason: z.string().optional(), decided_by: key }),
   /** With a reason: it lapsed before its time. */
-  'approval.expired': z.object({ ...ofApproval, reason: z.string().optional() }),
-  'approval.settled': z.object({
+  'approval.expired': defineEvent(1, { ...ofApproval, reason: z.string().optional() }),
+  'approval.settled': defineEvent(1, {
     ...ofApproval,
     decision: z.enum(['happened', 'rerun', 'give_up']),
     reason: z.string().optional(),
@@ -72,17 +68,17 @@ export const GOVERNANCE_PAYLOADS = {
   }),
 
   /** Three or more calls in one answer, decided on as a whole. */
-  'plan.proposed': z.object({
+  'plan.proposed': defineEvent(1, {
     plan_id: uuid,
     purpose: z.string(),
     max_risk_level: z.enum(RISK_LEVELS),
     auto_executing: z.boolean(),
     steps: z.array(planStep),
   }),
-  'plan.approved': z.object({ plan_id: uuid, approval_id: uuid }),
-  'plan.rejected': z.object({ plan_id: uuid, reason: z.string().optional() }),
-  'plan.started': z.object({ plan_id: uuid }),
-  'plan.completed': z.object({
+  'plan.approved': defineEvent(1, { plan_id: uuid, approval_id: uuid }),
+  'plan.rejected': defineEvent(1, { plan_id: uuid, reason: z.string().optional() }),
+  'plan.started': defineEvent(1, { plan_id: uuid }),
+  'plan.completed': defineEvent(1, {
     plan_id: uuid,
     status: z.enum(['completed', 'completed_with_errors']),
     /** Steps without a result of their tool. */

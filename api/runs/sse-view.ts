@@ -1,21 +1,8 @@
-/**
- * The SSE view of a run: one durable event gives one SSE event or none, by a pure function.
- * An event that only refers to a message or a call comes with it.
- */
-import type { EventType } from '../events.ts';
-import { textOf } from '../content.ts';
-
-/** A logged event, with the content of its message and the ledger row of its call where it has one. */
-export interface ResolvedEvent {
-  seq: number;
-  type: string;
-  turn_id: string | null;
-  step: number | null;
-  payload: unknown;
-  content: { type: string; text?: string; thinking?: string }[] | null;
-  call: { name: string; arguments: unknown; output: unknown; is_error: boolean | null; status: string } | null;
-  calls: { id: string; tool_use_id: string; name: string; arguments: unknown }[] | null;
-}
+/** What a client sees of a run's stream: each logged event gives one server-sent event or none, by a pure function. */
+import type { BusMessage } from '../../bus/bus.ts';
+import { textOf } from '../../core/content.ts';
+import { currentPayload, type EventType } from '../../core/events.ts';
+import type { LoggedEvent } from '../../db/events.ts';
 
 export interface SseEvent {
   /** The event's sequence number; absent for what is not in the log. */
@@ -58,26 +45,28 @@ export const SHOWN: readonly EventType[] = [
   'turn.interrupted',
 ];
 
-/** Whoever follows a turn has something to do after these, or nothing to wait for: its stream closes. */
-export const ENDS_STREAM: readonly string[] = [
-  'turn.completed',
-  'turn.failed',
-  'turn.interrupted',
-  'client_tools.requested',
-];
-
 /** What a client sees of an event; null where it sees nothing. */
-export function toSse(event: ResolvedEvent): SseEvent | null {
+export function toSse(event: LoggedEvent): SseEvent | null {
   const view = viewOf(event);
   if (!view) return null;
   const place = { ...(event.turn_id && { turn_id: event.turn_id }), ...(event.step !== null && { step: event.step }) };
   return { id: event.seq, event: view.event, data: { ...view.data, ...place } };
 }
 
+/** What a client sees of what is not in the log: a piece of an answer, or how far a call is. */
+export function hintToSse(hint: Extract<BusMessage, { kind: 'delta' | 'progress' }>): SseEvent {
+  const { turnId: turn_id } = hint;
+  if (hint.kind === 'delta') {
+    return { event: 'message', data: { content: hint.delta.text, done: false, turn_id, step: hint.step } };
+  }
+  const { tool, callId: tool_call_id, progress, total, message } = hint;
+  return { event: 'tool_progress', data: { tool, tool_call_id, progress, total, message, turn_id } };
+}
+
 type View = Pick<SseEvent, 'event' | 'data'> | null;
 
-function viewOf(event: ResolvedEvent): View {
-  const payload = event.payload as Record<string, unknown>;
+function viewOf(event: LoggedEvent): View {
+  const payload = payloadOf(event);
   switch (event.type) {
     case 'run.status_changed':
       return { event: 'status', data: { status: payload['to'], from: payload['from'] } };
@@ -119,22 +108,28 @@ function viewOf(event: ResolvedEvent): View {
   }
 }
 
-function answer(event: ResolvedEvent): View {
+/** As this build knows it. Of what a newer one has written that is shown which bears the names that it has here. */
+function payloadOf(event: LoggedEvent): Record<string, unknown> {
+  const current = currentPayload(event);
+  return typeof current === 'object' && current !== null ? { ...current } : {};
+}
+
+function answer(event: LoggedEvent): View {
   return { event: 'message', data: { content: textOf(event.content ?? []), done: true } };
 }
 
-function thought(event: ResolvedEvent): View {
+function thought(event: LoggedEvent): View {
   const blocks = event.content ?? [];
-  const content = textOf(blocks) || blocks.map((block) => block.thinking ?? '').join('');
+  const content = textOf(blocks) || blocks.map((block) => (block.type === 'thinking' ? block.thinking : '')).join('');
   return content === '' ? null : { event: 'thought', data: { content } };
 }
 
-function toolCall(event: ResolvedEvent, payload: Record<string, unknown>): View {
+function toolCall(event: LoggedEvent, payload: Record<string, unknown>): View {
   const { tool_call_id, tool_use_id, name } = payload;
   return { event: 'tool_call', data: { tool: name, input: event.call?.arguments ?? {}, tool_call_id, tool_use_id } };
 }
 
-function approval(event: ResolvedEvent, payload: Record<string, unknown>): View {
+function approval(event: LoggedEvent, payload: Record<string, unknown>): View {
   const { approval_id, tool_call_id, plan_id, kind, digest, expires_in_seconds } = payload;
   const status = event.type === 'approval.requested' ? 'pending' : 'approved';
   const about = {
@@ -149,7 +144,7 @@ function approval(event: ResolvedEvent, payload: Record<string, unknown>): View 
   return { event: 'approval', data: status === 'pending' ? { ...about, kind, expires_in_seconds } : about };
 }
 
-function toolResult(event: ResolvedEvent, payload: Record<string, unknown>): View {
+function toolResult(event: LoggedEvent, payload: Record<string, unknown>): View {
   const status = event.type.slice('tool.'.length);
   const isError = event.type !== 'tool.succeeded' && payload['outcome'] !== 'succeeded';
   const output = event.call?.output ?? null;
@@ -166,7 +161,7 @@ function toolResult(event: ResolvedEvent, payload: Record<string, unknown>): Vie
   };
 }
 
-function clientCall({ id, tool_use_id, name, arguments: input }: NonNullable<ResolvedEvent['calls']>[number]) {
+function clientCall({ id, tool_use_id, name, arguments: input }: NonNullable<LoggedEvent['calls']>[number]) {
   return { id, tool_call_id: id, tool_use_id, tool: name, input };
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
-import { linkSignals } from '../../core/link-signals.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
 
 describe('linked signals', () => {
   it('fire with the first of their sources, and with its reason', () => {

@@ -1,0 +1,67 @@
+/** Events of model calls, and of the budgets that they are paid from. */
+import { z } from 'zod';
+import { INTENT_KINDS } from '../intents.ts';
+import { REQUEST_PARTS, STOP_REASONS } from '../model.ts';
+import { count, defineEvent, money, problem, uuid } from './event.ts';
+
+const usage = z.object({
+  input: count,
+  output: count,
+  thinking: count,
+  cache_read: count,
+  cache_write_5m: count,
+  cache_write_1h: count,
+});
+
+const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
+
+/** A budget as it stood: its limits, what is spent, and what is set aside for calls under way. */
+const budgetStanding = {
+  key: z.string(),
+  budget_id: uuid.nullable(),
+  name: z.string().nullable(),
+  max_tokens: count.nullable(),
+  max_cost_usd: z.number().nullable(),
+  max_steps: count.nullable(),
+  spent: spending,
+  open: spending,
+};
+
+export const MODEL_EVENTS = {
+  'model.called': defineEvent(1, {
+    provider: z.string(),
+    model: z.string(),
+    length: count,
+    estimated_tokens: count,
+    tool_choice: z.enum(['auto', 'none']),
+  }),
+  'model.responded': defineEvent(1, {
+    provider: z.string(),
+    model: z.string(),
+    stop_reason: z.enum(STOP_REASONS),
+    ordinal: count,
+    tool_calls: count,
+    /** What it proposes: calls, or a plan of them, or the end; nothing where it pauses. */
+    intents: z.array(z.enum(INTENT_KINDS)).optional(),
+    usage,
+    cost_usd: money,
+    latency_ms: count,
+    /** In a replay: the answer is the record's; its tokens were spent there. */
+    recorded: z.boolean().optional(),
+    /** In a recorded replay: what made this request another one than the record's. The rest is live. */
+    differs: z.array(z.enum(REQUEST_PARTS)).optional(),
+  }),
+  'model.retried': defineEvent(1, { model: z.string(), attempt: count, error: problem, wait_ms: count }),
+  'model.failed': defineEvent(1, {
+    model: z.string(),
+    error: problem,
+    /** What it had said by then. After the turn's end where the turn was cancelled meanwhile. */
+    partial: z.string().optional(),
+  }),
+  'model.fell_back': defineEvent(1, { from: z.string(), to: z.string(), error: problem }),
+
+  /** A soft limit was passed; with `approval_id` a person is asked whether to go on. */
+  'budget.warned': defineEvent(1, { ...budgetStanding, approval_id: uuid.optional() }),
+  /** No room is left for another model call: the turn stops with what it has. */
+  'budget.exceeded': defineEvent(1, budgetStanding),
+} as const;

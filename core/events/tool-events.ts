@@ -1,0 +1,61 @@
+/** Events of tool calls, and of what calls wait for. */
+import { z } from 'zod';
+import { count, defineEvent, problem, requestedCall, uuid } from './event.ts';
+
+export const TOOL_EVENTS = {
+  'tool.requested': defineEvent(2, {
+    ...requestedCall,
+    tool_use_id: z.string(),
+    place: count,
+    name: z.string(),
+    mode: z.enum(['pure', 'inline', 'queued', 'wait']),
+    effect: z.enum(['read_only', 'idempotent', 'unknown']),
+    /** In a replay: the call of the record that answers this one, which is not made. */
+    recorded_from: uuid.optional(),
+    /** The gate let it pass without a rule; any other decision is an event of its own. */
+    allowed_by: z.string().optional(),
+  }),
+  'tool.started': defineEvent(1, { ...requestedCall, attempt: z.int().min(1) }),
+  'tool.succeeded': defineEvent(1, {
+    ...requestedCall,
+    latency_ms: count,
+    output_bytes: count,
+    /** The signal that the call waited for. */
+    signal_id: z.string().optional(),
+  }),
+  'tool.failed': defineEvent(1, { ...requestedCall, error: problem, attempts: count, latency_ms: count.optional() }),
+  'tool.denied': defineEvent(1, { ...requestedCall, error: problem }),
+  'tool.unknown': defineEvent(1, { ...requestedCall, error: problem, attempts: count }),
+  /** A person has said what became of a call of unknown outcome. */
+  'tool.resolved': defineEvent(1, { ...requestedCall, outcome: z.enum(['succeeded', 'unknown']) }),
+
+  /** A call that something from outside answers: a signal of this type and name. */
+  'input.requested': defineEvent(1, {
+    ...requestedCall,
+    type: z.enum(['user', 'webhook', 'timer']),
+    name: z.string().optional(),
+    question: z.string().optional(),
+    /** When the wait ends unanswered: so long from now, or then. */
+    timeout_seconds: z.number().optional(),
+    until: z.iso.datetime().optional(),
+  }),
+
+  /** Calls that the client executes, all that are open; a partial set of results asks for the rest again. */
+  'client_tools.requested': defineEvent(1, { tool_call_ids: z.array(uuid), timeout_seconds: z.number().optional() }),
+
+  'signal.received': defineEvent(1, {
+    signal_id: z.string(),
+    type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),
+    name: z.string().optional(),
+    payload: z.unknown(),
+    /** The call that it is for, where it is for one alone. */
+    tool_call_id: uuid.optional(),
+  }),
+
+  /** The time of a wait is up: a timer's is what it waited for, any other's is its failure. */
+  'timer.fired': defineEvent(1, {
+    ...requestedCall,
+    type: z.enum(['user', 'webhook', 'timer', 'tool_results']),
+    name: z.string().optional(),
+  }),
+} as const;

@@ -28,7 +28,9 @@ const WRITE = /^\s*(insert|update|delete|with)\b/i;
 /** Records what goes to the database from now on, in the order in which it was done. Nothing is recorded of what is undone. */
 export function recordCalls(db: Database): RecordedCall[] {
   const recorded: RecordedCall[] = [];
-  const { call, withTenant, asMaintenance } = db;
+  const call = db.call.bind(db);
+  const withTenant = db.withTenant.bind(db);
+  const asMaintenance = db.asMaintenance.bind(db);
   db.call = async <R extends object>(statement: Parameters<Database['call']>[0]) => {
     const entry = { as: 'call' as const, text: statement.text, values: toRecord(statement.values) };
     try {

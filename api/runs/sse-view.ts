@@ -2,7 +2,7 @@
 import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
-import type { LoggedEvent } from '../../db/events.ts';
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
 export interface SseEvent {
   /** The event's sequence number; absent for what is not in the log. */

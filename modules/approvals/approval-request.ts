@@ -1,6 +1,6 @@
 /** The request that a person approves a call. */
+import type { Asked } from '../../core/decision-events/approvals.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
-import type { NewEvent } from '../../core/events.ts';
 import { digestOf, newId } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { GateDecision } from '../governance/gate.ts';
@@ -15,35 +15,22 @@ export function approvalDigest(
   return digestOf({ tool: tool.id, version: tool.version, arguments: args, policy: asked });
 }
 
-/** Where a person is asked. */
-interface AskedIn {
-  definition: AgentDefinition;
-  turnId: string | undefined;
-  step: number;
-}
-
-/** The event that opens an approval of a call. */
+/** What the event that opens an approval of a call says. */
 export function approvalRequest(
-  { definition, turnId, step }: AskedIn,
+  definition: AgentDefinition,
   call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }> },
-): NewEvent {
+): Asked['about'] {
   const { tool, arguments: args, by } = call.decision;
   return {
-    type: 'approval.requested',
-    actor: 'system',
-    turn_id: turnId,
-    step,
-    payload: {
-      approval_id: newId(),
-      tool_call_id: call.id,
-      kind: 'approval',
-      tool: tool.name,
-      digest: approvalDigest(tool, args, by.policy),
-      expires_in_seconds: approvalSeconds(definition),
-      message: call.decision.message,
-      policy: by.policy,
-      four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
-    },
+    approval_id: newId(),
+    tool_call_id: call.id,
+    kind: 'approval',
+    tool: tool.name,
+    digest: approvalDigest(tool, args, by.policy),
+    expires_in_seconds: approvalSeconds(definition),
+    message: call.decision.message,
+    policy: by.policy,
+    four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
   };
 }
 

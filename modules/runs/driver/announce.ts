@@ -1,43 +1,27 @@
 /** Before a model call: the log says that it is made, and what it may use of its budgets is set aside, in one commit. */
+import { announceModelCall, reachStepLimit } from '../../../core/decision-events/model-calls.ts';
+import { completePlan } from '../../../core/decision-events/plans.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { modelsFor } from './ask-model.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { contextTokens } from './build-request.ts';
 import { reserve } from './reservation.ts';
-import { completePlan } from './propose-plan.ts';
 import { newStep, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** Says in the log that the model is called next, in the commit before the call: a new step begins. */
-export function announce(session: DriveSession, call: CallModel, length: number): void {
-  session.step = newStep();
-  const turn_id = session.log.state.turn?.id;
-  if (call.last && !session.log.state.turn?.maxStepsReached) {
-    appendEvent(session.log, {
-      type: 'run.max_steps_reached',
-      actor: 'system',
-      turn_id,
-      payload: { limit: session.limits.maxSteps },
-    });
-  }
+export function announce(session: DriveSession, call: CallModel): void {
+  const { log, limits, definition } = session;
+  appendEvent(log, ...reachStepLimit(log.state, call, limits.maxSteps));
   const { provider, model, gate, rates } = modelsFor(session)[0];
+  session.step = newStep();
   // A gate with rates is passed in a step of its own.
-  session.log.pending.gate = rates ? null : gate;
-  appendEvent(session.log, {
-    type: 'model.called',
-    actor: 'agent',
-    turn_id,
-    step: call.step,
-    payload: {
-      provider,
-      model,
-      length,
-      estimated_tokens: messagesFor(session.log.messages, contextTokens(session.definition)).tokens,
-      tool_choice: call.toolChoice,
-    },
-  });
+  log.pending.gate = rates ? null : gate;
+  const { length } = log.messages;
+  const estimated_tokens = messagesFor(log.messages, contextTokens(definition)).tokens;
+  appendEvent(log, announceModelCall(log.state, call, { provider, model, length, estimated_tokens }));
 }
 
 /** Sets aside, in the commit before the call, what it may use of its budgets. */
@@ -50,7 +34,7 @@ export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' 
 export function announceNext(session: DriveSession): void {
   const next = decide(session.log.state, session.limits);
   if (next.kind !== 'call_model' || next.announced) return;
-  completePlan(session);
-  announce(session, next, session.log.messages.length);
+  appendEvent(session.log, ...completePlan(session.log.state));
+  announce(session, next);
   reserveCall(session, next);
 }

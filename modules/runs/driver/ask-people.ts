@@ -1,50 +1,30 @@
-/** What a run asks people: to approve a call, or to say what became of one. */
+/** What a run asks people about calls, as far as its driver asks. */
+import { askAboutCalls } from '../../../core/decision-events/approvals.ts';
+import type { NewEvent } from '../../../core/events.ts';
 import { digestOf, newId } from '../../../core/ids.ts';
 import type { CallState } from '../../../core/state.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
-import { appendEvent, changeCall } from '../../run-log/run-log.ts';
+import { appendEvent, changeCall, type RunLog } from '../../run-log/run-log.ts';
 import type { DriveSession } from './session.ts';
 
 /** Asks what became of calls whose outcome nobody knows. */
-export function askAbout(session: DriveSession, calls: readonly CallState[]): void {
-  for (const call of calls) {
-    appendEvent(session.log, {
-      type: 'approval.requested',
-      actor: 'system',
-      turn_id: session.log.state.turn?.id,
-      step: session.log.state.steps,
-      payload: {
-        approval_id: newId(),
-        tool_call_id: call.id,
-        kind: 'unknown',
-        tool: call.name,
-        digest: digestOf({ tool_call: call.id }),
-        expires_in_seconds: approvalSeconds(session.definition),
-      },
-    });
-  }
+export function askAbout({ log, definition }: DriveSession, calls: readonly CallState[]): void {
+  const seconds = approvalSeconds(definition);
+  const questions = calls.map((call) => ({
+    approvalId: newId(),
+    call,
+    digest: digestOf({ tool_call: call.id }),
+    seconds,
+  }));
+  appendEvent(log, ...askAboutCalls(log.state, questions));
 }
 
-/** A turn that fails asks nobody any more: what waits for approval is never made. */
-export function closeQuestions(session: DriveSession): void {
-  const by = { actor: 'system' as const, turn_id: session.log.state.turn?.id, step: session.log.state.steps };
-  const closed = new Set<string>();
-  const { plan } = session.log.state;
-  for (const call of session.log.state.calls) {
-    const isOpen = call.status === 'awaiting_approval' || (call.status === 'unknown' && call.asked === 'yes');
-    if (!isOpen || !call.approvalId) continue;
-    const isOfPlan = plan?.calls.includes(call.id) && call.status === 'awaiting_approval';
-    const about = isOfPlan ? { plan_id: plan?.id } : { tool_call_id: call.id };
-    const payload = { approval_id: call.approvalId, ...about };
-    if (!closed.has(call.approvalId)) appendEvent(session.log, { ...by, type: 'approval.expired', payload });
-    closed.add(call.approvalId);
-    if (call.status === 'unknown') continue;
-    const error = { code: 'denied', message: 'The turn ended before anybody approved the call.' };
-    appendEvent(session.log, { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } });
-    changeCall(session.log, {
-      id: call.id,
-      from: ['awaiting_approval'],
-      set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
-    });
+/** The rows of calls that are denied by events of the run itself: what waits for approval is never made. */
+export function denyCalls(log: RunLog, events: readonly NewEvent[]): void {
+  for (const event of events) {
+    if (event.type !== 'tool.denied') continue;
+    const { tool_call_id: id, error } = event.payload;
+    const set = { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' };
+    changeCall(log, { id, from: ['awaiting_approval'], set });
   }
 }

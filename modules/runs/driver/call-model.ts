@@ -14,7 +14,7 @@ export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<{ afterMs: number } | undefined> {
-  if (!call.announced) announce(session, call, session.log.messages.length);
+  if (!call.announced) announce(session, call);
   await findBudgets(session);
   reserveCall(session, call);
   if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);

@@ -2,12 +2,7 @@
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
-import {
-  loadRun,
-  type ClaimedRun,
-  type ClaimResult,
-  type ReadRequest,
-} from '../../../db/claim-run.ts';
+import { loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '../../../db/claim-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';

@@ -1,5 +1,7 @@
 /** Calls that something from outside answers: told in the log, kept as rows, and settled by the signal that comes. */
 import { randomBytes } from 'node:crypto';
+import { settleCall, useSignal } from '../../../core/decision-events/tool-calls.ts';
+import { askClient as askForResults, requestInput } from '../../../core/decision-events/waits.ts';
 import type { Decision } from '../../../core/decide.ts';
 import { newSecret, sha256 } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -7,13 +9,12 @@ import type { CallState } from '../../../core/state.ts';
 import type { NewWait } from '../../../db/commit-run.ts';
 import { findToolCall } from '../../../db/turns.ts';
 import { approvalSeconds } from '../../approvals/approval-request.ts';
-import { become } from './await.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts';
 import { currentRun, type DriveSession } from './session.ts';
 import { tokenOwner } from '../../waits/token-owner.ts';
 import { reauthorizeCall } from '../../governance/reauthorize-call.ts';
-import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
+import { settlementChange } from '../../run-log/settlement.ts';
 
 /** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
 export async function openWaits(session: DriveSession, calls: readonly CallState[]): Promise<void> {
@@ -53,12 +54,8 @@ function ask(session: DriveSession, call: CallState, args: Record<string, unknow
   const { type, name, question, seconds, until } = wanted;
   const named = name === undefined ? {} : { name };
   const end = until === undefined ? { timeout_seconds: seconds } : { until };
-  appendEvent(session.log, {
-    ...about(session),
-    actor: 'agent',
-    type: 'input.requested',
-    payload: { tool_call_id: call.id, type, ...named, ...(question !== undefined && { question }), ...end },
-  });
+  const asked = { tool_call_id: call.id, type, ...named, ...(question !== undefined && { question }), ...end };
+  appendEvent(session.log, requestInput(session.log.state, asked));
   const wait = { id: call.id, type, name: name ?? null, ...(until === undefined ? { seconds } : { until }) };
   open(session, type === 'webhook' ? { ...wait, ...newToken(session, call.id) } : wait);
 }
@@ -102,7 +99,7 @@ function timerUntil(text: string): Wanted {
 function refuse(session: DriveSession, call: CallState, reason: { code: string; message: string }): void {
   const settlement = { status: 'failed' as const, ...reason };
   const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
-  appendEvent(session.log, { ...about(session), actor: 'system', ...settlementEvent(settled) });
+  appendEvent(session.log, settleCall(session.log.state, settled, 'system'));
   changeCall(session.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }
 
@@ -116,13 +113,8 @@ function newToken({ context, tenantId }: DriveSession, waitId: string): Pick<New
 function askClient(session: DriveSession, calls: readonly CallState[]): void {
   const seconds = session.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
   for (const { id } of calls) open(session, { id, type: 'tool_results', name: null, seconds });
-  if (session.log.state.status !== 'awaiting_tool') become(session, 'awaiting_tool');
-  appendEvent(session.log, {
-    ...about(session),
-    actor: 'agent',
-    type: 'client_tools.requested',
-    payload: { tool_call_ids: calls.map(({ id }) => id), timeout_seconds: seconds },
-  });
+  const asked = { tool_call_ids: calls.map(({ id }) => id), timeout_seconds: seconds };
+  appendEvent(session.log, ...askForResults(session.log.state, asked));
 }
 
 function open(session: DriveSession, wait: Omit<NewWait, 'turn_id'>): void {
@@ -135,21 +127,10 @@ function open(session: DriveSession, wait: Omit<NewWait, 'turn_id'>): void {
 }
 
 /** Answers a call with the signal that has come for it: the signal is used up in the same commit. */
-export function useSignal(session: DriveSession, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
+export function answerWith(session: DriveSession, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
   const settlement = { status: 'succeeded' as const, output: signal.payload };
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
-  const event = settlementEvent(settled);
-  if (event.type !== 'tool.succeeded') return;
-  appendEvent(session.log, {
-    ...about(session),
-    ...event,
-    actor: 'user',
-    payload: { ...event.payload, signal_id: signal.id },
-  });
+  appendEvent(session.log, useSignal(session.log.state, call, signal));
   changeCall(session.log, settlementChange(settled));
   session.log.pending.closedWaits.push(call.id);
-}
-
-function about({ log: { state } }: DriveSession) {
-  return { turn_id: state.turn?.id, step: state.steps };
 }

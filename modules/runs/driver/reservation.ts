@@ -10,7 +10,7 @@ import {
   type BudgetStanding,
   type RunBudget,
 } from '../../../core/budget.ts';
-import { OUT_OF_BUDGET } from '../../../core/events.ts';
+import { asksToGoOn, exceedBudget, standingOf, warnOfBudget } from '../../../core/decision-events/budgets.ts';
 import { digestOf, newId } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { NO_TOKENS, type ModelResponse } from '../../../core/model.ts';
@@ -142,40 +142,12 @@ export function settleReservation(session: DriveSession, as: 'released' | 'estim
   if (reserved?.call) session.log.pending.reservations.push({ step: reserved.step, settle: as });
 }
 
-function exceed(session: DriveSession, standing: BudgetStanding): void {
-  appendEvent(session.log, {
-    type: 'budget.exceeded',
-    actor: 'system',
-    turn_id: session.log.state.turn?.id,
-    payload: toPayload(standing),
-  });
+function exceed({ log }: DriveSession, standing: BudgetStanding): void {
+  appendEvent(log, exceedBudget(log.state, standing));
 }
 
-function warn(session: DriveSession, standing: BudgetStanding): void {
-  const about = { actor: 'system' as const, turn_id: session.log.state.turn?.id };
-  const payload = toPayload(standing);
-  const asks = standing.on_soft_limit === 'ask' && !session.log.state.budget.asked;
-  const approval_id = asks ? newId() : undefined;
-  appendEvent(session.log, {
-    ...about,
-    type: 'budget.warned',
-    payload: { ...payload, ...(approval_id && { approval_id }) },
-  });
-  if (!approval_id) return;
-  appendEvent(session.log, {
-    ...about,
-    type: 'approval.requested',
-    payload: {
-      approval_id,
-      kind: 'approval',
-      tool: OUT_OF_BUDGET,
-      arguments: payload,
-      digest: digestOf(payload),
-      expires_in_seconds: approvalSeconds(session.definition),
-    },
-  });
-}
-
-function toPayload({ soft_limit: _soft, on_soft_limit: _on, ...payload }: BudgetStanding) {
-  return payload;
+function warn({ log, definition }: DriveSession, standing: BudgetStanding): void {
+  const digest = digestOf(standingOf(standing));
+  const ask = { approvalId: newId(), digest, seconds: approvalSeconds(definition) };
+  appendEvent(log, ...warnOfBudget(log.state, standing, asksToGoOn(log.state, standing) ? ask : undefined));
 }

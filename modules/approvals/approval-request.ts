@@ -1,8 +1,7 @@
 /** The request that a person approves a call. */
 import type { Asked } from '../../core/decision-events/approvals.ts';
-import type { AgentDefinition } from '../../core/definition.ts';
+import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
 import { digestOf, newId } from '../../core/ids.ts';
-import { LIMITS } from '../../core/limits.ts';
 import type { GateDecision } from '../governance/gate.ts';
 
 /** What exactly is approved: this version of this tool with these arguments, as that version of a policy asked for it. */
@@ -32,9 +31,4 @@ export function approvalRequest(
     policy: by.policy,
     four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
   };
-}
-
-/** How long people have to decide. */
-export function approvalSeconds(definition: AgentDefinition): number {
-  return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
 }

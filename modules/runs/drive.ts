@@ -17,13 +17,13 @@ import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turn.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
-import { askAbout, denyCalls } from './driver/ask-people.ts';
+import { askAbout, denyCalls } from '../approvals/ask-about.ts';
 import { makeModelCall } from './driver/call-model.ts';
 import { commit } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
-import { settleReservation } from './driver/reservation.ts';
+import { settleReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
@@ -31,7 +31,7 @@ import { sendCalls } from './driver/send-calls.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
 import type { Drive, DriveSession } from './driver/session.ts';
 import { mustPause } from './driver/suspension.ts';
-import { answerWith, openWaits } from './driver/open-waits.ts';
+import { answerWith, openWaits } from '../waits/open-waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
 export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
@@ -159,7 +159,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       await openWaits(session, decision.calls);
       return undefined;
     case 'use_signal':
-      answerWith(session, decision);
+      answerWith(log, decision);
       return undefined;
     case 'await_people':
       appendEvent(log, ...awaitPeople(log.state, decision.calls));

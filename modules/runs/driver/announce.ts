@@ -5,8 +5,8 @@ import { decide, type Decision } from '../../../core/decide.ts';
 import { modelsFor } from './ask-model.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
-import { contextTokens } from './build-request.ts';
-import { reserve } from './reservation.ts';
+import { contextTokens, toRequest } from './build-request.ts';
+import { reserve } from '../../budgets/hold-to-budget.ts';
 import { newStep, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
@@ -27,7 +27,8 @@ export function announce(session: DriveSession, call: CallModel): void {
 /** Sets aside, in the commit before the call, what it may use of its budgets. */
 export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
   const { provider, model } = modelsFor(session)[0];
-  reserve(session, { ...call, provider, model });
+  const request = () => toRequest(session, { model, toolChoice: call.toolChoice });
+  reserve(session, { step: call.step, provider, model, request });
 }
 
 /** Where every call has its result, the model call after them is announced together with the last of them. */

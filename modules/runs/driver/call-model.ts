@@ -2,7 +2,7 @@
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit } from './commit.ts';
-import { findBudgets, lookAtBudgets, settleReservation } from './reservation.ts';
+import { findBudgets, lookAtBudgets, settleReservation } from '../../budgets/hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';

@@ -13,7 +13,7 @@ import { suspendedBy } from '../../governance/governance.ts';
 import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts';
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
-import { recordPlan, type PlanStep } from './propose-plan.ts';
+import { recordPlan, type PlanStep } from '../../approvals/propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 

@@ -11,7 +11,7 @@ import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
-import { settleAnswer } from './reservation.ts';
+import { settleAnswer } from '../../budgets/hold-to-budget.ts';
 import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { requestCalls, type AskedIn } from './request-calls.ts';

@@ -1,14 +1,19 @@
 /** What a run asks people about calls, as far as its driver asks. */
-import { askAboutCalls } from '../../../core/decision-events/approvals.ts';
-import type { NewEvent } from '../../../core/events.ts';
-import { digestOf, newId } from '../../../core/ids.ts';
-import type { CallState } from '../../../core/state.ts';
-import { approvalSeconds } from '../../approvals/approval-request.ts';
-import { appendEvent, changeCall, type RunLog } from '../../run-log/run-log.ts';
-import type { DriveSession } from './session.ts';
+import { askAboutCalls } from '../../core/decision-events/approvals.ts';
+import type { NewEvent } from '../../core/events.ts';
+import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
+import { digestOf, newId } from '../../core/ids.ts';
+import type { CallState } from '../../core/state.ts';
+import { appendEvent, changeCall, type RunLog } from '../run-log/run-log.ts';
+
+/** A run that asks people. */
+export interface AskingRun {
+  readonly definition: AgentDefinition;
+  readonly log: RunLog;
+}
 
 /** Asks what became of calls whose outcome nobody knows. */
-export function askAbout({ log, definition }: DriveSession, calls: readonly CallState[]): void {
+export function askAbout({ log, definition }: AskingRun, calls: readonly CallState[]): void {
   const seconds = approvalSeconds(definition);
   const questions = calls.map((call) => ({
     approvalId: newId(),

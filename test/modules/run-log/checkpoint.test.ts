@@ -178,7 +178,7 @@ function jobOf({ tenant }: Engine, run: string): Job {
   return {
     name: TURNS,
     queueName: TURNS,
-    data: { tenant, run, seq: 1 },
+    data: { tenantId: tenant, runId: run, seq: 1 },
     opts: { attempts: 5 },
     attemptsMade: 0,
     moveToDelayed: async () => undefined,

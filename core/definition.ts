@@ -147,3 +147,8 @@ export function workflowExamplesOf(definition: AgentDefinition): WorkflowExample
   if (!prompt || typeof prompt === 'string') return [];
   return (prompt.examples ?? []).filter((item): item is WorkflowExample => typeof item !== 'string');
 }
+
+/** How long people have to decide what a run asks them. */
+export function approvalSeconds(definition: AgentDefinition): number {
+  return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+}

@@ -1,9 +1,8 @@
 /** The request that a person approves a call. */
-import type { AgentDefinition } from '../../core/definition.ts';
-import type { NewEvent } from '../../core/events.ts';
+import type { Asked } from '../../core/decision-events/approvals.ts';
+import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
-import { LIMITS } from '../../core/limits.ts';
 import type { GateDecision } from '../governance/gate.ts';
 
 /** What exactly is approved: this version of this tool with these arguments, as that version of a policy asked for it. */
@@ -16,39 +15,21 @@ export function approvalDigest(
   return digestOf({ tool: tool.id, version: tool.version, arguments: args, policy: asked });
 }
 
-/** Where a person is asked. */
-interface AskedIn {
-  definition: AgentDefinition;
-  turnId: string | undefined;
-  step: number;
-}
-
-/** The event that opens an approval of a call. */
+/** What the event that opens an approval of a call says. */
 export function approvalRequest(
-  { definition, turnId, step }: AskedIn,
+  definition: AgentDefinition,
   call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }> },
-): NewEvent {
+): Asked['about'] {
   const { tool, arguments: args, by } = call.decision;
   return {
-    type: 'approval.requested',
-    actor: 'system',
-    turn_id: turnId,
-    step,
-    payload: {
-      approval_id: newId(),
-      tool_call_id: call.id,
-      kind: 'approval',
-      tool: tool.name,
-      digest: approvalDigest(tool, args, by.policy),
-      expires_in_seconds: approvalSeconds(definition),
-      message: call.decision.message,
-      policy: by.policy,
-      four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
-    },
+    approval_id: newId(),
+    tool_call_id: call.id,
+    kind: 'approval',
+    tool: tool.name,
+    digest: approvalDigest(tool, args, by.policy),
+    expires_in_seconds: approvalSeconds(definition),
+    message: call.decision.message,
+    policy: by.policy,
+    four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),
   };
-}
-
-/** How long people have to decide. */
-export function approvalSeconds(definition: AgentDefinition): number {
-  return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
 }

@@ -4,6 +4,8 @@
  */
 import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
 import { decide, type Decision } from '../../core/decide.ts';
+import { completePlan } from '../../core/decision-events/plans.ts';
+import { awaitPeople, beginTurn, changeStatus, completeTurn, failTurn } from '../../core/decision-events/turns.ts';
 import { isTerminal, UnknownEventError, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -15,22 +17,21 @@ import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
-import { askAbout, closeQuestions } from './driver/ask-people.ts';
-import { awaitCalls, awaitPeople, become } from './driver/await.ts';
+import { askAbout, denyCalls } from '../approvals/ask-about.ts';
 import { makeModelCall } from './driver/call-model.ts';
 import { commit } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
-import { settleReservation } from './driver/reservation.ts';
+import { settleReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
-import { completePlan } from './driver/propose-plan.ts';
+import { sendCalls } from './driver/send-calls.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
 import type { Drive, DriveSession } from './driver/session.ts';
 import { mustPause } from './driver/suspension.ts';
-import { openWaits, useSignal } from './driver/open-waits.ts';
+import { answerWith, openWaits } from '../waits/open-waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
 export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
@@ -142,20 +143,21 @@ function withinLog(session: DriveSession, decision: Decision): Decision {
 }
 
 async function carryOut(session: DriveSession, decision: Decision): Promise<DriveEnd | undefined> {
+  const { log } = session;
   switch (decision.kind) {
     case 'rest':
       return (await commit(session, 'rest')) ? 'rest' : undefined;
     case 'begin_turn':
-      beginTurn(session);
+      begin(session);
       return undefined;
     case 'call_model':
-      completePlan(session);
+      appendEvent(log, ...completePlan(log.state));
       return callModel(session, decision);
     case 'run_calls':
       await runCalls(session, decision.calls);
       return undefined;
     case 'await_calls':
-      return awaitCalls(session);
+      return sendCalls(session);
     case 'ask_about':
       askAbout(session, decision.calls);
       return undefined;
@@ -163,32 +165,27 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       await openWaits(session, decision.calls);
       return undefined;
     case 'use_signal':
-      useSignal(session, decision);
+      answerWith(log, decision);
       return undefined;
     case 'await_people':
-      return awaitPeople(session, decision.calls);
+      appendEvent(log, ...awaitPeople(log.state, decision.calls));
+      return (await commit(session, 'rest')) ? 'rest' : undefined;
     case 'resume':
-      become(session, 'executing');
+      appendEvent(log, ...changeStatus(log.state, 'executing'));
       return undefined;
     case 'complete_turn':
-      completeTurn(session, decision);
+      complete(session, decision);
       return (await commit(session, 'rest')) ? 'rest' : undefined;
     case 'fail_turn':
-      failTurn(session, decision.error, lastSaid(session));
+      fail(session, decision.error, lastSaid(session));
       return (await commit(session, 'rest')) ? 'rest' : undefined;
   }
 }
 
-function beginTurn(session: DriveSession): void {
-  const turn = session.log.state.turn;
-  const isFirst = session.log.state.status === 'created';
-  if (isFirst) {
-    appendEvent(session.log, { type: 'run.started', actor: 'worker', turn_id: turn?.id, payload: {} });
-    become(session, 'initializing');
-  }
-  become(session, 'planning', 'executing');
-  if (turn && !turn.begun)
-    appendMessage(session.log, { role: 'user', content: userContent(turn.input), outcomes: null });
+function begin({ log }: DriveSession): void {
+  const { turn } = log.state;
+  appendEvent(log, ...beginTurn(log.state));
+  if (turn && !turn.begun) appendMessage(log, { role: 'user', content: userContent(turn.input), outcomes: null });
 }
 
 async function callModel(
@@ -202,49 +199,25 @@ async function callModel(
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     settleReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
-    failTurn(session, { code: error.code, message: error.message });
+    fail(session, { code: error.code, message: error.message });
     return (await commit(session, 'rest')) ? 'rest' : undefined;
   }
 }
 
-/** The event of the turn comes last: a stream ends with its `done`. */
-function completeTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
-  completePlan(session);
-  const turn_id = session.log.state.turn?.id;
-  const checkpoint_id = saveCheckpoint(session, 'turn_complete');
-  const by = { actor: 'worker' as const, turn_id };
-  become(session, 'reflecting', session.log.state.keepOpen ? 'awaiting_human' : 'completed');
-  if (!session.log.state.keepOpen) {
-    appendEvent(session.log, {
-      ...by,
-      type: 'run.completed',
-      payload: { stop_reason: end.stopReason, output_ordinal: end.ordinal },
-    });
-  }
-  appendEvent(session.log, {
-    ...by,
-    type: 'turn.completed',
-    payload: { stop_reason: end.stopReason, ordinal: end.ordinal, checkpoint_id },
-  });
+function complete(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
+  const { log } = session;
+  appendEvent(log, ...completePlan(log.state));
+  const checkpointId = saveCheckpoint(session, 'turn_complete');
+  appendEvent(log, ...completeTurn(log.state, end, checkpointId));
 }
 
-/** `ordinal`: the message that there is to show for it. */
-function failTurn(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
-  const by = { actor: 'worker' as const, turn_id: session.log.state.turn?.id };
-  closeQuestions(session);
-  completePlan(session);
-  dropUncounted(session.log);
-  if (session.log.state.keepOpen) {
-    become(session, 'awaiting_human');
-  } else {
-    become(session, 'failed');
-    appendEvent(session.log, { ...by, type: 'run.failed', payload: { error } });
-  }
-  appendEvent(session.log, {
-    ...by,
-    type: 'turn.failed',
-    payload: { error, ...(ordinal !== undefined && { ordinal }) },
-  });
+/** `ordinal`: the message that there is to show for it. What nobody is asked about any more is not made. */
+function fail(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
+  const { log } = session;
+  const events = failTurn(log.state, error, ordinal);
+  appendEvent(log, ...events);
+  denyCalls(log, events);
+  dropUncounted(log);
 }
 
 /** The last message of the turn in which the model said something. */

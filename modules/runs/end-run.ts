@@ -1,4 +1,5 @@
 /** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
+import { endAsCancelled, endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { settleForGood } from '../../core/ledger.ts';
@@ -33,7 +34,11 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
     const by = ref.by ?? { tenantId: ref.tenantId };
     await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
     return {
-      events: [...(await closeApprovals(tx, run)), ...(await closePlan(tx, run)), ...cancelEvents(run, reason)],
+      events: [
+        ...(await closeApprovals(tx, run)),
+        ...(await closePlan(tx, run)),
+        ...endAsCancelled(openRun(run), reason),
+      ],
       calls: await closeCalls(tx, run.id, 'cancelled'),
       close_waits: true,
       bump_fence: true,
@@ -64,12 +69,9 @@ function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason
     mustBeUnfinished(run);
     if (run.open_turn_id)
       throw conflict(`The run is still working on turn ${run.open_turn_id}; wait for it or cancel.`);
-    return {
-      events: [
-        ...statusEvents(run, 'completed', how.actor),
-        { type: 'run.completed', actor: how.actor, payload: { stop_reason: how.stopReason } },
-      ],
-    };
+    const { status } = openRun(run);
+    if (!mayBecome(status, 'completed')) throw conflict(`A run that is ${status} cannot become completed.`);
+    return { events: endAsCompleted({ status }, how.actor, how.stopReason) };
   });
 }
 
@@ -80,12 +82,8 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
     const failed: NewEvent[] = [
       ...(await closeApprovals(tx, run)),
       ...(await closePlan(tx, run)),
-      ...statusEvents(run, 'failed', 'system'),
-      { type: 'run.failed', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload: { error } },
+      ...endAsFailed(openRun(run), error),
     ];
-    if (run.open_turn_id) {
-      failed.push({ type: 'turn.failed', actor: 'system', turn_id: run.open_turn_id, payload: { error } });
-    }
     const calls = await closeCalls(tx, run.id, 'failed');
     return { events: failed, calls, close_waits: true, bump_fence: true, release: true };
   });
@@ -95,24 +93,8 @@ function mustBeUnfinished(run: RunRow): void {
   if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`, { status_of_run: run.status });
 }
 
-/** The turn's event comes last: a stream ends with its `done`. */
-function cancelEvents(run: RunRow, reason: string | undefined): NewEvent[] {
-  const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
-  const events: NewEvent[] = [
-    { ...by, type: 'run.cancel_requested', payload: reason === undefined ? {} : { reason } },
-    ...statusEvents(run, 'cancelled', 'user'),
-    { ...by, type: 'run.cancelled', payload: {} },
-  ];
-  if (run.open_turn_id) {
-    events.push({ type: 'turn.interrupted', actor: 'user', turn_id: run.open_turn_id, payload: { reason: 'cancel' } });
-  }
-  return events;
-}
-
-function statusEvents(run: RunRow, to: RunStatus, actor: Actor): NewEvent[] {
-  const from = run.status;
-  if (!mayBecome(from, to)) throw conflict(`A run that is ${from} cannot become ${to}.`);
-  return [{ type: 'run.status_changed', actor, turn_id: run.open_turn_id ?? undefined, payload: { from, to } }];
+function openRun({ status, open_turn_id }: RunRow): OpenRun {
+  return { status, turnId: open_turn_id ?? undefined };
 }
 
 const ENDED = { cancelled: 'was cancelled', failed: 'failed' };

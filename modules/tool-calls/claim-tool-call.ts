@@ -1,4 +1,5 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { INTERRUPTED, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
@@ -7,7 +8,7 @@ import type { ClaimedCallRow, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import type { PinnedDefinitions } from '../agents/definitions.ts';
-import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import { settlementChange } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
 import { recheckClaim } from './recheck-claim.ts';
@@ -130,7 +131,7 @@ function interrupted(lost: ClaimedCall): AppendedChange | undefined {
   const settlement = interruptionOf(lost);
   if (!settlement) return undefined;
   const settled = { callId: call.id, attempt, settlement, latencyMs: 0 };
-  return { events: [callEvent(call, settlementEvent(settled))], calls: [settlementChange(settled)] };
+  return { events: [callEvent(call, settledEvent(settled))], calls: [settlementChange(settled)] };
 }
 
 function interruptedForGood({

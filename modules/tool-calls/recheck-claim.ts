@@ -1,4 +1,5 @@
 /** What a worker makes of a call that does not pass the gate any more: it is refused, or people are asked about it anew. */
+import { askApproval } from '../../core/decision-events/approvals.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
@@ -30,10 +31,8 @@ export async function recheckClaim(
   }
   if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
   // Nobody was asked, or by another policy, or by an older version of it: what was given does not count any more.
-  const asked = approvalRequest(
-    { definition: pinned.definition, turnId: call.turn_id, step },
-    { id: call.id, decision },
-  );
+  const about = approvalRequest(pinned.definition, { id: call.id, decision });
+  const asked = askApproval(call.turn_id, { step, about });
   const set = { status: 'awaiting_approval' };
   return { events: [...events, asked], calls: [{ id: call.id, from: ['pending', 'running'], set }] };
 }

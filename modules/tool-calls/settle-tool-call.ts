@@ -1,11 +1,12 @@
 /** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { isTerminal } from '../../core/events.ts';
 import { settleForGood } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
-import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import { settlementChange } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { AttemptEnd, MadeAttempt } from './attempt.ts';
@@ -72,7 +73,7 @@ function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange;
     return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs } };
   }
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
-  const events = [callEvent(call, settlementEvent(how))];
+  const events = [callEvent(call, settledEvent(how))];
   return {
     change: { events, calls: [settlementChange(how)], continuation: continuationOf(job) },
     end: { kind: 'done' },

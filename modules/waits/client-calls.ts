@@ -1,4 +1,6 @@
 /** Results of calls that the client executes: each settles its call at once, the run goes on when none is left. */
+import { bytesOf, settledEvent } from '../../core/decision-events/tool-calls.ts';
+import { askClientAgain } from '../../core/decision-events/waits.ts';
 import { textOf, type TextBlock } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
@@ -7,7 +9,7 @@ import { insertSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { listClientCalls, type ClientCall } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { bytesOf, settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import { settlementChange } from '../run-log/settlement.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { wake } from '../approvals/approval-outcome.ts';
 
@@ -45,22 +47,15 @@ export async function takeResults(
     events: [
       { ...by, type: 'signal.received', payload: { signal_id: signalId, type: 'tool_results', payload } },
       ...answered.map(({ event }): NewEvent => ({ ...by, ...event })),
-      ...askAgain(
-        run,
-        open.filter((call) => !ids.includes(call.id)),
+      ...askClientAgain(
+        by.turn_id,
+        open.map(({ id }) => id).filter((id) => !ids.includes(id)),
       ),
     ],
     calls: answered.map(({ change }) => change),
     close_waits: ids,
     ...(ids.length === open.length && wake(run)),
   };
-}
-
-/** What is left of a set is asked for again, so that whoever follows the turn hears of it. */
-export function askAgain(run: RunRow, left: readonly ClientCall[]): NewEvent[] {
-  if (left.length === 0) return [];
-  const payload = { tool_call_ids: left.map(({ id }) => id) };
-  return [{ type: 'client_tools.requested', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload }];
 }
 
 function notAwaited(toolUseId: string, open: readonly ClientCall[]) {
@@ -80,7 +75,7 @@ function settled({ id, waited_ms }: ClientCall, result: ToolResult) {
   const how = { callId: id, attempt: 1, settlement, latencyMs: waited_ms };
   const change = settlementChange(how);
   const set = { ...change.set, output, output_bytes: bytesOf(output) };
-  return { event: settlementEvent(how), change: { ...change, set } };
+  return { event: settledEvent(how), change: { ...change, set } };
 }
 
 /** Text blocks, as in Anthropic's Messages API, are their text; any other JSON stays as it is. */

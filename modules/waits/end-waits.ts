@@ -1,4 +1,6 @@
 /** Waits whose time is up: a timer's is over, any other's is a failure that the model sees. */
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
+import { askClientAgain, fireTimer } from '../../core/decision-events/waits.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { WaitType } from '../../core/waits.ts';
@@ -7,9 +9,8 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 import { claimDueWaits, listClientCalls, listDueWaits } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
-import { settlementChange, settlementEvent } from '../run-log/settlement.ts';
+import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import { askAgain } from './client-calls.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { wake } from '../approvals/approval-outcome.ts';
 
@@ -44,14 +45,18 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
   const events: NewEvent[] = [];
   const calls: CallChange[] = [];
   for (const { id, type, name, turn_id, until } of due) {
-    const by = { actor: 'system' as const, turn_id };
     const settled = { callId: id, attempt: 1, settlement: endOf(type, until), latencyMs: 0 };
     const fired = { tool_call_id: id, type, ...(name !== null && { name }) };
-    events.push({ ...by, type: 'timer.fired', payload: fired }, { ...by, ...settlementEvent(settled) });
+    events.push(...fireTimer(turn_id, fired, settledEvent(settled)));
     calls.push(settlementChange(settled));
   }
   const left = (await listClientCalls(tx, run.id)).filter(({ id }) => !ids.includes(id));
-  const again = due.some(({ type }) => type === 'tool_results') ? askAgain(run, left) : [];
+  const again = due.some(({ type }) => type === 'tool_results')
+    ? askClientAgain(
+        run.open_turn_id ?? undefined,
+        left.map(({ id }) => id),
+      )
+    : [];
   return { events: [...events, ...again], calls, close_waits: ids, ...wake(run) };
 }
 

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { AssistantBlock } from '../../core/content.ts';
 import { decide } from '../../core/decide.ts';
-import { checkEvent, type NewEvent, type RunEvent } from '../../core/events.ts';
+import { recordAnswer } from '../../core/decision-events/model-calls.ts';
+import { requestCall } from '../../core/decision-events/tool-calls.ts';
+import { atSeq, checkEvent, type NewEvent } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
 import { callsOf, faultOf, faultOfPlace, INTENT_KINDS, intentsOf, invalidAnswersBefore } from '../../core/intents.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -138,22 +140,20 @@ describe('A model that proposes nothing valid', () => {
   }
 
   function answered(before: RunState, valid: readonly boolean[]): RunState {
-    const by = { actor: 'agent' as const, occurred_at: '' };
-    const add = (state: RunState, event: Pick<NewEvent, 'type' | 'payload'>) =>
-      fold(state, { ...checkEvent({ ...by, ...event } as NewEvent), seq: state.seq + 1 } as RunEvent);
-    const about = { provider: 'p', model: 'm', stop_reason: 'tool_use', cost_usd: null, latency_ms: 0 };
-    const answer = { ...about, ordinal: before.length, tool_calls: valid.length, usage: NO_TOKENS };
-    const after = add(before, { type: 'model.responded', payload: answer });
+    const add = (state: RunState, ...events: NewEvent[]) =>
+      events.reduce((at, event) => fold(at, atSeq(checkEvent(event), at.seq + 1)), state);
+    const said = { provider: 'p', model: 'm', stopReason: 'tool_use' as const, usage: NO_TOKENS, cost: null };
+    const of = { step: before.steps + 1, ordinal: before.length, toolCalls: valid.length, intents: [], latencyMs: 0 };
+    const after = add(before, recordAnswer(before, { ...said, ...of }));
     const attempt = valid.includes(true) ? 0 : invalidAnswersBefore(after) + 1;
+    const error = { code: 'c', message: 'm' };
     return valid.reduce((state, isValid, place) => {
       const id = fixedId(`${state.seq}`);
-      const call = { tool_call_id: id, tool_use_id: id, name: 't' };
-      const requested = { ...call, place, mode: 'queued' as const, effect: 'unknown' as const };
-      const wish = add(state, { type: 'tool.requested', payload: requested });
-      const rejected = { ...call, code: 'c', message: 'm', attempt };
-      const told = isValid ? wish : add(wish, { type: 'intent.rejected', payload: rejected });
-      const error = { code: 'c', message: 'm' };
-      return add(told, { type: 'tool.failed', payload: { tool_call_id: id, error, attempts: 0 } });
+      const requested = { tool_call_id: id, tool_use_id: id, name: 't', place };
+      const call = { ...requested, mode: 'queued' as const, effect: 'unknown' as const };
+      // Whatever is valid here fails at once, too: an answer whose calls have their results is what matters.
+      const outcome = { kind: 'invalid' as const, error, attempt: isValid ? undefined : attempt };
+      return add(state, ...requestCall(state, { call, step: of.step, decided: [], outcome }));
     }, after);
   }
 });

@@ -19,6 +19,8 @@ const walkOf = ({ tape, limits: within, keepOpen }: Parameters<typeof describeWa
 const describeWalk = (walk: { tape: number[]; limits: RunLimits; keepOpen: boolean }) => walk;
 const OWNER = { tenantId: fixedId('tenant'), workspaceId: fixedId('workspace'), runId: RUN_ID };
 
+const OPEN_TURN = ['running', 'awaiting_tool', 'awaiting_human'];
+
 describe('Every run, whatever happens to it,', () => {
   it('comes to an end by legal decisions and legal changes of its status', () => {
     // `simulate` checks each decision, each change and the end; here is what only the whole shows.
@@ -117,7 +119,7 @@ describe('Every run, whatever happens to it,', () => {
         for (const column of ['tokens_in', 'tokens_out']) {
           assert.equal(sum(turns, column), run[column]);
         }
-        const open = turns.filter(({ status }) => status === 'running' || status === 'awaiting_tool');
+        const open = turns.filter(({ status }) => OPEN_TURN.includes(String(status)));
         assert.equal(open.length, state?.turn ? 1 : 0);
         assert.equal(isTerminal(state?.status ?? 'created'), run['completed_at'] !== undefined);
       }),

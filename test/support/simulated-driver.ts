@@ -1,19 +1,47 @@
 /**
- * A driver on paper: it takes the decisions of `decide` and lets a tape of numbers say how each of them turns out. The
- * same tape gives the same log. It checks on the way that every decision is legal.
+ * A run on paper: it takes the decisions of `decide`, lets a tape of numbers say how each of them turns out, and records that
+ * by the functions that drivers record it by. The same tape gives the same log. It checks on the way that every decision is
+ * legal.
  */
 import assert from 'node:assert/strict';
 import { decide, type Decision, type RunLimits } from '../../core/decide.ts';
-import { checkEvent, isTerminal, type NewEvent, type RunEvent, type RunStatus } from '../../core/events.ts';
+import { askAboutCalls } from '../../core/decision-events/approvals.ts';
+import { endAsCancelled, endAsCompleted } from '../../core/decision-events/endings.ts';
+import {
+  announceModelCall,
+  reachStepLimit,
+  recordAnswer,
+  recordModelFailure,
+  recordModelRetry,
+} from '../../core/decision-events/model-calls.ts';
+import { completePlan } from '../../core/decision-events/plans.ts';
+import {
+  beginAttempt,
+  requestCall,
+  settleCall,
+  useSignal,
+  type RequestOutcome,
+} from '../../core/decision-events/tool-calls.ts';
+import {
+  awaitCalls,
+  awaitPeople,
+  beginTurn,
+  changeStatus,
+  completeTurn,
+  failTurn,
+} from '../../core/decision-events/turns.ts';
+import { askClient, askClientAgain, requestInput } from '../../core/decision-events/waits.ts';
+import { checkEvent, isTerminal, type NewEvent, type RunEvent } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
 import { invalidAnswersBefore, isLost } from '../../core/intents.ts';
+import { settleAttempt } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { NO_TOKENS, type StopReason } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
-import { mayBecome } from '../../core/transitions.ts';
+import type { ToolOutcome } from '../../core/tool.ts';
 import { decideOnBudget, lookAtBudget } from './simulated-budget.ts';
-import { completePlan, decideOnPlan, proposePlan } from './simulated-plans.ts';
-import { actOn, askPeople, idsFrom, type People } from './simulated-people.ts';
+import { decideOnPlan, proposeCalls } from './simulated-plans.ts';
+import { actOn, idsFrom, type People } from './simulated-people.ts';
 
 export interface Walk {
   events: RunEvent[];
@@ -59,38 +87,48 @@ export function simulate(tape: readonly number[], limits: RunLimits, keepOpen: b
 }
 
 function outcomeOf(simulation: Simulation, decision: Decision): void {
+  const { state } = simulation;
   switch (decision.kind) {
     case 'rest':
       return somebodyActs(simulation);
     case 'begin_turn':
-      if (simulation.state.status === 'created') {
-        emit(simulation, { type: 'run.started', actor: 'worker', payload: {} });
-        become(simulation, 'initializing');
-      }
-      return become(simulation, 'planning', 'executing');
+      return emit(simulation, ...beginTurn(state));
     case 'call_model':
       return callModel(simulation, decision);
     case 'run_calls':
       return settleSome(simulation, decision.calls);
     case 'await_calls':
-      if (simulation.state.status !== 'awaiting_tool') return become(simulation, 'awaiting_tool');
-      return awaitCalls(simulation);
+      if (state.status !== 'awaiting_tool') return emit(simulation, ...awaitCalls(state));
+      return othersAct(simulation);
     case 'ask_about':
-      assert.ok(decision.calls.every((call) => call.status === 'unknown' && call.asked === 'no'));
-      return decision.calls.forEach((call) => askPeople(people(simulation), call, 'unknown'));
+      return askAbout(simulation, decision.calls);
     case 'open_waits':
       return openWaits(simulation, decision.calls);
     case 'use_signal':
-      return useSignal(simulation, decision);
+      return emit(simulation, useSignal(state, decision.call, decision.signal));
     case 'await_people':
-      return awaitPeople(simulation, decision.calls);
+      return peopleAct(simulation, decision.calls);
     case 'resume':
-      return become(simulation, 'executing');
+      return emit(simulation, ...changeStatus(state, 'executing'));
     case 'complete_turn':
-      return completeTurn(simulation, decision);
+      assert.ok(state.calls.every(isSettled), 'a turn completes before its calls have settled');
+      emit(simulation, ...completePlan(state));
+      return emit(simulation, ...completeTurn(simulation.state, decision, undefined));
     case 'fail_turn':
-      return failTurn(simulation);
+      return fail(simulation);
   }
+}
+
+function askAbout(simulation: Simulation, calls: readonly CallState[]): void {
+  assert.ok(calls.every((call) => call.status === 'unknown' && call.asked === 'no'));
+  const { nextId } = people(simulation);
+  const questions = calls.map((call) => ({ approvalId: nextId(), call, digest: 'd', seconds: 1 }));
+  emit(simulation, ...askAboutCalls(simulation.state, questions));
+}
+
+function fail(simulation: Simulation): void {
+  assert.equal(madeByWorkers(simulation.state).length, 0, 'a turn fails while workers make its calls');
+  emit(simulation, ...failTurn(simulation.state, PROBLEM, undefined));
 }
 
 function madeByWorkers(state: RunState): CallState[] {
@@ -100,15 +138,14 @@ function madeByWorkers(state: RunState): CallState[] {
 }
 
 /** Workers make some of their calls, or the client gives a result. */
-function awaitCalls(simulation: Simulation): void {
+function othersAct(simulation: Simulation): void {
   const made = madeByWorkers(simulation.state);
   const clients = simulation.state.calls.filter((call) => call.wait?.type === 'tool_results' && !isSettled(call));
   const [client] = clients;
   if (!client || (made.length > 0 && simulation.pick(2) === 0)) return settleSome(simulation, made);
   actOn(people(simulation), client);
   const left = clients.slice(1).map(({ id }) => id);
-  if (left.length > 0)
-    emit(simulation, { type: 'client_tools.requested', actor: 'system', payload: { tool_call_ids: left } });
+  emit(simulation, ...askClientAgain(simulation.state.turn?.id, left));
 }
 
 function openWaits(simulation: Simulation, calls: readonly CallState[]): void {
@@ -119,33 +156,30 @@ function openWaits(simulation: Simulation, calls: readonly CallState[]): void {
     assert.equal(status, 'pending', 'a wait is opened twice, or before it may be');
     const type = types[simulation.pick(4)] ?? 'user';
     if (type === 'tool_results') clients.push(id);
-    else emit(simulation, { type: 'input.requested', actor: 'agent', payload: { tool_call_id: id, type } });
+    else emit(simulation, requestInput(simulation.state, { tool_call_id: id, type }));
   }
-  if (clients.length === 0) return;
-  become(simulation, 'awaiting_tool');
-  emit(simulation, { type: 'client_tools.requested', actor: 'agent', payload: { tool_call_ids: clients } });
+  if (clients.length > 0) emit(simulation, ...askClient(simulation.state, { tool_call_ids: clients }));
 }
 
 function people(simulation: Simulation): People {
-  return { emit: (event) => emit(simulation, event), pick: simulation.pick, nextId: idsFrom(() => simulation.ids++) };
+  return {
+    emit: (...events) => emit(simulation, ...events),
+    state: () => simulation.state,
+    pick: simulation.pick,
+    nextId: idsFrom(() => simulation.ids++),
+  };
 }
 
-function useSignal(simulation: Simulation, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
-  const payload = { tool_call_id: call.id, latency_ms: 0, output_bytes: 1, signal_id: signal.id };
-  emit(simulation, { type: 'tool.succeeded', actor: 'user', payload });
-}
-
-function awaitPeople(simulation: Simulation, calls: readonly CallState[]): void {
+function peopleAct(simulation: Simulation, calls: readonly CallState[]): void {
   const { asked } = simulation.state.budget;
   assert.ok(calls.length > 0 || asked, 'a run waits for people who are asked nothing');
   assert.equal(madeByWorkers(simulation.state).length, 0);
-  if (simulation.state.status === 'awaiting_tool') become(simulation, 'executing');
-  if (simulation.state.status !== 'awaiting_human') return become(simulation, 'awaiting_human');
-  if (asked) return decideOnBudget(people(simulation), simulation.state);
+  if (simulation.state.status !== 'awaiting_human') return emit(simulation, ...awaitPeople(simulation.state, calls));
+  if (asked) return decideOnBudget(people(simulation));
   const call = calls[simulation.pick(calls.length)] ?? calls[0];
   if (!call) return undefined;
   const isOfPlan = call.status === 'awaiting_approval' && simulation.state.plan?.calls.includes(call.id);
-  if (isOfPlan) return decideOnPlan(people(simulation), simulation.state, call);
+  if (isOfPlan) return decideOnPlan(people(simulation), call);
   return actOn(people(simulation), call);
 }
 
@@ -154,8 +188,7 @@ function somebodyActs(simulation: Simulation): void {
   assert.equal(state.turn, null, 'a run rests with a turn to do');
   assert.ok(state.status === 'created' || state.status === 'awaiting_human', `a run rests while ${state.status}`);
   if (state.turnCount < 3 && pick(3) > 0) return startTurn(simulation);
-  become(simulation, 'completed');
-  emit(simulation, { type: 'run.completed', actor: 'user', payload: { stop_reason: 'completed' } });
+  emit(simulation, ...endAsCompleted(state, 'user', 'completed'));
 }
 
 function startTurn(simulation: Simulation): void {
@@ -176,15 +209,12 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   assert.ok(!isLost(state), 'a model is called that never proposes anything valid');
   assert.equal(call.step, state.steps + 1);
   assert.equal(call.toolChoice, turn.steps >= limits.maxSteps ? 'none' : 'auto');
-  completePlan(people(simulation), state);
-  const by = { actor: 'agent' as const, step: call.step };
+  emit(simulation, ...completePlan(state));
   if (!call.announced) {
-    if (call.last && !turn.maxStepsReached) {
-      emit(simulation, { type: 'run.max_steps_reached', actor: 'system', payload: { limit: limits.maxSteps } });
-    }
-    const about = { provider: 'p', model: 'm', estimated_tokens: 1 };
+    emit(simulation, ...reachStepLimit(state, call, limits.maxSteps));
     const length = state.length + (turn.begun ? 0 : 1);
-    emit(simulation, { ...by, type: 'model.called', payload: { ...about, length, tool_choice: call.toolChoice } });
+    const asked = { provider: 'p', model: 'm', estimated_tokens: 1, length };
+    emit(simulation, announceModelCall(simulation.state, call, asked));
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
   }
   if (!lookAtBudget(people(simulation))) return;
@@ -195,14 +225,14 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     case 1:
       return respond(simulation, { step: call.step, stopReason: 'pause_turn', toolCalls: 0 });
     case 2:
-      return emit(simulation, { ...by, type: 'model.failed', payload: failure });
+      return emit(simulation, recordModelFailure(simulation.state, call.step, failure));
     case 3:
-      return emit(simulation, { ...by, type: 'model.retried', payload: { ...failure, attempt: 1, wait_ms: 1 } });
+      return emit(simulation, recordModelRetry(simulation.state, call.step, { ...failure, attempt: 1, wait_ms: 1 }));
     case 4:
       // The driver died during the call.
       return undefined;
     case 5:
-      return failTurn(simulation);
+      return fail(simulation);
     default:
       if (call.toolChoice === 'none')
         return respond(simulation, { step: call.step, stopReason: 'tool_use', toolCalls: 0 });
@@ -212,130 +242,93 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
 
 function respond(simulation: Simulation, answer: { step: number; stopReason: StopReason; toolCalls: number }): void {
   const { state, pick } = simulation;
-  emit(simulation, {
-    type: 'model.responded',
-    actor: 'agent',
-    step: answer.step,
-    payload: {
-      provider: 'p',
-      model: 'm',
-      stop_reason: answer.stopReason,
-      ordinal: state.length,
-      tool_calls: answer.toolCalls,
-      usage: { ...NO_TOKENS, input: pick(100), output: pick(10), cache_read: pick(5) },
-      cost_usd: pick(10) === 9 ? null : `0.00${pick(1000)}`,
-      latency_ms: pick(200),
-    },
-  });
-  const isPlan = answer.toolCalls >= LIMITS.planCalls;
-  const invalid = Array.from({ length: answer.toolCalls }, () => pick(3) === 2);
+  const { step, toolCalls, stopReason } = answer;
+
+  const usage = { ...NO_TOKENS, input: pick(100), output: pick(10), cache_read: pick(5) };
+  const cost = pick(10) === 9 ? null : `0.00${pick(1000)}`;
+  const said = { provider: 'p', model: 'm', stopReason, usage, cost, latencyMs: pick(200) };
+  emit(simulation, recordAnswer(state, { ...said, step, toolCalls, ordinal: state.length, intents: [] }));
+  const isPlan = toolCalls >= LIMITS.planCalls;
+  const invalid = Array.from({ length: toolCalls }, () => pick(3) === 2);
   const attempt = invalid.includes(false) ? 0 : invalidAnswersBefore(simulation.state) + 1;
   for (const [place, isInvalid] of invalid.entries()) {
-    if (isInvalid) reject(simulation, { place, step: answer.step, attempt });
-    else request(simulation, { place, step: answer.step, isPlan });
+    if (isInvalid) request(simulation, { place, step, mode: 'queued', outcome: () => ({ ...INVALID, attempt }) });
+    else wish(simulation, { place, step, isPlan });
   }
-  if (isPlan) proposePlan(people(simulation), simulation.state.calls);
+  if (isPlan) proposeCalls(people(simulation), simulation.state.calls);
 }
 
-function reject(simulation: Simulation, wish: { place: number; step: number; attempt: number }): void {
-  const { place, step, attempt } = wish;
-  const id = fixedId(`call ${simulation.ids++}`);
-  const call = { tool_call_id: id, tool_use_id: id, name: 't' };
-  const payload = { ...call, place, mode: 'queued' as const, effect: 'unknown' as const };
-  emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
-  emit(simulation, { type: 'intent.rejected', actor: 'system', step, payload: { ...call, ...PROBLEM, attempt } });
-  const failed = { tool_call_id: id, error: PROBLEM, attempts: 0 };
-  emit(simulation, { type: 'tool.failed', actor: 'system', step, payload: failed });
-}
+const INVALID = { kind: 'invalid', error: PROBLEM } as const;
 
-function request(simulation: Simulation, wish: { place: number; step: number; isPlan: boolean }): void {
-  const { place, step, isPlan } = wish;
+/** A valid wish: it is made, refused, or asked about. */
+function wish(simulation: Simulation, { place, step, isPlan }: { place: number; step: number; isPlan: boolean }): void {
   const { pick } = simulation;
-  const id = fixedId(`call ${simulation.ids++}`);
   const mode = (['pure', 'inline', 'queued', 'wait'] as const)[pick(4)] ?? 'pure';
-  const refused = mode === 'queued' && pick(4) === 3;
-  const payload = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
-  emit(simulation, { type: 'tool.requested', actor: 'agent', step, payload });
-  const call = { tool_call_id: id };
-  if (mode === 'inline') emit(simulation, { type: 'tool.started', actor: 'worker', payload: { ...call, attempt: 1 } });
-  const mayAsk = !isPlan && !refused && (mode === 'queued' || mode === 'wait');
-  if (mayAsk && pick(3) === 2) askPeople(people(simulation), { id }, 'approval');
-  if (refused) emit(simulation, { type: 'tool.denied', actor: 'system', payload: { ...call, error: PROBLEM } });
+  const isRefused = mode === 'queued' && pick(4) === 3;
+  const mayAsk = !isPlan && !isRefused && (mode === 'queued' || mode === 'wait');
+  const isAsked = mayAsk && pick(3) === 2;
+  const about = { kind: 'approval' as const, tool: 't', digest: 'd', expires_in_seconds: 1 };
+  const outcome = (tool_call_id: string): RequestOutcome => {
+    if (isRefused) return { kind: 'denied', error: PROBLEM };
+    if (!isAsked) return { kind: mode === 'inline' ? 'begun' : 'open' };
+    return { kind: 'asked', about: { ...about, approval_id: people(simulation).nextId(), tool_call_id } };
+  };
+  request(simulation, { place, step, mode, outcome });
+}
+
+interface Wished {
+  place: number;
+  step: number;
+  mode: CallState['mode'];
+  outcome: (id: string) => RequestOutcome;
+}
+
+function request(simulation: Simulation, { place, step, mode, outcome }: Wished): void {
+  const id = fixedId(`call ${simulation.ids++}`);
+  const call = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
+  emit(simulation, ...requestCall(simulation.state, { call, step, decided: [], outcome: outcome(id) }));
 }
 
 /** Each call may begin another attempt, settle in one of its ways, or take its time. */
 function settleSome(simulation: Simulation, calls: readonly CallState[]): void {
   assert.ok(calls.length > 0 && !calls.some(isSettled), 'calls are made that have settled');
   assert.ok(!calls.some((call) => call.mode === 'wait' || call.status === 'awaiting_approval'), 'made unasked');
-  for (const { id, attempt, mode, status } of calls) {
-    const call = { tool_call_id: id };
-    const by = { actor: 'worker' as const };
-    const latency_ms = simulation.pick(200);
-    const attempts = Math.max(1, attempt);
-    if (status === 'pending') {
-      emit(simulation, { ...by, type: 'tool.started', payload: { ...call, attempt: attempt + 1 } });
-      continue;
-    }
-    switch (simulation.pick(5)) {
-      case 1:
-        emit(simulation, { ...by, type: 'tool.failed', payload: { ...call, error: PROBLEM, attempts, latency_ms } });
-        break;
-      case 2:
-        emit(simulation, { ...by, type: 'tool.unknown', payload: { ...call, error: PROBLEM, attempts } });
-        break;
-      case 3:
-        if (mode !== 'pure')
-          emit(simulation, { ...by, type: 'tool.started', payload: { ...call, attempt: attempt + 1 } });
-        break;
-      case 4:
-        break;
-      default:
-        emit(simulation, { ...by, type: 'tool.succeeded', payload: { ...call, latency_ms, output_bytes: 1 } });
-    }
-  }
+  for (const call of calls) settleOrNot(simulation, call);
 }
 
-function completeTurn(simulation: Simulation, end: Extract<Decision, { kind: 'complete_turn' }>): void {
-  const { state } = simulation;
-  assert.ok(state.calls.every(isSettled), 'a turn completes before its calls have settled');
-  become(simulation, 'reflecting', state.keepOpen ? 'awaiting_human' : 'completed');
-  if (!state.keepOpen) {
-    const payload = { stop_reason: end.stopReason, output_ordinal: end.ordinal };
-    emit(simulation, { type: 'run.completed', actor: 'worker', payload });
+function settleOrNot(simulation: Simulation, { id, attempt, mode, status, effect }: CallState): void {
+  const latencyMs = simulation.pick(200);
+  const begin = () => emit(simulation, beginAttempt(simulation.state, id, attempt + 1));
+  const end = (outcome: ToolOutcome) => {
+    const settlement = settleAttempt(outcome, { effect, attempt, retry: { max_retries: 0, backoff_ms: 0 } });
+    assert.ok(settlement.status !== 'retry');
+    emit(simulation, settleCall(simulation.state, { callId: id, attempt, settlement, latencyMs }, 'worker'));
+  };
+  if (status === 'pending') return begin();
+  switch (simulation.pick(5)) {
+    case 1:
+      return end({ kind: 'error', ...PROBLEM });
+    case 2:
+      return end({ kind: 'lost', ...PROBLEM });
+    case 3:
+      return mode === 'pure' ? undefined : begin();
+    case 4:
+      return undefined;
+    default:
+      return end({ kind: 'succeeded', output: 1 });
   }
-  const payload = { stop_reason: end.stopReason, ordinal: end.ordinal };
-  emit(simulation, { type: 'turn.completed', actor: 'worker', payload });
-}
-
-function failTurn(simulation: Simulation): void {
-  assert.equal(madeByWorkers(simulation.state).length, 0, 'a turn fails while workers make its calls');
-  completePlan(people(simulation), simulation.state);
-  if (simulation.state.keepOpen) {
-    become(simulation, 'awaiting_human');
-  } else {
-    become(simulation, 'failed');
-    emit(simulation, { type: 'run.failed', actor: 'worker', payload: { error: PROBLEM } });
-  }
-  emit(simulation, { type: 'turn.failed', actor: 'worker', payload: { error: PROBLEM } });
 }
 
 function cancel(simulation: Simulation): void {
-  const open = simulation.state.turn !== null;
-  emit(simulation, { type: 'run.cancel_requested', actor: 'user', payload: {} });
-  become(simulation, 'cancelled');
-  emit(simulation, { type: 'run.cancelled', actor: 'user', payload: {} });
-  if (open) emit(simulation, { type: 'turn.interrupted', actor: 'user', payload: { reason: 'cancel' } });
+  const { status, turn } = simulation.state;
+  emit(simulation, ...endAsCancelled({ status, turnId: turn?.id }, undefined));
 }
 
-function become(simulation: Simulation, ...way: RunStatus[]): void {
-  for (const to of way) {
-    const from = simulation.state.status;
-    assert.ok(mayBecome(from, to), `the decision leads from ${from} to ${to}`);
-    emit(simulation, { type: 'run.status_changed', actor: 'worker', payload: { from, to } });
-  }
+function emit(simulation: Simulation, ...events: NewEvent[]): void {
+  for (const event of events) emitOne(simulation, event);
 }
 
-function emit(simulation: Simulation, event: NewEvent): void {
+function emitOne(simulation: Simulation, event: NewEvent): void {
   const turn_id = event.turn_id ?? simulation.state?.turn?.id;
   const seq = simulation.events.length + 1;
   const occurred_at = new Date(Date.UTC(2026, 0, 1) + seq * 1000).toISOString();

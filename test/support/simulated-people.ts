@@ -1,22 +1,26 @@
 /** What people do in a simulated run: they approve, deny, let time pass, settle, answer. */
+import {
+  expireQuestion,
+  grantApproval,
+  refuseApproval,
+  settleApproval,
+  type DecidedApproval,
+} from '../../core/decision-events/approvals.ts';
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
+import { fireTimer } from '../../core/decision-events/waits.ts';
 import { fixedId } from '../../core/ids.ts';
 import type { NewEvent } from '../../core/events.ts';
-import type { CallState } from '../../core/state.ts';
+import type { CallState, RunState } from '../../core/state.ts';
 import type { Wait } from '../../core/waits.ts';
 
 export interface People {
-  emit: (event: NewEvent) => void;
+  emit: (...events: NewEvent[]) => void;
+  state: () => RunState;
   pick: (n: number) => number;
   nextId: () => string;
 }
 
 const PROBLEM = { code: 'c', message: 'm' };
-
-/** Opens an approval of a call, or asks what became of it. */
-export function askPeople({ emit, nextId }: People, call: { id: string }, kind: 'approval' | 'unknown'): void {
-  const payload = { approval_id: nextId(), tool_call_id: call.id, kind, tool: 't', digest: 'd', expires_in_seconds: 1 };
-  emit({ type: 'approval.requested', actor: 'system', payload });
-}
 
 /** Somebody does something about one of the calls; the plainest (0) lets the run go on. */
 export function actOn(people: People, call: CallState): void {
@@ -30,44 +34,40 @@ export function actOn(people: People, call: CallState): void {
 }
 
 /** A signal answers, for this call alone or by its type, or time runs out. The client's results settle their call at once. */
-function answer(people: People, call: CallState, { type }: Wait): void {
+function answer({ emit, state, pick, nextId }: People, call: CallState, { type }: Wait): void {
   const about = { tool_call_id: call.id };
-  const isLate = people.pick(3) === 2;
-  if (isLate) people.emit({ type: 'timer.fired', actor: 'system', payload: { ...about, type } });
-  else {
-    const forOne = type !== 'tool_results' && people.pick(2) === 1 ? about : {};
-    const payload = { signal_id: people.nextId(), type, payload: {}, ...forOne };
-    people.emit({ type: 'signal.received', actor: 'user', payload });
+  const how = { callId: call.id, attempt: 1, latencyMs: 1 };
+  const succeeded = settledEvent({ ...how, settlement: { status: 'succeeded', output: 1 } });
+  if (pick(3) === 2) {
+    const failed = settledEvent({ ...how, settlement: { status: 'failed', ...PROBLEM } });
+    return emit(...fireTimer(state().turn?.id, { ...about, type }, type === 'timer' ? succeeded : failed));
   }
-  if (isLate && type !== 'timer') {
-    people.emit({ type: 'tool.failed', actor: 'system', payload: { ...about, error: PROBLEM, attempts: 1 } });
-  } else if (isLate || type === 'tool_results') {
-    people.emit({ type: 'tool.succeeded', actor: 'user', payload: { ...about, latency_ms: 1, output_bytes: 1 } });
-  }
+  const forOne = type !== 'tool_results' && pick(2) === 1 ? about : {};
+  emit({ type: 'signal.received', actor: 'user', payload: { signal_id: nextId(), type, payload: {}, ...forOne } });
+  if (type === 'tool_results') emit({ ...succeeded, actor: 'user' });
 }
 
-function decideOn({ emit, pick }: People, call: CallState): void {
-  const about = { approval_id: call.approvalId ?? '', tool_call_id: call.id };
-  const denied: NewEvent = { type: 'tool.denied', actor: 'system', payload: { tool_call_id: call.id, error: PROBLEM } };
+function decideOn({ emit, state, pick }: People, call: CallState): void {
+  const approval = approvalOf(state(), call);
   switch (pick(3)) {
     case 1:
-      emit({ type: 'approval.denied', actor: 'user', payload: about });
-      return emit(denied);
+      return emit(...refuseApproval(approval, { kind: 'denied', decidedBy: undefined, message: 'm' }));
     case 2:
-      emit({ type: 'approval.expired', actor: 'system', payload: about });
-      return emit(denied);
+      return emit(...refuseApproval(approval, { kind: 'expired', message: 'm' }));
     default:
-      return emit({ type: 'approval.granted', actor: 'user', payload: { ...about, digest: 'd', edited: false } });
+      return emit(...grantApproval(approval, { digest: 'd', edited: false }));
   }
 }
 
-function settle({ emit, pick }: People, call: CallState): void {
-  const about = { approval_id: call.approvalId ?? '', tool_call_id: call.id };
-  const decision = (['give_up', 'happened', 'rerun'] as const)[pick(3)] ?? 'give_up';
-  emit({ type: 'approval.settled', actor: 'user', payload: { ...about, decision } });
-  if (decision === 'rerun') return;
-  const outcome = decision === 'happened' ? ('succeeded' as const) : ('unknown' as const);
-  emit({ type: 'tool.resolved', actor: 'user', payload: { tool_call_id: call.id, outcome } });
+function settle({ emit, state, pick }: People, call: CallState): void {
+  const approval = approvalOf(state(), call);
+  const decision = (['give_up', 'happened', 'rerun', 'expired'] as const)[pick(4)] ?? 'give_up';
+  if (decision === 'expired') return emit(...expireQuestion(approval));
+  return emit(...settleApproval(approval, { decision, decidedBy: undefined }));
+}
+
+function approvalOf({ turn }: RunState, { id, approvalId }: CallState): DecidedApproval {
+  return { approvalId: approvalId ?? '', turnId: turn?.id, callId: id, calls: [id] };
 }
 
 /** Ids that follow from how many there have been. */

@@ -1,4 +1,4 @@
-/** Tools whose calls the time or somebody else's system answers, while the run waits as a row (modules/runs/driver/open-waits.ts). */
+/** Tools whose calls the time or somebody else's system answers, while the run waits as a row (modules/waits/open-waits.ts). */
 import type { ToolOutcome } from '../../core/tool.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { toolError } from './builtin-type.ts';

@@ -1,5 +1,6 @@
 /** One question to the models of a run: the first that answers, each tried several times. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { recordFallback, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
 import type { Decision } from '../../../core/decide.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -54,13 +55,8 @@ async function askWithin(session: DriveSession, call: CallModel, deadline: Deadl
     const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
     const partial = partialText(session.uncommitted.partial);
     const { code, message } = late ?? { code: answer.kind, message: answer.message };
-    appendEvent(session.log, {
-      type: 'model.failed',
-      actor: 'system',
-      turn_id: session.log.state.turn?.id,
-      step: call.step,
-      payload: { model: resolved.model, error: { code, message }, ...(partial !== undefined && { partial }) },
-    });
+    const failed = { model: resolved.model, error: { code, message }, ...(partial !== undefined && { partial }) };
+    appendEvent(session.log, recordModelFailure(session.log.state, call.step, failed));
     if (late) throw late;
     failure = answer;
   }
@@ -154,10 +150,6 @@ function fallBack(
     { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
     'model fell back',
   );
-  appendEvent(session.log, {
-    type: 'model.fell_back',
-    actor: 'system',
-    turn_id: session.log.state.turn?.id,
-    payload: { from: from.model, to: to.model, error: { code: failure.kind, message: failure.message } },
-  });
+  const error = { code: failure.kind, message: failure.message };
+  appendEvent(session.log, recordFallback(session.log.state, { from: from.model, to: to.model, error }));
 }

@@ -2,7 +2,7 @@
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit } from './commit.ts';
-import { findBudgets, lookAtBudgets, settleReservation } from './reservation.ts';
+import { findBudgets, lookAtBudgets, settleReservation } from '../../budgets/hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';
@@ -14,7 +14,7 @@ export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<{ afterMs: number } | undefined> {
-  if (!call.announced) announce(session, call, session.log.messages.length);
+  if (!call.announced) announce(session, call);
   await findBudgets(session);
   reserveCall(session, call);
   if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);

@@ -1,10 +1,10 @@
 /** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
-import type { Settlement } from '../../../core/ledger.ts';
+import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
-import { settlementChange, settlementEvent } from '../../run-log/settlement.ts';
+import { settlementChange } from '../../run-log/settlement.ts';
 import {
   authorize,
   interruptionOf,
@@ -137,8 +137,7 @@ async function putOff(session: DriveSession, row: LedgerCall): Promise<void> {
 }
 
 async function begin({ session, attempt }: Attempts, row: LedgerCall): Promise<void> {
-  const payload = { tool_call_id: row.id, attempt };
-  appendEvent(session.log, { type: 'tool.started', actor: 'worker', turn_id: session.log.state.turn?.id, payload });
+  appendEvent(session.log, beginAttempt(session.log.state, row.id, attempt));
   changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
   session.step.ownCalls.set(row.id, { row, isBegun: true });
   await commit(session);
@@ -161,21 +160,16 @@ interface Finished {
   call: CallState;
   from?: CallStatus[];
   attempt: number;
-  settlement: Exclude<Settlement, { status: 'retry' }>;
+  settlement: SettledAs;
   latencyMs: number;
 }
 
 async function finish(session: DriveSession, finished: Finished): Promise<void> {
   const { call, attempt, settlement, latencyMs } = finished;
-  const settled = settlementChange({ callId: call.id, attempt, settlement, latencyMs });
-  const change = finished.from ? { ...settled, from: finished.from } : settled;
-  appendEvent(session.log, {
-    ...settlementEvent({ callId: call.id, attempt, settlement, latencyMs }),
-    actor: 'worker',
-    turn_id: session.log.state.turn?.id,
-    step: session.log.state.steps,
-  });
-  changeCall(session.log, change);
+  const settled = { callId: call.id, attempt, settlement, latencyMs };
+  const change = settlementChange(settled);
+  appendEvent(session.log, settleCall(session.log.state, settled, 'worker'));
+  changeCall(session.log, finished.from ? { ...change, from: finished.from } : change);
   if (call.mode === 'pure') return;
   announceNext(session);
   await commit(session);

@@ -2,6 +2,7 @@
  * One rate limiter for each credential and model, shared by all workers: after a provider has said that it is asked too much,
  * nobody asks it again before the time that it named. A run that has to wait is put off without a worker.
  */
+import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
@@ -62,13 +63,7 @@ export function recordRetry(
 ): void {
   const { model, error, attempt, step, waitMs: wait_ms } = retry;
   const payload = { model, attempt, error: { code: error.kind, message: error.message }, wait_ms };
-  appendEvent(session.log, {
-    type: 'model.retried',
-    actor: 'system',
-    turn_id: session.log.state.turn?.id,
-    step,
-    payload,
-  });
+  appendEvent(session.log, recordModelRetry(session.log.state, step, payload));
 }
 
 /** Takes what an answer has used beyond its estimate out of what the credential permits. */

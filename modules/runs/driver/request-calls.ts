@@ -1,7 +1,7 @@
 /** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
 import type { BudgetStanding } from '../../../core/budget.ts';
 import type { ToolUseBlock } from '../../../core/content.ts';
-import type { NewEvent } from '../../../core/events.ts';
+import { requestCall as requestCallEvents, type RequestOutcome } from '../../../core/decision-events/tool-calls.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../../core/intents.ts';
 import type { CallState } from '../../../core/state.ts';
@@ -13,7 +13,7 @@ import { suspendedBy } from '../../governance/governance.ts';
 import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts';
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
-import { proposePlan, type PlanStep } from './propose-plan.ts';
+import { recordPlan, type PlanStep } from '../../approvals/propose-plan.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 
@@ -43,7 +43,7 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     steps.push({ id, use, tool: decision.tool, decision: decision.kind === 'recorded' ? undefined : decision, waits });
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
-  if (formsPlan) proposePlan(session, steps, step);
+  if (formsPlan) recordPlan(session, steps, step);
   appendMessage(session.log, { role: 'user', content, outcomes });
 }
 
@@ -77,38 +77,18 @@ interface Requested {
 }
 
 function requestCall(session: DriveSession, requested: Requested): string {
-  const { use, place, step, decision, waits, attempt } = requested;
+  const { use, place, step, decision, waits } = requested;
   const id = newId();
   const turnId = session.log.state.turn?.id ?? '';
   const tool = decision.tool;
   const mode = modeOf(session, decision, waits);
   const effect = tool ? effectOf(tool) : 'unknown';
-  const about = { actor: 'agent' as const, turn_id: turnId, step };
-  const payload = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
+  const call = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
   const gated = decision.kind === 'recorded' ? decision.passed : decision;
   const args = gated.arguments;
   const decided = decisionEvents(gated, { callId: id, turnId, step });
-  const events: NewEvent[] = [{ ...about, type: 'tool.requested', payload }, ...decided];
-  if (isRejected(decision)) {
-    const { code, message } = decision;
-    const rejected = { tool_call_id: id, tool_use_id: use.id, name: use.name, code, message, attempt };
-    events.push({ ...about, actor: 'system', type: 'intent.rejected', payload: rejected });
-  }
-  if (decision.kind === 'recorded') {
-    events.push({ ...about, actor: 'system', ...settledByRecord(decision.answer, id).event });
-  }
-  if (decision.kind === 'allow' && mode === 'inline') {
-    events.push({ ...about, actor: 'worker', type: 'tool.started', payload: { tool_call_id: id, attempt: 1 } });
-  }
-  if (decision.kind === 'ask' && !waits) {
-    events.push(approvalRequest({ definition: session.definition, turnId, step }, { id, decision }));
-  }
-  if (decision.kind === 'deny')
-    events.push({ ...about, actor: 'system', type: 'tool.denied', payload: refusal(id, decision) });
-  if (decision.kind === 'invalid') {
-    events.push({ ...about, actor: 'system', type: 'tool.failed', payload: { ...refusal(id, decision), attempts: 0 } });
-  }
-  appendEvent(session.log, ...events);
+  const outcome = requestOutcome(session, { ...requested, id, mode });
+  appendEvent(session.log, ...requestCallEvents(session.log.state, { call, step, decided, outcome }));
   if (decision.kind === 'allow' && !waits) session.step.gatedAt.set(id, session.governance.epoch);
   const { name } = use;
   const idempotency_key = `${session.run.id}-${step}-${place}`;
@@ -129,6 +109,28 @@ function requestCall(session: DriveSession, requested: Requested): string {
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
   });
   return id;
+}
+
+function requestOutcome(
+  { definition }: DriveSession,
+  { id, mode, decision, waits, attempt }: Requested & { id: string; mode: CallState['mode'] },
+): RequestOutcome {
+  switch (decision.kind) {
+    case 'recorded':
+      return { kind: 'recorded', settled: settledByRecord(decision.answer, id).event };
+    case 'allow':
+      return { kind: mode === 'inline' ? 'begun' : 'open' };
+    case 'ask':
+      return waits ? { kind: 'open' } : { kind: 'asked', about: approvalRequest(definition, { id, decision }) };
+    case 'deny':
+      return { kind: 'denied', error: problemOf(decision) };
+    case 'invalid':
+      return { kind: 'invalid', error: problemOf(decision), attempt: isRejected(decision) ? attempt : undefined };
+  }
+}
+
+function problemOf({ code, message }: { code: string; message: string }) {
+  return { code, message };
 }
 
 function origin(decision: Verdict): { recorded_from?: string; allowed_by?: string } {
@@ -167,10 +169,6 @@ function outcomeOf(decision: Verdict): CallOutcome {
   if (decision.kind === 'recorded') return outcomeInRecord(decision.answer);
   if (decision.kind === 'allow' || decision.kind === 'ask') return { status: 'pending', output: null, is_error: null };
   return { status: decision.kind === 'deny' ? 'denied' : 'failed', output: decision.message, is_error: true };
-}
-
-function refusal(id: string, decision: Extract<GateDecision, { kind: 'deny' | 'invalid' }>) {
-  return { tool_call_id: id, error: { code: decision.code, message: decision.message } };
 }
 
 /** What the model proposed is not valid. Arguments that a policy has spoilt are not the model's fault. */

@@ -1,9 +1,8 @@
 /** A driver's hold on one run: what is fixed, the run's log, and what dies with a step or with a commit. */
-import type { BudgetStanding } from '../../../core/budget.ts';
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
-import type { ReservedCall } from '../../../db/budgets.ts';
+import type { Reservation } from '../../budgets/hold-to-budget.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import type { Context } from '../../governance/context.ts';
@@ -53,15 +52,6 @@ export interface Step {
   ownCalls: Map<string, OwnCall>;
   /** In which policy epoch calls passed the gate; a call that a person let pass has none. */
   gatedAt: Map<string, number>;
-}
-
-/** What a driver knows of the reservation for its next model call. */
-export interface Reservation {
-  step: number;
-  /** Null where no budget applies. */
-  call: ReservedCall | null;
-  /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
-  granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
 }
 
 /** A call that the driver makes itself, as the ledger has it. */

@@ -1,7 +1,7 @@
 /** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
-import { settleReservation } from './reservation.ts';
+import { settleReservation } from '../../budgets/hold-to-budget.ts';
 import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 

@@ -1,6 +1,7 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
 import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson } from '../../../core/content.ts';
+import { recordAnswer } from '../../../core/decision-events/model-calls.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -11,7 +12,7 @@ import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { commit } from './commit.ts';
-import { settleAnswer } from './reservation.ts';
+import { settleAnswer } from '../../budgets/hold-to-budget.ts';
 import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { requestCalls, type AskedIn } from './request-calls.ts';
@@ -34,28 +35,12 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const intents = intentsOf({ content, paused }, session.tools);
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
-  const turn_id = session.log.state.turn?.id;
   if (!recorded) observe(session, { response, latencyMs, cost });
   const ordinal = appendMessage(session.log, { role: 'assistant', content, outcomes: null });
-  appendEvent(session.log, {
-    type: 'model.responded',
-    actor: 'agent',
-    turn_id,
-    step: call.step,
-    payload: {
-      provider: response.provider,
-      model: response.model,
-      stop_reason: response.stopReason,
-      ordinal,
-      tool_calls: calls,
-      intents: intents.map(({ kind }) => kind),
-      usage: response.usage,
-      cost_usd: cost,
-      latency_ms: latencyMs,
-      ...(recorded && { recorded }),
-      ...(known?.kind === 'differs' && { differs: known.differs }),
-    },
-  });
+  const answer = { ...response, step: call.step, ordinal, toolCalls: calls, cost, latencyMs };
+  const replay = recorded ? { recorded } : known?.kind === 'differs' ? { differs: known.differs } : undefined;
+  const kinds = intents.map(({ kind }) => kind);
+  appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, replay }));
   const usedUp = settleAnswer(session, { response, cost, recorded });
   if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp });
   if (session.log.state.turn?.answer) return;

@@ -107,6 +107,24 @@ describe('A run whose driver dies', () => {
     );
     assert.deepEqual(call, { status: 'failed', attempt: 3, code: 'interrupted' });
   });
+
+  it('has its calls made again as the ledger has them', async () => {
+    const idempotent = { execution: { inline: true }, annotations: { idempotentHint: true } };
+    const writer = await engine.agent({}, [{ name: 'record', ...idempotent }]);
+    engine.toolsAnswer(() => undefined);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'record') }) : text('recorded')));
+    const { run } = await engine.start(writer, 'hello');
+    await engine.drive(run, dyingAtOutcome(engine.context)).catch(() => undefined);
+    await engine.everyoneDies();
+    const change = `idempotency_key = 'key of the ledger', arguments = '{"note": "of the ledger"}'`;
+    await engine.tamper(`update tool_calls set ${change} where run_id = $1`, run);
+    await engine.finish(run);
+    const [first, again] = engine.tools.seen;
+    assert.match(String(first?.headers['idempotency-key']), new RegExp(`^${run}-1-0$`));
+    assert.equal(again?.headers['idempotency-key'], 'key of the ledger');
+    assert.equal(again.body, '{"note":"of the ledger"}');
+    assert.equal(engine.tools.seen.length, 2);
+  });
 });
 
 function assertCalls({ tools }: Engine, at: string): void {

@@ -1,0 +1,149 @@
+/** What the log says where people are asked, and where they have decided or nobody needs to any more. */
+import type { Actor, NewEvent } from '../events.ts';
+import type { CallState, RunState } from '../state.ts';
+
+type Payload = Extract<NewEvent, { type: 'approval.requested' }>['payload'];
+
+export interface Asked {
+  step?: number | undefined;
+  about: Payload;
+}
+
+/** Opens an approval. */
+export function askApproval(turnId: string | undefined, { step, about }: Asked): NewEvent {
+  return { type: 'approval.requested', actor: 'system', turn_id: turnId, step, payload: about };
+}
+
+/** A question about a call of unknown outcome. */
+export interface Question {
+  approvalId: string;
+  call: Pick<CallState, 'id' | 'name'>;
+  digest: string;
+  seconds: number;
+}
+
+/** The decision `ask_about`: people say what became of calls whose outcome nobody knows. */
+export function askAboutCalls(state: RunState, questions: readonly Question[]): NewEvent[] {
+  return questions.map(({ approvalId, call, digest, seconds }) => {
+    const about = { approval_id: approvalId, tool_call_id: call.id, kind: 'unknown' as const, tool: call.name };
+    return askApproval(state.turn?.id, { step: state.steps, about: { ...about, digest, expires_in_seconds: seconds } });
+  });
+}
+
+/** A turn that fails asks nobody any more: what waits for approval is denied. */
+export function closeQuestions({ turn, steps: step, plan, calls }: RunState): NewEvent[] {
+  const by = { actor: 'system' as const, turn_id: turn?.id, step };
+  const events: NewEvent[] = [];
+  const closed = new Set<string>();
+  for (const call of calls) {
+    const isOpen = call.status === 'awaiting_approval' || (call.status === 'unknown' && call.asked === 'yes');
+    if (!isOpen || !call.approvalId) continue;
+    const isOfPlan = plan?.calls.includes(call.id) && call.status === 'awaiting_approval';
+    const about = isOfPlan ? { plan_id: plan?.id } : { tool_call_id: call.id };
+    const payload = { approval_id: call.approvalId, ...about };
+    if (!closed.has(call.approvalId)) events.push({ ...by, type: 'approval.expired', payload });
+    closed.add(call.approvalId);
+    if (call.status === 'unknown') continue;
+    const error = { code: 'denied', message: 'The turn ended before anybody approved the call.' };
+    events.push({ ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } });
+  }
+  return events;
+}
+
+/** An approval that is decided now, with the calls that wait for it: one, all steps of a plan, or none. */
+export interface DecidedApproval {
+  approvalId: string;
+  turnId: string | undefined;
+  callId?: string | undefined;
+  planId?: string | undefined;
+  calls: readonly string[];
+}
+
+type Given = Omit<
+  Extract<NewEvent, { type: 'approval.granted' }>['payload'],
+  'approval_id' | 'tool_call_id' | 'plan_id'
+>;
+
+/** The calls may be made. */
+export function grantApproval(approval: DecidedApproval, given: Given): NewEvent[] {
+  const { approvalId: approval_id, planId: plan_id } = approval;
+  const granted: NewEvent = {
+    ...byActor(approval, 'user'),
+    type: 'approval.granted',
+    payload: { ...subjectOf(approval), ...given },
+  };
+  if (!plan_id) return [granted];
+  return [
+    granted,
+    { ...byActor(approval, 'user'), type: 'plan.approved', payload: { plan_id, approval_id } },
+    { ...byActor(approval, 'system'), type: 'plan.started', payload: { plan_id } },
+  ];
+}
+
+/** How an approval ends without the calls: a person said no, or nobody said anything in time, or it lapsed for a reason. */
+export type Refusal =
+  | { kind: 'denied'; reason?: string | undefined; decidedBy: string | undefined; message: string }
+  | { kind: 'expired'; reason?: string | undefined; message: string };
+
+/** The calls are not made, and the model reads why. */
+export function refuseApproval(approval: DecidedApproval, refusal: Refusal): NewEvent[] {
+  const error = { code: 'denied', message: refusal.message };
+  const system = byActor(approval, 'system');
+  const denied = approval.calls.map((id): NewEvent => ({
+    ...system,
+    type: 'tool.denied',
+    payload: { tool_call_id: id, error },
+  }));
+  const { planId: plan_id } = approval;
+  const rejected: NewEvent[] = plan_id
+    ? [{ ...system, type: 'plan.rejected', payload: { plan_id, reason: refusal.message } }]
+    : [];
+  return [ended(approval, refusal), ...denied, ...rejected];
+}
+
+function ended(approval: DecidedApproval, refusal: Refusal): NewEvent {
+  const { reason } = refusal;
+  const payload = { ...subjectOf(approval), ...(reason && { reason }) };
+  if (refusal.kind === 'expired') return { ...byActor(approval, 'system'), type: 'approval.expired', payload };
+  return {
+    ...byActor(approval, 'user'),
+    type: 'approval.denied',
+    payload: { ...payload, decided_by: refusal.decidedBy },
+  };
+}
+
+export interface SettledBy {
+  decision: 'happened' | 'rerun' | 'give_up';
+  reason?: string | undefined;
+  decidedBy: string | undefined;
+}
+
+/** A person said what became of calls of unknown outcome. */
+export function settleApproval(approval: DecidedApproval, { decision, reason, decidedBy }: SettledBy): NewEvent[] {
+  const payload = { ...subjectOf(approval), decision, ...(reason && { reason }), decided_by: decidedBy };
+  const settled: NewEvent = { ...byActor(approval, 'user'), type: 'approval.settled', payload };
+  if (decision === 'rerun') return [settled];
+  return [settled, ...resolve(approval, decision === 'happened' ? 'succeeded' : 'unknown')];
+}
+
+/** Nobody said in time what became of calls: their outcome stays unknown. */
+export function expireQuestion(approval: DecidedApproval): NewEvent[] {
+  const expired: NewEvent = { ...byActor(approval, 'system'), type: 'approval.expired', payload: subjectOf(approval) };
+  return [expired, ...resolve(approval, 'unknown')];
+}
+
+function resolve(approval: DecidedApproval, outcome: 'succeeded' | 'unknown'): NewEvent[] {
+  return approval.calls.map((id) => ({
+    ...byActor(approval, 'user'),
+    type: 'tool.resolved',
+    payload: { tool_call_id: id, outcome },
+  }));
+}
+
+function byActor({ turnId }: DecidedApproval, actor: Actor) {
+  return { actor, turn_id: turnId };
+}
+
+function subjectOf({ approvalId, callId, planId }: DecidedApproval) {
+  return { approval_id: approvalId, ...(callId && { tool_call_id: callId }), ...(planId && { plan_id: planId }) };
+}

@@ -1,0 +1,49 @@
+/** What the log says of a run's budgets. */
+import type { BudgetStanding } from '../budget.ts';
+import { OUT_OF_BUDGET, type NewEvent } from '../events.ts';
+import type { RunState } from '../state.ts';
+import { askApproval } from './approvals.ts';
+
+/** How a person is asked whether to go on. */
+export interface AskedToGoOn {
+  approvalId: string;
+  /** Of what is asked. */
+  digest: string;
+  seconds: number;
+}
+
+/** No room is left for another model call. */
+export function exceedBudget({ turn }: RunState, standing: BudgetStanding): NewEvent {
+  return { type: 'budget.exceeded', actor: 'system', turn_id: turn?.id, payload: standingOf(standing) };
+}
+
+/** Whether a person is asked where the soft limit is passed, unless one is already. */
+export function asksToGoOn({ budget }: RunState, standing: BudgetStanding): boolean {
+  return standing.on_soft_limit === 'ask' && !budget.asked;
+}
+
+/** A soft limit was passed. */
+export function warnOfBudget(state: RunState, standing: BudgetStanding, asked: AskedToGoOn | undefined): NewEvent[] {
+  const payload = standingOf(standing);
+  const warned: NewEvent = {
+    type: 'budget.warned',
+    actor: 'system',
+    turn_id: state.turn?.id,
+    payload: { ...payload, ...(asked && { approval_id: asked.approvalId }) },
+  };
+  if (!asked) return [warned];
+  const about = {
+    approval_id: asked.approvalId,
+    kind: 'approval' as const,
+    tool: OUT_OF_BUDGET,
+    arguments: payload,
+    digest: asked.digest,
+    expires_in_seconds: asked.seconds,
+  };
+  return [warned, askApproval(state.turn?.id, { about })];
+}
+
+/** A budget as events tell of it. */
+export function standingOf({ soft_limit: _soft, on_soft_limit: _on, ...payload }: BudgetStanding) {
+  return payload;
+}

@@ -1,0 +1,72 @@
+/** What the log says of a model call: that it is made, what it answered, and what went wrong. */
+import type { Decision } from '../decide.ts';
+import type { NewEvent } from '../events.ts';
+import type { ModelResponse } from '../model.ts';
+import type { RunState } from '../state.ts';
+
+type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
+/** The decision `call_model`, where it is the last of its turn. */
+export function reachStepLimit({ turn }: RunState, call: CallModel, limit: number): NewEvent[] {
+  if (!call.last || turn?.maxStepsReached) return [];
+  return [{ type: 'run.max_steps_reached', actor: 'system', turn_id: turn?.id, payload: { limit } }];
+}
+
+/** Who is asked, and with how long a conversation. */
+export type Announced = Omit<Payload<'model.called'>, 'tool_choice'>;
+
+/** The decision `call_model`, in the commit before the call. */
+export function announceModelCall({ turn }: RunState, call: CallModel, asked: Announced): NewEvent {
+  const payload = { ...asked, tool_choice: call.toolChoice };
+  return { type: 'model.called', actor: 'agent', turn_id: turn?.id, step: call.step, payload };
+}
+
+/** An answer, as it is kept. */
+export interface Answered extends Omit<ModelResponse, 'content'> {
+  step: number;
+  ordinal: number;
+  toolCalls: number;
+  intents: NonNullable<Payload<'model.responded'>['intents']>;
+  cost: string | null;
+  latencyMs: number;
+  /** In a replay: where the answer comes from, or what made the request another one. */
+  replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs'> | undefined;
+}
+
+/** A model has answered. */
+export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
+  return {
+    type: 'model.responded',
+    actor: 'agent',
+    turn_id: turn?.id,
+    step: answer.step,
+    payload: {
+      provider: answer.provider,
+      model: answer.model,
+      stop_reason: answer.stopReason,
+      ordinal: answer.ordinal,
+      tool_calls: answer.toolCalls,
+      intents: answer.intents,
+      usage: answer.usage,
+      cost_usd: answer.cost,
+      latency_ms: answer.latencyMs,
+      ...answer.replay,
+    },
+  };
+}
+
+/** A model has failed for good: the next one is asked, or none is left. */
+export function recordModelFailure({ turn }: RunState, step: number, payload: Payload<'model.failed'>): NewEvent {
+  return { type: 'model.failed', actor: 'system', turn_id: turn?.id, step, payload };
+}
+
+/** A model is asked again. */
+export function recordModelRetry({ turn }: RunState, step: number, payload: Payload<'model.retried'>): NewEvent {
+  return { type: 'model.retried', actor: 'system', turn_id: turn?.id, step, payload };
+}
+
+/** Another model is asked. */
+export function recordFallback({ turn }: RunState, payload: Payload<'model.fell_back'>): NewEvent {
+  return { type: 'model.fell_back', actor: 'system', turn_id: turn?.id, payload };
+}

@@ -1,0 +1,46 @@
+/** What the log says of a plan: three or more calls of one answer, decided on as a whole (docs/design/decisions.md). */
+import type { NewEvent } from '../events.ts';
+import type { RunState } from '../state.ts';
+import { RISK_LEVELS, type RiskLevel } from '../tool.ts';
+import { askApproval, type Asked } from './approvals.ts';
+
+export interface ProposedPlan {
+  id: string;
+  purpose: string;
+  step: number;
+  /** Its calls, those of unknown tools left out. */
+  steps: readonly { callId: string; tool: string; risk: RiskLevel }[];
+  /** What is asked about it, where a step may not run alone; absent where it runs by itself. */
+  asked?: Omit<Asked, 'step'> | undefined;
+}
+
+/** Proposes a plan, and asks about it or starts it. */
+export function proposePlan(state: RunState, plan: ProposedPlan): NewEvent[] {
+  const { id: plan_id, purpose, step, steps, asked } = plan;
+  const by = { turn_id: state.turn?.id, step };
+  const highest = Math.max(0, ...steps.map(({ risk }) => RISK_LEVELS.indexOf(risk)));
+  const payload = {
+    plan_id,
+    purpose,
+    max_risk_level: RISK_LEVELS[highest] ?? ('WRITE_HIGH_RISK' as const),
+    auto_executing: !asked,
+    steps: steps.map(({ callId, tool, risk }) => ({ tool_call_id: callId, tool, risk_level: risk })),
+  };
+  return [
+    { ...by, actor: 'agent', type: 'plan.proposed', payload },
+    asked
+      ? askApproval(by.turn_id, { ...asked, step })
+      : { ...by, actor: 'worker', type: 'plan.started', payload: { plan_id } },
+  ];
+}
+
+/** Every step of the open plan has its result, or never will: before the model is asked again, and where the turn ends. */
+export function completePlan({ plan, calls, turn, steps: step }: RunState): NewEvent[] {
+  if (!plan) return [];
+  const failed = calls
+    .filter(({ id, status }) => plan.calls.includes(id) && status !== 'succeeded')
+    .map(({ id, name }) => ({ tool_call_id: id, tool: name }));
+  const status = failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
+  const payload = { plan_id: plan.id, status, failed };
+  return [{ type: 'plan.completed', actor: 'worker', turn_id: turn?.id, step, payload }];
+}

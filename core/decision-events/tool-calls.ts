@@ -1,0 +1,124 @@
+/** What the log says of a tool call: that it is asked for, begun, and how it ends. */
+import type { Actor, NewEvent } from '../events.ts';
+import type { Settlement } from '../ledger.ts';
+import type { CallState, RunState } from '../state.ts';
+import { askApproval, type Asked } from './approvals.ts';
+
+type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
+type Problem = Payload<'tool.denied'>['error'];
+
+/** How an attempt ended for good. */
+export type SettledAs = Exclude<Settlement, { status: 'retry' }>;
+
+/** What becomes of a call that an answer asks for. */
+export type RequestOutcome =
+  /** Somebody else makes it, or something from outside answers it, or it waits for its plan; or it is pure. */
+  | { kind: 'open' }
+  /** The driver begins it with the commit of the request. */
+  | { kind: 'begun' }
+  | { kind: 'asked'; about: Asked['about'] }
+  /** The record of an earlier run answers it. */
+  | { kind: 'recorded'; settled: CallSettled }
+  | { kind: 'denied'; error: Problem }
+  /** `attempt`, of answers in a row that held nothing valid; absent where the model is not at fault. */
+  | { kind: 'invalid'; error: Problem; attempt: number | undefined };
+
+export interface RequestedCall {
+  /** As the event has it. */
+  call: Payload<'tool.requested'>;
+  step: number;
+  /** What the gate has decided, where that is worth an event. */
+  decided: readonly NewEvent[];
+  outcome: RequestOutcome;
+}
+
+/** An answer asks for a call. */
+export function requestCall(state: RunState, { call, step, decided, outcome }: RequestedCall): NewEvent[] {
+  const by = { turn_id: state.turn?.id, step };
+  return [
+    { ...by, actor: 'agent', type: 'tool.requested', payload: call },
+    ...decided,
+    ...followUp(state, { call, step, outcome }),
+  ];
+}
+
+function followUp(state: RunState, { call, step, outcome }: Omit<RequestedCall, 'decided'>): NewEvent[] {
+  const { tool_call_id, tool_use_id, name } = call;
+  const system = { turn_id: state.turn?.id, step, actor: 'system' as const };
+  switch (outcome.kind) {
+    case 'open':
+      return [];
+    case 'begun':
+      return [{ ...system, actor: 'worker', type: 'tool.started', payload: { tool_call_id, attempt: 1 } }];
+    case 'asked':
+      return [askApproval(system.turn_id, { step, about: outcome.about })];
+    case 'recorded':
+      return [{ ...system, ...outcome.settled }];
+    case 'denied':
+      return [{ ...system, type: 'tool.denied', payload: { tool_call_id, error: outcome.error } }];
+    case 'invalid': {
+      const { error, attempt } = outcome;
+      const rejected = { tool_call_id, tool_use_id, name, ...error };
+      const failed = { tool_call_id, error, attempts: 0 };
+      return [
+        ...(attempt === undefined
+          ? []
+          : [{ ...system, type: 'intent.rejected' as const, payload: { ...rejected, attempt } }]),
+        { ...system, type: 'tool.failed', payload: failed },
+      ];
+    }
+  }
+}
+
+/** Another attempt of a call that its driver makes. */
+export function beginAttempt({ turn }: RunState, callId: string, attempt: number): NewEvent {
+  return { type: 'tool.started', actor: 'worker', turn_id: turn?.id, payload: { tool_call_id: callId, attempt } };
+}
+
+export interface SettledCall {
+  callId: string;
+  attempt: number;
+  settlement: SettledAs;
+  latencyMs: number;
+}
+
+/** The event of a call's end, without actor and place. */
+export type CallSettled = {
+  [T in 'tool.succeeded' | 'tool.failed' | 'tool.unknown']: { type: T; payload: Payload<T> };
+}['tool.succeeded' | 'tool.failed' | 'tool.unknown'];
+
+/** What an attempt came to, without actor and place. */
+export function settledEvent(settled: SettledCall): CallSettled {
+  const { settlement, attempt, latencyMs: latency_ms } = settled;
+  const tool_call_id = settled.callId;
+  if (settlement.status === 'succeeded') {
+    const output_bytes = bytesOf(settlement.output ?? null);
+    return { type: 'tool.succeeded', payload: { tool_call_id, latency_ms, output_bytes } };
+  }
+  const error = { code: settlement.code, message: settlement.message };
+  if (settlement.status === 'unknown') {
+    return { type: 'tool.unknown', payload: { tool_call_id, error, attempts: attempt } };
+  }
+  return { type: 'tool.failed', payload: { tool_call_id, error, attempts: attempt, latency_ms } };
+}
+
+/** An attempt of the current step has ended for good. */
+export function settleCall({ turn, steps: step }: RunState, settled: SettledCall, actor: Actor): NewEvent {
+  return { ...settledEvent(settled), actor, turn_id: turn?.id, step };
+}
+
+/** The decision `use_signal`: the signal that has come for a call answers it, and is used up. */
+export function useSignal(
+  { turn, steps: step }: RunState,
+  call: Pick<CallState, 'id'>,
+  signal: { id: string; payload: unknown },
+): NewEvent {
+  const output_bytes = bytesOf(signal.payload ?? null);
+  const payload = { tool_call_id: call.id, latency_ms: 0, output_bytes, signal_id: signal.id };
+  return { type: 'tool.succeeded', actor: 'user', turn_id: turn?.id, step, payload };
+}
+
+/** Size of an output as it is kept: of text itself, of anything else as JSON. */
+export function bytesOf(output: unknown): number {
+  return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
+}

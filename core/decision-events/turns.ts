@@ -1,0 +1,97 @@
+/** What the log says where a turn begins, waits and ends, and of each status that a run goes through. */
+import type { Decision } from '../decide.ts';
+import type { Actor, NewEvent, RunStatus } from '../events.ts';
+import type { CallState, RunState } from '../state.ts';
+import { mayBecome } from '../transitions.ts';
+import { closeQuestions } from './approvals.ts';
+import { completePlan } from './plans.ts';
+
+type StatusChanged = Extract<NewEvent, { type: 'run.status_changed' }>;
+
+/** Each status on the way is an event; a transition that is not in the table cannot be expressed. */
+export function changeStatus({ status, turn }: Pick<RunState, 'status' | 'turn'>, ...way: RunStatus[]): NewEvent[] {
+  return way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId: turn?.id }));
+}
+
+interface Change {
+  from: RunStatus;
+  to: RunStatus;
+  turnId: string | undefined;
+  actor?: Actor;
+}
+
+/** One change of a run's status. Throws where there is none such. */
+export function statusChanged({ from, to, turnId, actor = 'worker' }: Change): StatusChanged {
+  if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
+  return { type: 'run.status_changed', actor, turn_id: turnId, payload: { from, to } };
+}
+
+/** The decision `begin_turn`. */
+export function beginTurn(state: RunState): NewEvent[] {
+  if (state.status !== 'created') return changeStatus(state, 'planning', 'executing');
+  return [
+    { type: 'run.started', actor: 'worker', turn_id: state.turn?.id, payload: {} },
+    ...changeStatus(state, 'initializing', 'planning', 'executing'),
+  ];
+}
+
+/** The decision `await_calls`. */
+export function awaitCalls(state: RunState): NewEvent[] {
+  return state.status === 'awaiting_tool' ? [] : changeStatus(state, 'awaiting_tool');
+}
+
+/** The decision `await_people`: a person, a webhook or the time. */
+export function awaitPeople(state: RunState, calls: readonly CallState[]): NewEvent[] {
+  if (state.status === 'awaiting_human') return [];
+  const resumed = state.status === 'awaiting_tool' ? changeStatus(state, 'executing') : [];
+  const from = resumed.length > 0 ? ('executing' as const) : state.status;
+  const changed = statusChanged({ from, to: 'awaiting_human', turnId: state.turn?.id });
+  return [...resumed, { ...changed, payload: { ...changed.payload, waiting_for: waitingFor(calls) } }];
+}
+
+type WaitingFor = NonNullable<StatusChanged['payload']['waiting_for']>;
+
+/** What somebody can do something about comes first: an approval, a question, a webhook, and the time last. */
+function waitingFor(calls: readonly CallState[]): WaitingFor {
+  // Where no call waits, a person is asked about a budget.
+  const isAsked = (call: CallState) => call.mode !== 'wait' || call.status === 'awaiting_approval';
+  if (calls.length === 0 || calls.some(isAsked)) return { type: 'approval' };
+  for (const type of ['user', 'webhook', 'timer'] as const) {
+    const wait = calls.find((call) => call.wait?.type === type)?.wait;
+    if (wait) return { type, ...(wait.name !== null && { name: wait.name }) };
+  }
+  throw new Error('a run waits for nothing');
+}
+
+/** The decision `complete_turn`. The event of the turn comes last: a stream ends with its `done`. */
+export function completeTurn(
+  state: RunState,
+  end: Extract<Decision, { kind: 'complete_turn' }>,
+  checkpointId: string | undefined,
+): NewEvent[] {
+  const by = { actor: 'worker' as const, turn_id: state.turn?.id };
+  const { stopReason: stop_reason, ordinal } = end;
+  const completed: NewEvent = { ...by, type: 'run.completed', payload: { stop_reason, output_ordinal: ordinal } };
+  return [
+    ...changeStatus(state, 'reflecting', state.keepOpen ? 'awaiting_human' : 'completed'),
+    ...(state.keepOpen ? [] : [completed]),
+    { ...by, type: 'turn.completed', payload: { stop_reason, ordinal, checkpoint_id: checkpointId } },
+  ];
+}
+
+/** The decision `fail_turn`, or a model that gave no answer. `ordinal`: the message that there is to show for it. */
+export function failTurn(
+  state: RunState,
+  error: { code: string; message: string },
+  ordinal: number | undefined,
+): NewEvent[] {
+  const by = { actor: 'worker' as const, turn_id: state.turn?.id };
+  const failed: NewEvent = { ...by, type: 'run.failed', payload: { error } };
+  return [
+    ...closeQuestions(state),
+    ...completePlan(state),
+    ...changeStatus(state, state.keepOpen ? 'awaiting_human' : 'failed'),
+    ...(state.keepOpen ? [] : [failed]),
+    { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } },
+  ];
+}

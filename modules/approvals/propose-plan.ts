@@ -1,0 +1,60 @@
+/** Three or more calls in one answer are a plan (docs/design/decisions.md): one decision on the whole, one end. */
+import { textOf, type ToolUseBlock } from '../../core/content.ts';
+import type { Asked } from '../../core/decision-events/approvals.ts';
+import { proposePlan } from '../../core/decision-events/plans.ts';
+import { approvalSeconds } from '../../core/definition.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import type { GateDecision } from '../governance/gate.ts';
+import { appendEvent } from '../run-log/run-log.ts';
+import type { AskingRun } from './ask-about.ts';
+
+/** A call of the answer with what the gate said. `waits`: it is held until the plan is approved. */
+export interface PlanStep {
+  id: string;
+  use: ToolUseBlock;
+  tool: ToolDefinition | undefined;
+  decision: GateDecision | undefined;
+  waits: boolean;
+}
+
+/** Records the plan, and asks about it where a step may not run alone: once, for all steps that are to be made. */
+export function recordPlan(run: AskingRun, steps: readonly PlanStep[], step: number): void {
+  const known = steps.flatMap(({ id, tool }) => (tool ? [{ callId: id, tool: tool.name, risk: tool.risk_level }] : []));
+  const waiting = steps.filter(({ waits }) => waits);
+  const plan_id = newId();
+  const asked = waiting.length > 0 ? { about: askedAbout(run, plan_id, waiting) } : undefined;
+  const plan = { id: plan_id, purpose: purposeOf(run), step, steps: known, asked };
+  appendEvent(run.log, ...proposePlan(run.log.state, plan));
+}
+
+function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonly PlanStep[]): Asked['about'] {
+  const asking = waiting.flatMap(({ decision }) => (decision?.kind === 'ask' ? [decision] : []));
+  const digest = digestOf({
+    plan: waiting.map(({ tool, decision, use }) => ({
+      tool: tool?.id,
+      version: tool?.version,
+      arguments: decision?.arguments ?? use.input,
+      policy: decision?.by.policy ? { id: decision.by.policy.id, version: decision.by.policy.version } : null,
+    })),
+  });
+  return {
+    approval_id: newId(),
+    plan_id,
+    kind: 'approval',
+    tool: 'plan',
+    digest,
+    expires_in_seconds: approvalSeconds(definition),
+    message: [...new Set(asking.map(({ message }) => message))].join(' '),
+    four_eyes: asking.some(({ fourEyes }) => fourEyes) || (definition.execution_config?.four_eyes ?? false),
+    calls: waiting.map(({ id }) => id),
+  };
+}
+
+/** What the model says that it is about, else what the user wants. */
+function purposeOf({ log: { messages, state } }: AskingRun): string {
+  const said = textOf(messages.at(-1)?.content ?? []).trim();
+  return (said || (state.turn?.input.message ?? '')).slice(0, LIMITS.planPurposeChars);
+}

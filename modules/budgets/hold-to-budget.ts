@@ -1,0 +1,178 @@
+/**
+ * Holds model calls to their budgets: what a call may use at most is set aside in the commit before it and settled in the
+ * commit of its answer. Runs that no budget applies to pay nothing for this.
+ */
+import {
+  findUsedUp,
+  passedSoftLimits,
+  shareSpent,
+  withCall,
+  type BudgetStanding,
+  type RunBudget,
+} from '../../core/budget.ts';
+import { asksToGoOn, exceedBudget, standingOf, warnOfBudget } from '../../core/decision-events/budgets.ts';
+import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
+import { digestOf } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { NO_TOKENS, type ModelRequest, type ModelResponse } from '../../core/model.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../db/budgets.ts';
+import { estimateRequest } from '../../llm/estimate-tokens.ts';
+import { costOf } from '../../llm/prices.ts';
+import type { BudgetCache } from './budget-cache.ts';
+import type { RunLogContext } from '../run-log/context.ts';
+import { appendEvent, type RunLog } from '../run-log/run-log.ts';
+
+/** What is known of the reservation for a model call. */
+export interface Reservation {
+  step: number;
+  /** Null where no budget applies. */
+  call: ReservedCall | null;
+  /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
+  granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
+}
+
+/** A run whose model calls are held to its budgets. */
+export interface BudgetedDrive {
+  readonly context: Pick<RunLogContext, 'db'> & { budgets: BudgetCache };
+  readonly tenantId: string;
+  readonly run: RunRow;
+  readonly fence: number;
+  readonly definition: AgentDefinition;
+  readonly log: RunLog;
+  /** A budget applied to the run when it was looked up last. */
+  isBudgeted: boolean;
+  /** `reservation`: what is set aside for the model call of the step, until it is settled. */
+  step: { reservation: Reservation | null };
+}
+
+/** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
+export type BudgetAnswer = 'go' | 'later' | 'decide';
+
+/** Looks up whether a budget applies to the run: from memory, but for once in some seconds. */
+export async function findBudgets(drive: BudgetedDrive): Promise<void> {
+  drive.isBudgeted = runBudgetOf(drive) !== undefined || (await drive.context.budgets.applyTo(drive.run));
+}
+
+function runBudgetOf({ run }: BudgetedDrive): RunBudget | undefined {
+  return (run.config as { budget?: RunBudget }).budget;
+}
+
+/** Sets aside, with what is committed next, what the model call of a step may use. */
+export function reserve(
+  drive: BudgetedDrive,
+  asked: { step: number; provider: string; model: string; request: () => ModelRequest },
+): void {
+  const { run } = drive;
+  const { step, provider, model } = asked;
+  // Announced by a driver that did not know yet whether a budget applies, it has nothing set aside.
+  const { reservation } = drive.step;
+  if (reservation && (reservation.call || !drive.isBudgeted)) return;
+  drive.step.reservation = { step, call: null };
+  if (!drive.isBudgeted) return;
+  const budget = runBudgetOf(drive);
+  const request = asked.request();
+  const input = estimateRequest(request);
+  const output = request.maxTokens;
+  const { workspace_id, agent_id, root_run_id } = run;
+  const call: ReservedCall = {
+    tenant_id: drive.tenantId,
+    run_id: run.id,
+    root_run_id,
+    workspace_id,
+    agent_id,
+    step,
+    fence: drive.fence,
+    run_budget: budget,
+    input,
+    input_cost: costOf(provider, model, { ...NO_TOKENS, input }),
+    output,
+    output_cost: costOf(provider, model, { ...NO_TOKENS, output }),
+    least: Math.min(output, LIMITS.budgetLeastOutputTokens),
+  };
+  drive.step.reservation = { step, call };
+  const cost_usd = costOf(provider, model, { ...NO_TOKENS, input, output });
+  drive.log.pending.reservations.push({
+    step,
+    tokens: input + output,
+    cost_usd,
+    workspace_id,
+    agent_id,
+    root_run_id,
+  });
+}
+
+/**
+ * Looks at the budgets once the reservation is committed. What they say is in the run's state afterwards: a soft limit
+ * was passed, a person is asked, or the turn has to stop.
+ */
+export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer> {
+  const reserved = drive.step.reservation;
+  if (!reserved?.call || reserved.granted) return 'go';
+  const verdict = await checkBudgets(drive.context.db, reserved.call);
+  if (!verdict.fits) return refused(drive, verdict);
+  const passed = passedSoftLimits(verdict.standings, drive.log.state.budget.warned);
+  for (const standing of passed) warn(drive, standing);
+  if (drive.log.state.budget.asked) {
+    settleReservation(drive, 'released');
+    return 'decide';
+  }
+  const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
+  reserved.granted = { output: verdict.output, by, standings: verdict.standings };
+  return 'go';
+}
+
+function refused(drive: BudgetedDrive, verdict: Extract<BudgetVerdict, { fits: false }>): BudgetAnswer {
+  drive.step.reservation = null;
+  if (verdict.waits) return 'later';
+  const short = verdict.standings.find(({ key }) => key === verdict.short);
+  if (short) exceed(drive, short);
+  return 'decide';
+}
+
+/**
+ * Settles the reservation at what the answer has used, with the commit of the answer. Answers the budget of which nothing
+ * is left then: the calls that the model asks for are not made.
+ */
+export function settleAnswer(
+  drive: BudgetedDrive,
+  answer: { response: ModelResponse; cost: string | null; recorded: boolean },
+): BudgetStanding | undefined {
+  const { response, cost, recorded } = answer;
+  const reserved = drive.step.reservation;
+  drive.step.reservation = null;
+  if (!reserved?.call) return undefined;
+  const { usage } = response;
+  const used = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
+  const tokens = recorded ? 0 : used;
+  drive.log.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
+  const { granted } = reserved;
+  if (!granted) return undefined;
+  // The model was given less room than the agent allows, and has used it up.
+  const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
+  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
+  const cutBy = granted.by && after(granted.by);
+  const usedUp = wasCut ? cutBy : findUsedUp(granted.standings.map(after));
+  // An answer that ends its turn is whole, whatever it has cost.
+  if (!usedUp || (!wasCut && drive.log.state.turn?.answer)) return undefined;
+  exceed(drive, usedUp);
+  return usedUp;
+}
+
+/** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */
+export function settleReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
+  const reserved = drive.step.reservation;
+  drive.step.reservation = null;
+  if (reserved?.call) drive.log.pending.reservations.push({ step: reserved.step, settle: as });
+}
+
+function exceed({ log }: BudgetedDrive, standing: BudgetStanding): void {
+  appendEvent(log, exceedBudget(log.state, standing));
+}
+
+function warn({ log, definition }: BudgetedDrive, standing: BudgetStanding): void {
+  const digest = digestOf(standingOf(standing));
+  const ask = { approvalId: newId(), digest, seconds: approvalSeconds(definition) };
+  appendEvent(log, ...warnOfBudget(log.state, standing, asksToGoOn(log.state, standing) ? ask : undefined));
+}

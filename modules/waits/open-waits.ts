@@ -1,0 +1,150 @@
+/** Calls that something from outside answers: told in the log, kept as rows, and settled by the signal that comes. */
+import { randomBytes } from 'node:crypto';
+import { settleCall, useSignal } from '../../core/decision-events/tool-calls.ts';
+import { askClient as askForResults, requestInput } from '../../core/decision-events/waits.ts';
+import type { Decision } from '../../core/decide.ts';
+import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
+import { sha256 } from '../../core/ids.ts';
+import { newSecret } from '../../lib/new-id.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { CallState } from '../../core/state.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { NewWait } from '../../db/commit-run.ts';
+import { findToolCall } from '../../db/turns.ts';
+import { obstacleTo } from '../governance/gate-call.ts';
+import { appendEvent, changeCall, findInserted, type RunLog } from '../run-log/run-log.ts';
+import type { Context } from '../governance/context.ts';
+import { tokenOwner } from './token-owner.ts';
+import { reauthorizeCall } from '../governance/reauthorize-call.ts';
+import { settlementChange } from '../run-log/settlement.ts';
+
+/** A run that its driver lets wait. */
+export interface WaitingRun {
+  readonly context: Pick<Context, 'db' | 'governance' | 'keyring' | 'definitions' | 'tools'>;
+  readonly tenantId: string;
+  readonly run: RunRow;
+  readonly definition: AgentDefinition;
+  readonly tools: ReadonlyMap<string, ToolDefinition>;
+  readonly log: RunLog;
+}
+
+/** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
+export async function openWaits(waiting: WaitingRun, calls: readonly CallState[]): Promise<void> {
+  const clients: CallState[] = [];
+  for (const call of calls) {
+    const { args, obstacle } = await checked(waiting, call);
+    if (obstacle) refuse(waiting, call, { code: 'stopped', message: obstacle });
+    else if (waiting.tools.get(call.name)?.transport.type === 'client') clients.push(call);
+    else ask(waiting, call, args);
+  }
+  if (clients.length > 0) askClient(waiting, clients);
+}
+
+/**
+ * The arguments as the ledger has them: a rule or a person may have put others in place of the model's. A call that
+ * waited for a person passes the gate again, since policies may have changed meanwhile.
+ */
+async function checked(
+  waiting: WaitingRun,
+  { id, name }: CallState,
+): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
+  const inserted = findInserted(waiting.log, id);
+  if (inserted) return { args: inserted['arguments'] as Record<string, unknown> };
+  const { context, log } = waiting;
+  const run = { ...waiting.run, turn_count: log.state.turnCount };
+  return context.db.withTenant(waiting.tenantId, async (tx) => {
+    const row = await findToolCall(tx, id);
+    if (!row) throw new Error(`the ledger has no call ${id}`);
+    const wanted = { name, arguments: row.arguments, step: log.state.steps };
+    const { decision } = await reauthorizeCall(context, tx, { run, pinned: waiting, ...wanted });
+    return { args: row.arguments, obstacle: obstacleTo(decision) };
+  });
+}
+
+function ask(waiting: WaitingRun, call: CallState, args: Record<string, unknown>): void {
+  const wanted = wantedBy(waiting, call.name, args);
+  if ('fault' in wanted) return refuse(waiting, call, { code: 'invalid_arguments', message: wanted.fault });
+  const { type, name, question, seconds, until } = wanted;
+  const named = name === undefined ? {} : { name };
+  const end = until === undefined ? { timeout_seconds: seconds } : { until };
+  const asked = { tool_call_id: call.id, type, ...named, ...(question !== undefined && { question }), ...end };
+  appendEvent(waiting.log, requestInput(waiting.log.state, asked));
+  const wait = { id: call.id, type, name: name ?? null, ...(until === undefined ? { seconds } : { until }) };
+  open(waiting, type === 'webhook' ? { ...wait, ...newToken(waiting, call.id) } : wait);
+}
+
+type Wanted =
+  | { type: 'user' | 'webhook' | 'timer'; name?: string; question?: string; seconds: number; until?: string }
+  | { fault: string };
+
+/** What a call of a built-in tool waits for, and for how long. */
+function wantedBy({ definition }: WaitingRun, tool: string, args: Record<string, unknown>): Wanted {
+  const given = args as {
+    question?: string;
+    name?: string;
+    seconds?: number;
+    timeout_seconds?: number;
+    until?: string;
+  };
+  const named = given.name === undefined ? {} : { name: given.name };
+  switch (tool) {
+    case 'wait_for_webhook':
+      return { type: 'webhook', ...named, seconds: given.timeout_seconds ?? LIMITS.webhookSeconds };
+    case 'sleep':
+      return given.until === undefined
+        ? { type: 'timer', ...named, seconds: given.seconds ?? 0 }
+        : { ...named, ...timerUntil(given.until) };
+    default:
+      return { type: 'user', question: String(given.question), seconds: approvalSeconds(definition) };
+  }
+}
+
+function timerUntil(text: string): Wanted {
+  const isInstant = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text);
+  const ms = isInstant ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) return { fault: `Invalid arguments: /until: "${text}" is no RFC 3339 time.` };
+  if (ms > Date.now() + LIMITS.waitSeconds * 1000) {
+    return { fault: `Invalid arguments: /until: is more than ${LIMITS.waitSeconds} s away.` };
+  }
+  return { type: 'timer', seconds: 0, until: new Date(ms).toISOString() };
+}
+
+function refuse(waiting: WaitingRun, call: CallState, reason: { code: string; message: string }): void {
+  const settlement = { status: 'failed' as const, ...reason };
+  const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
+  appendEvent(waiting.log, settleCall(waiting.log.state, settled, 'system'));
+  changeCall(waiting.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
+}
+
+/** Found by its hash, and kept encrypted for those who may pass it on. */
+function newToken({ context, tenantId }: WaitingRun, waitId: string): Pick<NewWait, 'token'> {
+  const token = newSecret();
+  const { keyId, sealed } = context.keyring.seal(tokenOwner(tenantId, waitId), token, randomBytes(12));
+  return { token: { hash: sha256(token).toString('hex'), key_id: keyId, sealed: sealed.toString('hex') } };
+}
+
+function askClient(waiting: WaitingRun, calls: readonly CallState[]): void {
+  const seconds = waiting.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
+  for (const { id } of calls) open(waiting, { id, type: 'tool_results', name: null, seconds });
+  const asked = { tool_call_ids: calls.map(({ id }) => id), timeout_seconds: seconds };
+  appendEvent(waiting.log, ...askForResults(waiting.log.state, asked));
+}
+
+function open(waiting: WaitingRun, wait: Omit<NewWait, 'turn_id'>): void {
+  waiting.log.pending.waits.push({ ...wait, turn_id: waiting.log.state.turn?.id ?? '' });
+  changeCall(waiting.log, {
+    id: wait.id,
+    from: ['pending'],
+    set: { status: 'running', attempt: 1, started_at: 'now' },
+  });
+}
+
+/** Answers a call with the signal that has come for it: the signal is used up in the same commit. */
+export function answerWith(log: RunLog, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
+  const settlement = { status: 'succeeded' as const, output: signal.payload };
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  appendEvent(log, useSignal(log.state, call, signal));
+  changeCall(log, settlementChange(settled));
+  log.pending.closedWaits.push(call.id);
+}

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { nextModelCall, type RunLimits } from '../../core/decide.ts';
 import { EVENT_TYPES, isTerminal, type RunEvent } from '../../core/events.ts';
 import { fixedId } from '../../core/ids.ts';
-import { applyChanges, project, projectLog, type ProjectedRows } from '../../core/projections.ts';
+import { applyChanges, project, projectLog } from '../../core/projections.ts';
 import { fold, foldAll, type RunState } from '../../core/state.ts';
 import { RUN_ID, simulate, type Walk } from '../support/simulated-driver.ts';
 
@@ -130,7 +130,7 @@ describe('Every run, whatever happens to it,', () => {
     fc.assert(
       fc.property(walks, fc.infiniteStream(fc.integer({ min: 1, max: 6 })), (walk, sizes) => {
         const { events } = walkOf(walk);
-        const rows: ProjectedRows = { runs: [], turns: [], approvals: [], policy_decisions: [], plans: [] };
+        const rows = projectLog(OWNER, []);
         for (const commit of commitsOf(events, sizes)) {
           const at = (index: number) => commit[index]?.occurred_at ?? '';
           applyChanges(rows, project(OWNER, commit, { firstSeq: commit[0]?.seq ?? 0, at }));

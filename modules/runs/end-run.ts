@@ -1,7 +1,7 @@
 /** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
 import { endAsCancelled, endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
-import { isTerminal, type Actor, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { isTerminal, type Actor, type NewEvent } from '../../core/events.ts';
 import { settleForGood } from '../../core/ledger.ts';
 import { mayBecome } from '../../core/transitions.ts';
 import type { Tx } from '../../db/database.ts';

@@ -1,12 +1,10 @@
 import { UnrecoverableError, type Job } from 'bullmq';
-import { UnknownEventError } from '../../core/events.ts';
 import { isDatabaseAway } from '../../db/database.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { CorruptCheckpointError } from '../../modules/run-log/errors.ts';
 import { driveRun } from '../../modules/runs/drive.ts';
 import { failRun } from '../../modules/runs/end-run.ts';
 import { defineHandler } from '../handler.ts';
-import { leaveToNewerBuild } from '../put-back.ts';
 
 /** Drives the run. One that cannot be driven, however often it is tried, fails. */
 export const handler = defineHandler(TURNS, async (context, payload, held) => {
@@ -14,8 +12,6 @@ export const handler = defineHandler(TURNS, async (context, payload, held) => {
   try {
     return await driveRun(context, payload, held);
   } catch (error) {
-    // A newer build has written what this one cannot read: the run is left to the newer one.
-    if (error instanceof UnknownEventError) return await leaveToNewerBuild(held);
     if (error instanceof CorruptCheckpointError) {
       await failRun(context, payload, { code: error.name, message: error.message });
       throw new UnrecoverableError(error.message);

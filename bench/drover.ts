@@ -79,7 +79,7 @@ export async function openDrover(
   const models = stubModels(options.stream ?? answerer(isPure(variant) ? 'calculator' : 'add'));
   const waiting = new Map<string, () => void>();
   const stubbed = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
-  const context = tellingRest(stubbed, (run) => waiting.get(run)?.());
+  const context = tellingDormant(stubbed, (run) => waiting.get(run)?.());
   let workers: Workers | undefined;
   const agentId = await registerAgent(context, variant, options);
   const ended = async (run: string) => {
@@ -130,12 +130,12 @@ function benchConfig(variant: Variant, services: Services, env: Record<string, s
 }
 
 /** The context, with a word for each run that comes to rest. */
-function tellingRest(context: Context, onRest: (run: string) => void): Context {
+function tellingDormant(context: Context, onDormant: (run: string) => void): Context {
   return {
     ...context,
     async commit(change) {
       const result = await context.commit(change);
-      if (result.ok && change.release && !change.outbox) onRest(change.run_id);
+      if (result.ok && change.release && !change.outbox) onDormant(change.run_id);
       return result;
     },
   };

@@ -158,14 +158,17 @@ export async function listReservingTenants(tx: Tx): Promise<string[]> {
 }
 
 /** Settles what lost drivers have left open. */
-export async function settleLostReservations(tx: Tx, tenant: string, quietMs: number): Promise<number> {
-  const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [tenant, quietMs]);
+export async function settleLostReservations(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
+  const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [
+    tenantId,
+    quietMs,
+  ]);
   return row?.lost ?? 0;
 }
 
 /** Adds up settled reservations. */
-export async function rollUpBudgets(tx: Tx, tenant: string, most: number): Promise<number> {
-  const [row] = await tx.query<{ rolled: number }>('select roll_up_budgets($1, $2) as rolled', [tenant, most]);
+export async function rollUpBudgets(tx: Tx, tenantId: string, most: number): Promise<number> {
+  const [row] = await tx.query<{ rolled: number }>('select roll_up_budgets($1, $2) as rolled', [tenantId, most]);
   return row?.rolled ?? 0;
 }
 
@@ -180,8 +183,8 @@ export interface BudgetDrift {
  * Reservations of a tenant that disagree with its model calls, and usage that disagrees with the reservations; of as many
  * days as all of them are kept.
  */
-export async function listBudgetDrift(tx: Tx, tenant: string, days: number): Promise<BudgetDrift[]> {
-  return tx.query<BudgetDrift>('select * from budget_drift($1, current_date - $2::int)', [tenant, days]);
+export async function listBudgetDrift(tx: Tx, tenantId: string, days: number): Promise<BudgetDrift[]> {
+  return tx.query<BudgetDrift>('select * from budget_drift($1, current_date - $2::int)', [tenantId, days]);
 }
 
 function valuesOf({ max_tokens, max_cost_usd, soft_limit, on_soft_limit }: BudgetLimits): unknown[] {

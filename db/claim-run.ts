@@ -23,7 +23,7 @@ export interface ClaimedRun {
 }
 
 /** What a driver knows of a run already: the log up to `seq`, so many messages, and the calls that have not ended there. */
-export interface KnownPosition {
+export interface CachedPosition {
   seq: number;
   length: number;
   calls: string[];
@@ -107,7 +107,7 @@ export interface RunClaim {
   run_id: string;
   seq: number;
   leaseMs: number;
-  known?: KnownPosition | undefined;
+  known?: CachedPosition | undefined;
 }
 
 /** As `claim_run` takes it. */
@@ -121,7 +121,7 @@ export interface ReadRequest {
   /** From the checkpoint before this one. */
   beforeCheckpoint?: number | undefined;
   /** Only what is new. */
-  known?: KnownPosition | undefined;
+  known?: CachedPosition | undefined;
 }
 
 /** Reads the same without claiming. */

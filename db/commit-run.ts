@@ -9,7 +9,7 @@ import {
   claimRequest,
   withOutcomes,
   type ClaimResult,
-  type KnownPosition,
+  type CachedPosition,
   type MessageRow,
   type RunClaim,
   type RunRow,
@@ -113,7 +113,7 @@ export interface RunChange {
   /** Sent as well where no queued call of the run is open any more. */
   continuation?: OutboxRow | undefined;
   /** Claims the run instead, where it can be had. */
-  then_claim?: { lease_ms: number; known: KnownPosition | undefined };
+  then_claim?: { lease_ms: number; known: CachedPosition | undefined };
   /** Of the model that is to be called: the answer says how long it backs off. */
   rate_limiter?: string;
 }

@@ -23,12 +23,12 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
 }
 
 export interface EventFilter {
-  run: string;
+  runId: string;
   /** Exclusive. */
   after: number;
   limit: number;
   types?: string[] | undefined;
-  turn?: string | undefined;
+  turnId?: string | undefined;
 }
 
 /** A page of a run's log in order of `seq`. One query, whatever the events refer to. */
@@ -48,28 +48,28 @@ export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEve
      left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid
      where e.run_id = $1 and e.seq > $2 and ($4::text[] is null or e.type = any($4)) and ($5::uuid is null or e.turn_id = $5)
      order by e.seq limit $3`,
-    [filter.run, filter.after, filter.limit, filter.types ?? null, filter.turn ?? null],
+    [filter.runId, filter.after, filter.limit, filter.types ?? null, filter.turnId ?? null],
   );
 }
 
 /** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */
 export async function readEvents(
   tx: Tx,
-  { run, after, limit = null }: { run: string; after: number; limit?: number | null },
+  { runId, after, limit = null }: { runId: string; after: number; limit?: number | null },
 ): Promise<EventRow[]> {
   const rows = await tx.query<{ event: EventRow }>(
     `select to_jsonb(e) - '{tenant_id,workspace_id,run_id}'::text[] as event from run_events e
      where run_id = $1 and seq > $2 order by seq limit $3`,
-    [run, after, limit],
+    [runId, after, limit],
   );
   return rows.map(({ event }) => event);
 }
 
 /** Position of the last event of this type in a run's log; 0 where there is none. */
-export async function lastEventSeq(tx: Tx, run: string, type: EventType): Promise<number> {
+export async function lastEventSeq(tx: Tx, runId: string, type: EventType): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
     'select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and type = $2',
-    [run, type],
+    [runId, type],
   );
   return row?.seq ?? 0;
 }

@@ -188,7 +188,7 @@ export interface DeliveryOutcome {
 }
 
 /** Notes how an attempt ended, on the delivery and on its webhook; answers since when the webhook has been failing. */
-export async function settleDelivery(
+export async function finishDelivery(
   tx: Tx,
   of: { id: string; webhookId: string },
   outcome: DeliveryOutcome,

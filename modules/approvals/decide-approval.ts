@@ -130,9 +130,9 @@ async function approve(
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
   const change = granted(open, { digest, edited, policy, key: ref.by?.keyId });
   // Under which policies a person has approved; of one call the approval itself says it, where nothing is new.
-  const isNews = approval.plan_id !== null || !isSame(policy, approval.policy);
-  const news = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
-  return { change: { ...change, events: [...(isNews ? news : []), ...change.events] }, digest };
+  const isChanged = approval.plan_id !== null || !isSame(policy, approval.policy);
+  const decisions = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
+  return { change: { ...change, events: [...(isChanged ? decisions : []), ...change.events] }, digest };
 }
 
 type Asking = Extract<GateDecision, { kind: 'ask' }>;

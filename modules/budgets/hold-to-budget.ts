@@ -115,7 +115,7 @@ export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer>
   const passed = passedSoftLimits(verdict.standings, drive.log.state.budget.warned);
   for (const standing of passed) warn(drive, standing);
   if (drive.log.state.budget.asked) {
-    settleReservation(drive, 'released');
+    releaseReservation(drive, 'released');
     return 'decide';
   }
   const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
@@ -161,7 +161,7 @@ export function settleAnswer(
 }
 
 /** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */
-export function settleReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
+export function releaseReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
   const reserved = drive.step.reservation;
   drive.step.reservation = null;
   if (reserved?.call) drive.log.pending.reservations.push({ step: reserved.step, settle: as });

@@ -4,7 +4,7 @@
  */
 import type { BudgetStanding } from '../../core/budget.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
-import { faultOf, type KnownTools } from '../../core/intents.ts';
+import { faultOf, type OfferedTools } from '../../core/intents.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Governance } from './governance.ts';
@@ -16,7 +16,7 @@ import { judgePermissions } from './stages/permissions.ts';
 import { judgeRails } from './stages/rails.ts';
 import { judgeRules } from './stages/rules.ts';
 
-export interface GateInput extends KnownTools {
+export interface GateInput extends OfferedTools {
   /** What is current, whatever the run has pinned. */
   governance: Governance;
   /** The agent's definition as the run pinned it, and the autonomy level of the run. */

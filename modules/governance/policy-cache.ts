@@ -29,13 +29,13 @@ export function createPolicyCache(db: Database): PolicyCache {
     last: (tenantId) => kept.get(tenantId),
     forget: (tenantId) => void kept.delete(tenantId),
     async at(tenantId, epoch) {
-      const known = kept.get(tenantId);
-      if (known?.epoch === epoch) return known;
+      const cached = kept.get(tenantId);
+      if (cached?.epoch === epoch) return cached;
       return db.withTenant(tenantId, (tx) => read(tx, tenantId));
     },
     async current(tx, tenantId) {
-      const known = kept.get(tenantId);
-      if (known && known.epoch === (await readPolicyEpoch(tx))) return known;
+      const cached = kept.get(tenantId);
+      if (cached && cached.epoch === (await readPolicyEpoch(tx))) return cached;
       return read(tx, tenantId);
     },
   };

@@ -90,7 +90,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     egress,
     stdioCommands: embedded ? 'any' : [...config.stdioCommands],
     readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
-    onToolsChanged: (news) => detectToolDrift(db, news),
+    onToolsChanged: (drift) => detectToolDrift(db, drift),
     onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
   });
   closers.add('tools', () => tools.close());

@@ -95,7 +95,7 @@ export async function readLog(
 ): Promise<LoggedEvent[]> {
   const { path, ...filter } = page;
   const { id } = await requireRun(tx, caller, path);
-  return listEvents(tx, { run: id, ...filter });
+  return listEvents(tx, { runId: id, ...filter });
 }
 
 /** A page of a run's checkpoints, newest first. */

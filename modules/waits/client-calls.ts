@@ -11,7 +11,7 @@ import { listClientCalls, type ClientCall } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
-import { wake } from '../approvals/approval-outcome.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
 
 export interface ToolResult {
   tool_use_id: string;
@@ -54,7 +54,7 @@ export async function takeResults(
     ],
     calls: answered.map(({ change }) => change),
     close_waits: ids,
-    ...(ids.length === open.length && wake(run)),
+    ...(ids.length === open.length && continuation(run)),
   };
 }
 

@@ -34,7 +34,7 @@ const SCRIPTS = import.meta.url.endsWith('.ts') ? '../' : '../../../scripts/';
 const SCRIPT = fileURLToPath(new URL(`${SCRIPTS}services.sh`, import.meta.url));
 const run = promisify(execFile);
 
-/** Makes the place. Throws where services cannot be started or the database cannot be created. */
+/** Creates the database, and starts services if none are given. Throws where services cannot be started or the database cannot be created. */
 export async function openTestServices(given: {
   databaseUrl: string | undefined;
   redisUrl: string | undefined;

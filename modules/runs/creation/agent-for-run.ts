@@ -68,8 +68,8 @@ export async function cachedStart(
   const { tenantId } = wanted;
   const key = `${wanted.workspaceId} ${wanted.agentId} ${wanted.config.agent_version ?? ''}`;
   const last = context.governance.last(tenantId);
-  const known = last && starts.get(last)?.get(key);
-  if (known) return { start: known, policyEpoch: last.epoch };
+  const cached = last && starts.get(last)?.get(key);
+  if (cached) return { start: cached, policyEpoch: last.epoch };
   return context.db.withTenant(tenantId, async (tx) => {
     // First: what changes after it is seen at the commit.
     const governance = await context.governance.current(tx, tenantId);

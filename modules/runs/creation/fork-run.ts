@@ -93,7 +93,7 @@ async function pointOf(tx: Tx, fork: Fork): Promise<ForkPoint> {
   const { original, from, modified } = fork;
   const point = modified.messages ? withMessages(from.state, modified.messages) : forkPoint(original.id, from.state);
   if (point.turn) return point;
-  const turn = await findTurnAfter(tx, { run: original.id, seq: from.seq }, 'next');
+  const turn = await findTurnAfter(tx, { runId: original.id, seq: from.seq }, 'next');
   return { ...point, turn: turn ? { ...turn, begun: false, steps: 0, toolCalls: 0 } : null };
 }
 
@@ -219,7 +219,7 @@ async function effectsAfter(
   const { redo } = point;
   const calls = await listRecordedCalls(
     tx,
-    { run: runId, seq: point.seq },
+    { runId, seq: point.seq },
     { redo: redo && { runId: redo.run_id, step: redo.step } },
   );
   return calls

@@ -33,7 +33,7 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
  * after it where it was completed. What no checkpoint holds is folded from the log.
  */
 export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
-  const turn = await findTurnAfter(tx, { run: run.id, seq: 0 }, 'last');
+  const turn = await findTurnAfter(tx, { runId: run.id, seq: 0 }, 'last');
   if (!turn) return firstStartPoint(tx, run);
   const messages = await readMessages(tx, run.id, run.length);
   const newest = await newestCheckpoint(tx, run, messages);
@@ -65,7 +65,7 @@ async function foldUpTo(
   run: RunRow,
   end: { seq: number; messages: MessageRow[] },
 ): Promise<StartPoint | undefined> {
-  const rows = await listEvents(tx, { run: run.id, after: 0, limit: end.seq });
+  const rows = await listEvents(tx, { runId: run.id, after: 0, limit: end.seq });
   const state = folded(rows);
   const messages = end.messages.slice(0, state?.length ?? 0);
   if (state?.seq !== end.seq || firstBrokenMessage(messages) !== null) return undefined;
@@ -84,7 +84,7 @@ function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
 /** The run before its first turn; one that was forked in the middle of a turn has started in it. */
 export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   let state: RunState | null = null;
-  for (const row of await listEvents(tx, { run: run.id, after: 0, limit: 3 })) {
+  for (const row of await listEvents(tx, { runId: run.id, after: 0, limit: 3 })) {
     const event = readEvent(row);
     const isStart =
       event.type === 'run.created' ||

@@ -2,7 +2,7 @@
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit } from './commit.ts';
-import { findBudgets, lookAtBudgets, settleReservation } from '../../budgets/hold-to-budget.ts';
+import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';
@@ -28,7 +28,7 @@ export async function makeModelCall(
     return undefined;
   } catch (error) {
     if (!(error instanceof ThrottledError)) throw error;
-    settleReservation(session, 'released');
+    releaseReservation(session, 'released');
     // Not all at once when the gate opens.
     return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };
   }

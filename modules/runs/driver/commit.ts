@@ -19,7 +19,7 @@ import { newUncommitted, type DriveSession } from './session.ts';
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
  * that goes on: at once, after a while, after calls.
  */
-export type HandOver = 'rest' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
+export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
 
 const MOST_RETRIES = 20;
 
@@ -70,7 +70,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...toRunChange({ ...run, last_seq: initialCommit ? 0 : base.seq }, events),
     fence: session.fence,
   };
-  if (handOver === 'rest') change.dormant = true;
+  if (handOver === 'dormant') change.dormant = true;
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
   if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
@@ -92,7 +92,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       id: pending.checkpoint.id,
     });
   }
-  if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
+  if (handOver && handOver !== 'dormant' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...creation(initialCommit, change) } : change;
 }
 
@@ -106,7 +106,7 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
   return { ordinal, role, content, chain };
 }
 
-function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow[] {
+function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause'>): OutboxRow[] {
   const traceparent = session.traceparent;
   const turnId = session.log.state.turn?.id;
   const ids = {

@@ -48,7 +48,7 @@ interface OriginalRun {
 export async function loadReplaySource(context: Context, run: RunRow, state: RunState): Promise<ReplaySource | null> {
   const { replay } = state;
   if (!replay || run.forked_at_seq === null) return null;
-  const point = { run: replay.fromRunId, seq: run.forked_at_seq };
+  const point = { runId: replay.fromRunId, seq: run.forked_at_seq };
   const past = replay.redo?.settled ?? [];
   const { calls, redo, original } = await context.db.withTenant(run.tenant_id, async (tx) => {
     const { redo: again } = replay;

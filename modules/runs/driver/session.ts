@@ -26,7 +26,7 @@ export interface Drive {
   /** What a run that was forked from another may take from its record. */
   readonly replaySource: ReplaySource | null;
   /** What was heard over the bus and not looked at yet. */
-  readonly news: { governance: boolean };
+  readonly heard: { governance: boolean };
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   readonly signal: AbortSignal;
   readonly startedAtMs: number;

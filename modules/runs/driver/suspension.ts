@@ -1,7 +1,7 @@
 /** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
-import { settleReservation } from '../../budgets/hold-to-budget.ts';
+import { releaseReservation } from '../../budgets/hold-to-budget.ts';
 import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 
@@ -24,13 +24,13 @@ export async function mustPause(session: DriveSession, decision: Decision): Prom
   await catchUp(session);
   if (!beginsSomething(session, decision) || suspendedBy(session.governance, session.run.agent_id) === undefined)
     return false;
-  settleReservation(session, 'released');
+  releaseReservation(session, 'released');
   return true;
 }
 
 /** Somebody has said that the tenant's governance has moved: what it is now counts from here on. */
 async function catchUp(session: DriveSession): Promise<void> {
-  if (!session.news.governance) return;
-  session.news.governance = false;
+  if (!session.heard.governance) return;
+  session.heard.governance = false;
   await reauthorizePending(session);
 }

@@ -29,7 +29,7 @@ export interface BenchDrover {
   start: () => Promise<string>;
   /** Creates a run, waits for its end, and answers its result. */
   run: () => Promise<number>;
-  /** Waits until a run has come to rest. */
+  /** Waits until a run is dormant. */
   ended: (run: string) => Promise<void>;
   /** Takes jobs, so many at a time. */
   serve: (concurrency: number) => Promise<void>;
@@ -129,7 +129,7 @@ function benchConfig(variant: Variant, services: Services, env: Record<string, s
   });
 }
 
-/** The context, with a word for each run that comes to rest. */
+/** The context, which also reports each run that becomes dormant. */
 function tellingDormant(context: Context, onDormant: (run: string) => void): Context {
   return {
     ...context,

@@ -64,7 +64,7 @@ export interface OfferedTools {
   validate: (schema: Record<string, unknown>, args: Record<string, unknown>) => FieldError[];
 }
 
-/** What is wrong with a call, whoever wants it; undefined where it is one of a known tool with arguments that fit. */
+/** What is wrong with a call, whoever asks for it; undefined if it is one of a known tool with arguments that fit. */
 export function faultOf(
   call: { name: string; arguments: Record<string, unknown> },
   { tools, validate }: OfferedTools,

@@ -105,7 +105,7 @@ export interface ReservedCall {
   step: number;
   fence: number;
   run_budget?: RunBudget | undefined;
-  /** Tokens, and what they cost in USD; null where the price is not known. */
+  /** Tokens, and what they cost in USD; null if the price is not known. */
   input: number;
   input_cost: string | null;
   output: number;
@@ -141,7 +141,7 @@ export interface Budgeted {
   run_budget?: RunBudget | undefined;
 }
 
-/** The budgets that apply, as they stand. */
+/** The budgets that apply, with what is spent and set aside. */
 export async function readStandings(tx: Tx, of: Budgeted): Promise<BudgetStanding[]> {
   const rows = await tx.query<{ standing: BudgetStanding }>(
     'select budget_standing_json(to_jsonb(s)) as standing from budget_standings($1::jsonb) s',
@@ -157,7 +157,7 @@ export async function listReservingTenants(tx: Tx): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Settles what lost drivers have left open. */
+/** Settles the reservations that lost drivers have left open. */
 export async function settleLostReservations(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
   const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [
     tenantId,

@@ -18,7 +18,7 @@ export interface ClaimedRun {
   messages: MessageRow[];
   /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
   outcomes: Record<string, CallOutcome>;
-  /** Position that `events` start at where what was known fits the log; null where all of it is here. */
+  /** Position that `events` start at if the cached position fits the log; null if the whole run is answered. */
   from: number | null;
 }
 
@@ -158,7 +158,7 @@ export function withOutcomes(result: ClaimResult): ClaimResult {
   return result.ok ? { ...result, messages: result.messages.map((row) => showOutcomes(row, result.outcomes)) } : result;
 }
 
-/** A stored message with the outcomes of the calls that it refers to; null where it refers to none. */
+/** A stored message with the outcomes of the calls that it refers to; null if it refers to none. */
 export function showOutcomes(row: MessageRow, outcomes: Record<string, CallOutcome>): MessageRow {
   const ids = row.content.flatMap((block) => ('tool_call_id' in block ? block.tool_call_id : []));
   const known = ids.flatMap((id) => (outcomes[id] ? [[id, outcomes[id]] as const] : []));

@@ -121,7 +121,7 @@ export interface RunChange {
 /** Of a change whose events, if there are any, mean nothing for any row. */
 export const NO_ROWS: Pick<RunChange, 'runs'> = { runs: { set: {}, add: {} } };
 
-/** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */
+/** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null if unknown. */
 export type ReservationChange =
   | {
       step: number;

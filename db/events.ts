@@ -65,7 +65,7 @@ export async function readEvents(
   return rows.map(({ event }) => event);
 }
 
-/** Position of the last event of this type in a run's log; 0 where there is none. */
+/** Position of the last event of this type in a run's log; 0 if there is none. */
 export async function lastEventSeq(tx: Tx, runId: string, type: EventType): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
     'select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and type = $2',

@@ -51,7 +51,7 @@ const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_i
 
 /**
  * Runs that should be driven and are not: nobody's lease on them, and with something to do: a turn in which its driver
- * has not come to rest, or for which something has come since, and no queued call to wait for. Those that changed a
+ * has not left the run dormant, or for which something has come since, and no queued call to wait for. Those that changed a
  * moment ago have a job under way. It costs what there is to drive, not what waits.
  */
 export async function listLostRuns(db: Database, filter: LostFilter): Promise<LostRun[]> {

@@ -1,4 +1,4 @@
-/** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook wants. */
+/** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook has subscribed to. */
 import type { Database, Tx } from './database.ts';
 
 export interface WebhookRow {
@@ -119,7 +119,7 @@ export async function listDeliveries(
   );
 }
 
-/** To be sent once more, at once; undefined where there is no such delivery. */
+/** To be sent once more, at once; undefined if there is no such delivery. */
 export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): Promise<DeliveryRow | undefined> {
   const [row] = await tx.query<DeliveryRow>(
     `update webhook_deliveries set status = 'pending', attempts = 0, next_at = now() where id = $1 and webhook_id = $2

@@ -32,7 +32,7 @@ interface DecidedBy {
 export interface Grant {
   digest: string;
   edited: boolean;
-  /** The policy that asks as things stand. */
+  /** The policy that asks for approval at present. */
   policy: PolicyRef | null;
   key: string | undefined;
 }
@@ -56,7 +56,7 @@ export function expired(open: OpenApproval): AppendedChange {
   return closed(open, { kind: 'expired', message: 'Nobody approved the call in time; it was not made.' });
 }
 
-/** As things stand now the call may not be made, whatever a person says. `events`: those of that decision. */
+/** The current policies do not allow the call, whatever a person says. `events`: those of that decision. */
 export function lapsed(open: OpenApproval, message: string, events: readonly NewEvent[]): AppendedChange {
   const change = closed(open, { kind: 'expired', reason: message, message });
   return { ...change, events: [...events, ...change.events] };
@@ -77,7 +77,7 @@ export function isOfBudget(approval: ApprovalRow): boolean {
   return approval.tool === OUT_OF_BUDGET && !approval.tool_call_id && !approval.plan_id;
 }
 
-/** A run that waits is looked at again; one that is driven sees what was appended by itself. */
+/** The job that lets a waiting run go on; a run that is being driven sees by itself what was appended. */
 export function continuation(run: RunRow): { outbox: OutboxRow[] } {
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
   return { outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }] };

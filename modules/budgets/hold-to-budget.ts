@@ -27,7 +27,7 @@ import { appendEvent, type RunLog } from '../run-log/run-log.ts';
 /** What is known of the reservation for a model call. */
 export interface Reservation {
   step: number;
-  /** Null where no budget applies. */
+  /** Null if no budget applies. */
   call: ReservedCall | null;
   /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
   granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
@@ -50,7 +50,7 @@ export interface BudgetedDrive {
 /** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
 export type BudgetAnswer = 'go' | 'later' | 'decide';
 
-/** Looks up whether a budget applies to the run: from memory, but for once in some seconds. */
+/** Looks up whether a budget applies to the run: from memory, which is refreshed every few seconds. */
 export async function findBudgets(drive: BudgetedDrive): Promise<void> {
   drive.isBudgeted = runBudgetOf(drive) !== undefined || (await drive.context.budgets.applyTo(drive.run));
 }
@@ -149,7 +149,7 @@ export function settleAnswer(
   drive.log.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
   const { granted } = reserved;
   if (!granted) return undefined;
-  // The model was given less room than the agent allows, and has used it up.
+  // The model was given fewer output tokens than the agent allows, and has used them up.
   const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
   const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
   const cutBy = granted.by && after(granted.by);

@@ -5,7 +5,7 @@ import { readGovernance, readPolicyEpoch } from '../../db/governance.ts';
 import { toGovernance, type Governance } from './governance.ts';
 
 export interface PolicyCache {
-  /** What this process has seen last, which may not hold any more: for a change that is refused then. */
+  /** What this process has read last, which may be outdated: for commits, which are refused under an outdated epoch. */
   last(tenantId: string): Governance | undefined;
   /** Reads it anew when it is asked for next. */
   forget(tenantId: string): void;
@@ -15,7 +15,7 @@ export interface PolicyCache {
   current(tx: Tx, tenantId: string): Promise<Governance>;
 }
 
-/** Tenants whose governance a process keeps at hand. */
+/** Tenants whose policies and suspensions a process keeps in memory. */
 const MOST_KEPT = 1000;
 
 export function createPolicyCache(db: Database): PolicyCache {

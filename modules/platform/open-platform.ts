@@ -41,7 +41,7 @@ export interface Platform {
 
 interface PlatformOptions {
   log?: Logger;
-  /** Ends the opening, and the waiting for a database, with its reason. */
+  /** Aborts the opening, and the wait for a database, with its reason. */
   signal?: AbortSignal;
 }
 

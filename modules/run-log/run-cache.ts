@@ -1,6 +1,6 @@
 /**
  * What a process still knows of a run that it has driven. The log and the conversation are only ever appended to, so
- * the next drive reads what came after and no more; that it is the same log, the event at the known position shows.
+ * the next drive reads only what came after; the event at the cached position proves that the log is the same.
  */
 import { LRUCache } from 'lru-cache';
 import { readEvent, type RunEvent } from '../../core/events.ts';
@@ -24,7 +24,7 @@ export interface CachedRun {
 export interface RunCache {
   /** Takes a run out: a drive that fails leaves nothing behind that it may have got wrong. */
   take: (runId: string) => CachedRun | undefined;
-  /** Up to where a run is known; it stays. */
+  /** The position up to which a run is cached; the entry stays. */
   position: (runId: string) => CachedPosition | undefined;
   keep: (runId: string, cached: CachedRun) => void;
   clear: () => void;
@@ -51,19 +51,19 @@ export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
   };
 }
 
-/** What the database is asked to leave out, and the calls whose outcomes may be others by now. */
+/** How far a run is cached, for the database to leave that out, and the calls whose outcomes may have changed since. */
 export function positionOf({ state, messages }: CachedRun): CachedPosition {
   const outcomes = messages.flatMap((row) => Object.entries(row.outcomes ?? {}));
   const calls = outcomes.flatMap(([id, { status }]) => (FINAL.includes(status) ? [] : [id]));
   return { seq: state.seq, length: messages.length, calls };
 }
 
-/** An unknown outcome is not among them: a person may settle it. */
+/** Statuses of calls that do not change any more. `unknown` is not one of them: a person may settle it. */
 const FINAL: readonly string[] = ['succeeded', 'failed', 'denied'];
 
 /**
- * What is known, carried on to where the log stands. Null where the two do not fit, as after a database was restored to
- * an earlier point: then all of it has to be read, and judged by itself.
+ * A cached run, folded on to the end of the log. Null if the two do not fit, as after a database was restored to
+ * an earlier point: then the whole run has to be read from its rows.
  */
 export function carryOn(cached: CachedRun, loaded: ClaimedRun): CachedRun | null {
   const [same, ...rows] = loaded.events;

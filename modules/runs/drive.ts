@@ -1,5 +1,5 @@
 /**
- * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
+ * Drives a run: load, decide, act, commit, until the run is dormant. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
 import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
@@ -40,7 +40,7 @@ export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult,
 export interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
-  /** Absent where the run is still to be claimed. */
+  /** Absent if the run is still to be claimed. */
   from?: DrivenFrom | undefined;
 }
 
@@ -211,7 +211,7 @@ function complete(session: DriveSession, end: Extract<Decision, { kind: 'complet
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));
 }
 
-/** `ordinal`: the message that there is to show for it. What nobody is asked about any more is not made. */
+/** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
 function fail(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
   const { log } = session;
   const events = failTurn(log.state, error, ordinal);

@@ -38,7 +38,7 @@ export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise
   return run;
 }
 
-/** A page of runs, newest first. Throws 404 where `ofAgent` names an agent that there is not. */
+/** A page of runs, newest first. Throws 404 if `ofAgent` names an agent that there is not. */
 export async function readRuns(
   tx: Tx,
   caller: Caller,

@@ -23,7 +23,7 @@ export interface StreamRequest {
 /** An event of the log, a hint that is in no log, or that nothing has come for a while. */
 export type StreamItem = { kind: 'logged'; event: LoggedEvent } | Delta | { kind: 'ping' };
 
-/** Whoever follows a turn has something to do after these, or nothing to wait for: its stream closes. */
+/** Events after which the stream of a turn closes: the client has something to do, or there is nothing left to wait for. */
 const ENDS_STREAM: readonly string[] = [
   'turn.completed',
   'turn.failed',
@@ -46,7 +46,7 @@ export async function* streamRun(context: Context, request: StreamRequest): Asyn
   }
 }
 
-/** What a stream from there on would begin with, and whether nothing could come after it. */
+/** The first items of a stream from a position on, and whether nothing could follow them. */
 export function lookAhead(
   context: Context,
   request: Omit<StreamRequest, 'signal'>,
@@ -88,7 +88,7 @@ interface Page {
   events: LoggedEvent[];
   /** Where to go on: events that are not shown are passed, too. */
   lastSeq: number;
-  /** There is more to read at once. */
+  /** Whether there is more to read at once. */
   hasMore: boolean;
   isOver: boolean;
   endsTurn: boolean;

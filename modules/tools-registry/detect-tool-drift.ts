@@ -30,7 +30,8 @@ export async function detectToolDrift(db: Database, { tenantId, server, listed }
     });
   await db.withTenant(tenantId, async (tx) => {
     if ((await changed(tx)).length === 0) return;
-    // Before the change, so that every commit which was gated without it comes before; and another process's first.
+    // The epoch is raised first: commits that were gated without the change, and the same change by another process, come
+    // before it.
     await advancePolicyEpoch(tx);
     for (const each of await changed(tx)) await noteTool(tx, tenantId, each);
   });

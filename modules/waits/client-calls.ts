@@ -20,7 +20,7 @@ export interface ToolResult {
 }
 
 /**
- * What results of the client append to its run; null where a signal with this id has come before. All of them or none:
+ * What results of the client append to its run; null if a signal with this id has come before. All of them or none:
  * one for a call that does not wait for the client, or not any more, is 409.
  */
 export async function takeResults(

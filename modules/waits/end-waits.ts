@@ -33,7 +33,7 @@ export async function endDueWaits(context: Context): Promise<number> {
   }
 }
 
-/** False where somebody has answered meanwhile. */
+/** False if somebody has answered meanwhile. */
 async function endWaitsOf(context: Context, ref: { tenantId: string; runId: string }): Promise<boolean> {
   return (await appendToRun(context, ref, (run, tx) => changeFor(run, tx))) !== null;
 }

@@ -21,7 +21,7 @@ export interface PostedSignal {
   waitId?: string | undefined;
 }
 
-/** Keeps the signal in the run's log and wakes the run; `isNew` is false for a repeated one. 409 for a finished run. */
+/** Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run. */
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
   const id = signal.id ?? newId();
   const appended = await appendToRun(context, signal, async (run, tx) => {

@@ -86,7 +86,7 @@ async function secretOf(context: Sender, tenantId: string, name: string): Promis
 
 interface Attempt {
   hook: WebhookRow;
-  /** To sign with; undefined where there is none any more. */
+  /** To sign with; undefined if there is none any more. */
   secret: string | SecretUnreadableError | undefined;
   delivery: ClaimedDelivery;
 }

@@ -73,7 +73,7 @@ async function startKeyed(client: RetryingClient, agent: string, plan: PlannedRu
 const SEARCH_MS = 3000;
 
 /**
- * Without a key nobody may simply ask again. Where there is no answer, the run is looked for; where there is none, another one is
+ * Without a key nobody may simply ask again. Where there is no answer, the run is looked for; if there is none, another one is
  * asked for, by another label.
  */
 async function startKeyless(

@@ -60,7 +60,7 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
   return injected;
 }
 
-/** What was hit; undefined where there was nothing. */
+/** What was hit; undefined if there was nothing. */
 async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<string | undefined> {
   switch (fault.kind) {
     case 'kill worker':

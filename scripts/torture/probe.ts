@@ -67,7 +67,7 @@ const MOST_RUNS = 8;
 
 /**
  * Sends jobs again: for the position that a run is at, under its own id and a new one, for one it has passed, and for one
- * that it has not reached; and for tool calls whatever their state. Answers how many; 0 where the queue is away.
+ * that it has not reached; and for tool calls whatever their state. Answers how many; 0 if the queue is away.
  */
 export async function sendDuplicates(probe: Probe, choice: number): Promise<number> {
   const random = createRandom(choice, 'duplicates');

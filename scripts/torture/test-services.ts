@@ -22,7 +22,7 @@ export interface OwnServices {
 export interface TestServices {
   databaseUrl: string;
   redisUrl: string | undefined;
-  /** Undefined where the services were given. */
+  /** Undefined if the services were given. */
   own: OwnServices | undefined;
   /** For logs; removed by `close` unless `keepLogs`. */
   dir: string;

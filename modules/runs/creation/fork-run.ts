@@ -59,7 +59,7 @@ export interface ForkedRun {
 
 /**
  * Writes the fork. It goes on with the turn that was open at the point, or takes the turn that followed in the original;
- * where there is neither, it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
+ * if there is neither, it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
  */
 export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const { original, from } = fork;
@@ -181,7 +181,7 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       redo: point.redo,
       modified: given.map(([channel]) => channel),
       custom: fork.modified.custom ?? from.state.custom,
-      // One that is for a call of the original alone has no such call here.
+      // A signal for one call of the original has no such call in the fork.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
     },
   };

@@ -10,7 +10,7 @@ import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
 
 export interface StartPoint {
-  /** Null where the point is none of its checkpoints. */
+  /** Null if the point is none of its checkpoints. */
   checkpointId: string | null;
   seq: number;
   state: RunState;
@@ -59,7 +59,7 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
   return undefined;
 }
 
-/** Undefined where the log or its messages are not what they were. */
+/** Undefined if the log or its messages do not fit their hashes. */
 async function foldUpTo(
   tx: Tx,
   run: RunRow,

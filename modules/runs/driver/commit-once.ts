@@ -20,7 +20,7 @@ export async function commitOnce(session: DriveSession, change: RunChange): Prom
     if (made) return made;
     try {
       const outcome = await session.context.commit(change);
-      // The one in doubt may have come through just before this one.
+      // The commit in doubt may have come through just before this one.
       return outcome.ok || !isInDoubt ? outcome : ((await findMade(session, change)) ?? outcome);
     } catch (error) {
       isInDoubt ||= isDatabaseAway(error);

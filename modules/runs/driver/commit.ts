@@ -49,7 +49,7 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
   throw new Error(`others kept appending to run ${session.run.id}`);
 }
 
-/** Nothing of the run is there before it, and whoever wants it waits: it is not retried. */
+/** Commits what creates the run. It is not retried: nothing is lost without it, and a client waits for the answer. */
 async function commitInitial(
   session: DriveSession,
   initialCommit: InitialCommit,
@@ -96,7 +96,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   return initialCommit ? { ...change, ...creation(initialCommit, change) } : change;
 }
 
-/** Whether something leaves the process after the commit: not under a policy epoch of before. */
+/** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */
 function beginsCalls({ newCalls, events }: Pending): boolean {
   return newCalls.length > 0 || events.some(({ type }) => type === 'model.called' || type === 'tool.started');
 }

@@ -65,7 +65,7 @@ function foldLog(start: RunState | null, { events, messages, run }: ClaimedRun):
 interface OpenOptions {
   signal: AbortSignal;
   traceparent: string | undefined;
-  /** What this process knew of the run when it claimed it. */
+  /** What the run cache of this process held when the run was claimed. */
   cached: CachedRun | undefined;
   heard: Drive['heard'];
   initialCommit: InitialCommit | undefined;
@@ -114,7 +114,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   return session;
 }
 
-/** Where a run stands, from what is known of it or else from its rows. */
+/** The position of a run, from the run cache if it fits, else from its rows. */
 interface FoundPosition extends Position {
   /** Checkpoints that do not fit and have not been reported. */
   corrupt: CorruptCheckpoint[];

@@ -1,6 +1,6 @@
 /**
- * Answers from the record. A run that was forked from another does not repeat that run's effects silently, and a
- * recorded replay asks no model whose answer the record has (docs/replay.md).
+ * Answers calls of a fork from the record of the run that it was forked from. A fork does not silently repeat that run's
+ * effects, and a recorded replay asks no model whose answer the record has (docs/replay.md).
  */
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/ids.ts';
@@ -86,7 +86,7 @@ export interface AskedModel {
   request: ModelRequest;
 }
 
-/** What the record says to the model call of a step; undefined where nothing is to be taken from it. */
+/** What the record says to the model call of a step; undefined if nothing is to be taken from it. */
 export function recordedAnswer(
   source: { state: RunState; replaySource: ReplaySource | null },
   step: number,

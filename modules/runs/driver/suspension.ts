@@ -5,7 +5,10 @@ import { releaseReservation } from '../../budgets/hold-to-budget.ts';
 import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 
-/** What a suspended run does not do. Waiting for calls under way it may, and those that the ledger has as begun are made. */
+/**
+ * Whether a decision begins something, which a suspended run does not do. It may wait for calls under way, and makes those
+ * that the ledger has as begun.
+ */
 function beginsSomething(session: DriveSession, decision: Decision): boolean {
   switch (decision.kind) {
     case 'await_calls':
@@ -19,7 +22,7 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
   }
 }
 
-/** Whether the run must stop where it stands, before what it would do next. What was set aside for a model call is given back. */
+/** Whether the run must stop before its next decision. What was set aside for a model call is given back. */
 export async function mustPause(session: DriveSession, decision: Decision): Promise<boolean> {
   await catchUp(session);
   if (!beginsSomething(session, decision) || suspendedBy(session.governance, session.run.agent_id) === undefined)
@@ -28,7 +31,7 @@ export async function mustPause(session: DriveSession, decision: Decision): Prom
   return true;
 }
 
-/** Somebody has said that the tenant's governance has moved: what it is now counts from here on. */
+/** Reads the tenant's policies and suspensions again after the bus has announced a change. */
 async function catchUp(session: DriveSession): Promise<void> {
   if (!session.heard.governance) return;
   session.heard.governance = false;

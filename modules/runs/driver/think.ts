@@ -50,7 +50,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
 }
 
-/** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
+/** Requests the calls; if the policy epoch has advanced by the commit, they are gated once more from here. */
 async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
   const point = mark(session.log);
   const { step } = session;

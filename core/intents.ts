@@ -71,8 +71,8 @@ export function faultOf(
 ): IntentFault | undefined {
   const tool = tools.get(call.name);
   if (!tool) {
-    const known = [...tools.keys()].join(', ') || 'none';
-    return { code: 'unknown_tool', message: `Unknown tool "${call.name}". Available: ${known}.` };
+    const offered = [...tools.keys()].join(', ') || 'none';
+    return { code: 'unknown_tool', message: `Unknown tool "${call.name}". Available: ${offered}.` };
   }
   const code = 'invalid_arguments';
   if (isRaw(call.arguments, tool)) {

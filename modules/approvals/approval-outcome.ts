@@ -38,26 +38,26 @@ export interface Grant {
 }
 
 /** The calls may be made. */
-export function granted(open: OpenApproval, { key, ...grant }: Grant): AppendedChange {
+export function applyGrant(open: OpenApproval, { key, ...grant }: Grant): AppendedChange {
   const events = grantApproval(decided(open), { ...grant, decided_by: key });
   const calls = open.calls.map((id): CallChange => ({ id, from: ['awaiting_approval'], set: { status: 'pending' } }));
   return { events, calls, ...continuation(open.run) };
 }
 
 /** A person said no: nothing is called, and the model reads why. */
-export function refused(open: OpenApproval, { reason, key }: DecidedBy): AppendedChange {
+export function applyRefusal(open: OpenApproval, { reason, key }: DecidedBy): AppendedChange {
   const message = reason ? `A person denied the call: ${reason}` : 'A person denied the call.';
   return closed(open, { kind: 'denied', reason, decidedBy: key, message });
 }
 
 /** Nobody has said anything in time. */
-export function expired(open: OpenApproval): AppendedChange {
+export function applyExpiry(open: OpenApproval): AppendedChange {
   if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), ...continuation(open.run) };
   return closed(open, { kind: 'expired', message: 'Nobody approved the call in time; it was not made.' });
 }
 
 /** The current policies do not allow the call, whatever a person says. `events`: those of that decision. */
-export function lapsed(open: OpenApproval, message: string, events: readonly NewEvent[]): AppendedChange {
+export function applyLapse(open: OpenApproval, message: string, events: readonly NewEvent[]): AppendedChange {
   const change = closed(open, { kind: 'expired', reason: message, message });
   return { ...change, events: [...events, ...change.events] };
 }
@@ -65,7 +65,7 @@ export function lapsed(open: OpenApproval, message: string, events: readonly New
 export type Settling = { decision: 'happened'; result: unknown } | { decision: 'rerun' | 'give_up' };
 
 /** A person said what became of a call of unknown outcome. */
-export function settled(open: OpenApproval, settling: Settling, { reason, key }: DecidedBy): AppendedChange {
+export function applySettlement(open: OpenApproval, settling: Settling, { reason, key }: DecidedBy): AppendedChange {
   const { decision } = settling;
   const events = settleApproval(decided(open), { decision, reason, decidedBy: key });
   const calls = open.calls.flatMap((id) => settledCall(id, settling));

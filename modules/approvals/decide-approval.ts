@@ -10,7 +10,15 @@ import type { Context } from '../governance/context.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import { expired, granted, isOfBudget, lapsed, refused, settled, type OpenApproval } from './approval-outcome.ts';
+import {
+  applyExpiry,
+  applyGrant,
+  isOfBudget,
+  applyLapse,
+  applyRefusal,
+  applySettlement,
+  type OpenApproval,
+} from './approval-outcome.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
@@ -69,7 +77,7 @@ export async function expireApproval(context: Context, ref: ApprovalRef): Promis
   const appended = await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (now?.status !== 'pending') return null;
-    return expired({ run, approval: now, calls: callsOf(now) });
+    return applyExpiry({ run, approval: now, calls: callsOf(now) });
   });
   return appended !== null;
 }
@@ -85,20 +93,20 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
   const { approval } = open;
   const { digest } = approval;
   const by = { reason: decided.reason, key: ref.by?.keyId };
-  if (approval.is_due) return { change: expired(open), digest, refusal: 'The approval has expired.' };
+  if (approval.is_due) return { change: applyExpiry(open), digest, refusal: 'The approval has expired.' };
   switch (decided.decision) {
     case 'deny':
-      return { change: refused(open, by), digest };
+      return { change: applyRefusal(open, by), digest };
     case 'approve':
     case 'edit':
       if (isOfBudget(approval)) {
-        return { change: granted(open, { digest, edited: false, policy: null, key: by.key }), digest };
+        return { change: applyGrant(open, { digest, edited: false, policy: null, key: by.key }), digest };
       }
       return approve(context, tx, { ...deciding, args: decided.decision === 'edit' ? decided.arguments : undefined });
     case 'happened':
     case 'rerun':
     case 'give_up':
-      return { change: settled(open, decided, by), digest };
+      return { change: applySettlement(open, decided, by), digest };
   }
 }
 
@@ -128,7 +136,7 @@ async function approve(
   }
   if (edited) await replaceArguments(tx, { callId: open.calls[0] ?? '', approvalId: approval.id }, given);
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
-  const change = granted(open, { digest, edited, policy, key: ref.by?.keyId });
+  const change = applyGrant(open, { digest, edited, policy, key: ref.by?.keyId });
   // The log says under which policies a person has approved; for a single call the approval does, unless its policy has
   // changed.
   const isChanged = approval.plan_id !== null || !isSame(policy, approval.policy);
@@ -140,7 +148,7 @@ type Asking = Extract<GateDecision, { kind: 'ask' }>;
 
 function lapse(open: OpenApproval, obstacle: string, decided: readonly NewEvent[]): Made {
   const refusal = `The approval has lapsed: ${obstacle}`;
-  return { change: lapsed(open, obstacle, decided), digest: open.approval.digest, refusal };
+  return { change: applyLapse(open, obstacle, decided), digest: open.approval.digest, refusal };
 }
 
 function placeOf(approval: ApprovalRow, callId: string) {

@@ -22,11 +22,13 @@ export interface PlanStep {
 
 /** Records the plan, and asks about it where a step may not run alone: once, for all steps that are to be made. */
 export function recordPlan(run: AskingRun, steps: readonly PlanStep[], step: number): void {
-  const known = steps.flatMap(({ id, tool }) => (tool ? [{ callId: id, tool: tool.name, risk: tool.risk_level }] : []));
+  const planned = steps.flatMap(({ id, tool }) =>
+    tool ? [{ callId: id, tool: tool.name, risk: tool.risk_level }] : [],
+  );
   const waiting = steps.filter(({ waits }) => waits);
   const plan_id = newId();
   const asked = waiting.length > 0 ? { about: askedAbout(run, plan_id, waiting) } : undefined;
-  const plan = { id: plan_id, purpose: purposeOf(run), step, steps: known, asked };
+  const plan = { id: plan_id, purpose: purposeOf(run), step, steps: planned, asked };
   appendEvent(run.log, ...proposePlan(run.log.state, plan));
 }
 

@@ -8,7 +8,7 @@ import { lastRunOfThread, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';
-import { claimOf, type NewRun } from './driver/initial-commit.ts';
+import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
 import { checkAutonomy, cachedStart, readStart, type Start } from './creation/agent-for-run.ts';
@@ -93,7 +93,7 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
     const driven = context.outbox.drive(
       slot,
       { ...job, seq: events.length },
-      { claimed: claimOf(run, initialCommit), initialCommit },
+      { claimed: toClaim(run, initialCommit), initialCommit },
     );
     // Only a process that is about to stop leaves a drive before its first commit, and then without an error.
     driven.then(() => reject(unavailable('This process is stopping; the request may be sent again.')), reject);

@@ -177,7 +177,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       complete(session, decision);
       return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'fail_turn':
-      fail(session, decision.error, lastSaid(session));
+      fail(session, decision.error, findLastSaid(session));
       return (await commit(session, 'dormant')) ? 'dormant' : undefined;
   }
 }
@@ -221,7 +221,7 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
 }
 
 /** The last message of the turn in which the model said something. */
-function lastSaid({ log: { messages } }: DriveSession): number | undefined {
+function findLastSaid({ log: { messages } }: DriveSession): number | undefined {
   const start = messages.findLastIndex(({ role, outcomes }) => role === 'user' && !outcomes);
   const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content) !== '';
   return messages.slice(start + 1).findLast(isWords)?.ordinal;

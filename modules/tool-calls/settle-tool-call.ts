@@ -22,7 +22,7 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
  * has room to drive the run on, the commit of its last call claims it.
  */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd | undefined> {
-  const { change, end } = settled(job, made);
+  const { change, end } = toSettlement(job, made);
   const { events, calls, continuation } = change;
   const slot = continuation && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
@@ -58,14 +58,14 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     // Another attempt has taken over, or somebody has settled the call.
     if (now?.status !== 'running' || now.attempt !== attempt) return null;
     if (isTerminal(run.status)) return settledForGood(made);
-    const next = settled(job, made);
+    const next = toSettlement(job, made);
     end = next.end;
     return next.change;
   });
   return end;
 }
 
-function settled(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange; end: AttemptEnd } {
+function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedChange; end: AttemptEnd } {
   const { claim, settlement } = made;
   const { call, attempt } = claim;
   if (settlement.status === 'retry') {

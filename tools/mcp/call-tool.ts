@@ -8,7 +8,7 @@ import { raceSignal, startDeadline } from '../../lib/deadline.ts';
 import type { Deadline } from '../../lib/deadline.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { parseOrText } from '../response-body.ts';
-import { ServerRestingError } from './failed-starts.ts';
+import { ServerBackOffError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
 import { overStreams } from './remote-transport.ts';
 
@@ -77,7 +77,7 @@ function notStarted(error: unknown): ToolOutcome {
   if (error instanceof EgressError && (error.code === 'refused' || error.code === 'bad-request')) {
     return outcomeOfEgressError(error);
   }
-  if (error instanceof ServerRestingError) return { kind: 'unreached', code, message, retryAfterMs: error.waitMs };
+  if (error instanceof ServerBackOffError) return { kind: 'unreached', code, message, retryAfterMs: error.waitMs };
   const status = statusOf(error);
   if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
     return { kind: 'error', code: `http-${status}`, message };

@@ -2,19 +2,19 @@ import { LRUCache } from 'lru-cache';
 
 /** Servers that fail again and again are left alone, longer each time. */
 interface FailedStarts {
-  /** Throws `ServerRestingError` while the server is to be left alone. */
+  /** Throws `ServerBackOffError` while the server is to be left alone. */
   check(key: string): void;
   note(key: string, why: string): void;
   forget(key: string): void;
 }
 
 /** A server that keeps failing, and when it may be tried again. */
-export class ServerRestingError extends Error {
+export class ServerBackOffError extends Error {
   readonly waitMs: number;
 
   constructor(waitMs: number, why: string) {
     super(`it keeps failing and is tried again in ${Math.ceil(waitMs / 1000)} s: ${why}`);
-    this.name = 'ServerRestingError';
+    this.name = 'ServerBackOffError';
     this.waitMs = waitMs;
   }
 }
@@ -22,19 +22,19 @@ export class ServerRestingError extends Error {
 const LONGEST_MS = 60_000;
 const MOST_KEPT = 1000;
 
-/** The second failure in a row makes a server rest for `firstMs`, each further one twice as long, up to a minute. */
+/** The second failure in a row backs off from the server for `firstMs`, each further one twice as long, up to a minute. */
 export function createFailedStarts(firstMs: number): FailedStarts {
   const failures = new LRUCache<string, { count: number; untilMs: number; why: string }>({ max: MOST_KEPT });
   return {
     check(key) {
       const failed = failures.get(key);
-      const restMs = Math.ceil((failed?.untilMs ?? 0) - performance.now());
-      if (failed && restMs > 0) throw new ServerRestingError(restMs, failed.why);
+      const backOffMs = Math.ceil((failed?.untilMs ?? 0) - performance.now());
+      if (failed && backOffMs > 0) throw new ServerBackOffError(backOffMs, failed.why);
     },
     note(key, why) {
       const count = (failures.get(key)?.count ?? 0) + 1;
-      const restMs = count < 2 ? 0 : Math.min(firstMs * 2 ** (count - 2), LONGEST_MS);
-      failures.set(key, { count, untilMs: performance.now() + restMs, why });
+      const backOffMs = count < 2 ? 0 : Math.min(firstMs * 2 ** (count - 2), LONGEST_MS);
+      failures.set(key, { count, untilMs: performance.now() + backOffMs, why });
     },
     forget: (key) => void failures.delete(key),
   };

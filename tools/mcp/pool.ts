@@ -35,7 +35,7 @@ export interface McpConnection {
 export interface McpPool {
   /**
    * Connects if there is no connection; it is not closed for idleness until `release`. Rejects with what the server
-   * or the guard says, or with `ServerRestingError` where it has failed again and again.
+   * or the guard says, or with `ServerBackOffError` where it has failed again and again.
    */
   acquire(target: McpTarget): Promise<McpConnection>;
   release(connection: McpConnection): void;

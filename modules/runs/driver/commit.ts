@@ -5,7 +5,7 @@ import type { MessageRow } from '../../../db/claim-run.ts';
 import type { CommitResult, OutboxRow, RunChange } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
-import { creation } from './initial-commit.ts';
+import { toCreation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
@@ -93,7 +93,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     });
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
-  return initialCommit ? { ...change, ...creation(initialCommit, change) } : change;
+  return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
 /** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */

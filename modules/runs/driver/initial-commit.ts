@@ -9,7 +9,7 @@ import { toRunChange } from '../../run-log/run-change.ts';
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
 /** What the driver begins with: the run as a claim would read it, if it were there. */
-export function claimOf(run: NewRun, { events, policyEpoch }: InitialCommit): ClaimedRun {
+export function toClaim(run: NewRun, { events, policyEpoch }: InitialCommit): ClaimedRun {
   const { create } = toRunChange({ ...run, last_seq: 0 }, events);
   const row = { ...create, fence: 1 } as unknown as RunRow;
   const logged = events.map((event, index) => ({ ...toLogged(event), seq: index + 1, occurred_at: '' }) as EventRow);
@@ -18,7 +18,7 @@ export function claimOf(run: NewRun, { events, policyEpoch }: InitialCommit): Cl
 }
 
 /** What makes a driver's change the one that creates its run. */
-export function creation(initialCommit: InitialCommit, change: RunChange): Partial<RunChange> {
+export function toCreation(initialCommit: InitialCommit, change: RunChange): Partial<RunChange> {
   const { dormant = false, fence, checkpoint } = change;
   return {
     create: { ...change.create, fence, dormant, checkpoint_seq: checkpoint?.['seq'] },

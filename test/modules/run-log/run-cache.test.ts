@@ -37,7 +37,7 @@ describe('What a process knows of a run', () => {
   };
 
   /** A run that has made a call of a worker and rests in a turn of its own. */
-  async function resting(): Promise<string> {
+  async function dormantRun(): Promise<string> {
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const { run } = await engine.start(agent, 'first', { config: { keep_open: true } });
     await engine.finish(run);
@@ -58,7 +58,7 @@ describe('What a process knows of a run', () => {
   };
 
   it('is, with what came after, what the rows give', async () => {
-    const run = await resting();
+    const run = await dormantRun();
     await engine.post(agent, run, 'second');
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const context = spying();
@@ -91,7 +91,7 @@ describe('What a process knows of a run', () => {
   });
 
   it('is left aside where the log is another one', async () => {
-    const run = await resting();
+    const run = await dormantRun();
     const cached = engine.context.runCache.take(run);
     assert.ok(cached);
     assert.ok((await warm(run, cached)).position);
@@ -105,7 +105,7 @@ describe('What a process knows of a run', () => {
   });
 
   it('is left aside where the log is shorter, as in a database that was restored', async () => {
-    const run = await resting();
+    const run = await dormantRun();
     const cached = engine.context.runCache.take(run);
     assert.ok(cached);
     const { seq, length } = positionOf(cached);

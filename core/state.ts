@@ -19,11 +19,11 @@ export interface CallState {
   attempt: number;
   /** A queued call whose job was sent; one that an approval has freed meanwhile is not yet. */
   sent: boolean;
-  /** An unknown outcome that a person has been asked about, or has settled. */
+  /** Whether a person has been asked about an unknown outcome, or has settled it. */
   asked: 'no' | 'yes' | 'settled';
   /** The approval that was opened last for this call. */
   approvalId: string | null;
-  /** What it waits for from outside, once it does. */
+  /** What the call waits for from outside, once its wait is open. */
   wait: Wait | null;
 }
 
@@ -40,7 +40,7 @@ export interface TurnState {
   maxStepsReached: boolean;
   /** The answer that ends the turn, once the model has given one. */
   answer: { ordinal: number; stopReason: string } | null;
-  /** The last message of the model in this turn: what there is to show where the turn has to stop. */
+  /** The last message of the model in this turn: it is shown if the turn has to stop. */
   lastOrdinal: number | null;
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;

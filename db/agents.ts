@@ -95,7 +95,7 @@ export async function listAgents(
   );
 }
 
-/** No new runs and versions from now on; what runs goes on. */
+/** Deprecates an agent: no new runs and versions from now on; existing runs go on. */
 export async function deprecateAgent(tx: Tx, id: string): Promise<void> {
   await tx.query(`update agents set status = 'deprecated', updated_at = now() where id = $1`, [id]);
 }

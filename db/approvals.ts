@@ -24,7 +24,7 @@ interface Approval {
   four_eyes: boolean;
   /** The key that decided. */
   decided_by: string | null;
-  /** Its time is over, whether anybody has noticed or not. */
+  /** Whether its time is over, even if no event says so yet. */
   is_due: boolean;
 }
 
@@ -113,7 +113,7 @@ export async function findRequester(tx: Tx, of: { runId: string; turnId: string 
   return row?.key ?? undefined;
 }
 
-/** Notes a signal; false if one with this id has come before. */
+/** Inserts a signal; false if one with this id has come before. */
 export async function insertSignal(
   tx: Tx,
   signal: { tenantId: string; runId: string; id: string; type: string },

@@ -18,7 +18,7 @@ export interface NewAuditRow {
   requestId?: string | undefined;
 }
 
-/** Adds a row in the transaction of what it tells. */
+/** Adds a row, in the transaction of the act that it records. */
 export async function insertAuditRow(tx: Tx, row: NewAuditRow): Promise<void> {
   await tx.query(
     `insert into audit_log (id, tenant_id, workspace_id, action, actor_type, actor_id, target_type, target_id, digest,

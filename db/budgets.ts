@@ -14,7 +14,7 @@ export interface BudgetRow {
   on_soft_limit: 'warn' | 'ask' | null;
   created_at: Date;
   updated_at: Date;
-  /** Of the current period. */
+  /** Start of the current period. */
   period_start: string;
   tokens: string;
   cost_usd: string;
@@ -55,7 +55,7 @@ export async function insertBudget(tx: Tx, budget: NewBudget): Promise<BudgetRow
   return row;
 }
 
-/** Other limits and another name; what it is for and its period stay. */
+/** Changes limits and name of a budget; its owner and its period stay. */
 export async function updateBudget(tx: Tx, id: string, change: { name: string; limits: BudgetLimits }): Promise<void> {
   await tx.query(
     `update budgets set name = $2, max_tokens = $3, max_cost_usd = $4, soft_limit = $5, on_soft_limit = $6,
@@ -90,7 +90,7 @@ export async function listBudgets(
   );
 }
 
-/** What the budgets of a tenant are for. */
+/** The owners of a tenant's budgets: workspaces, agents, or the tenant itself. */
 export async function listBudgetScopes(tx: Tx): Promise<{ workspace_id: string | null; agent_id: string | null }[]> {
   return tx.query('select distinct workspace_id, agent_id from budgets');
 }

@@ -12,7 +12,7 @@ export interface ClaimedRun {
   ok: true;
   run: RunRow;
   checkpoint: CheckpointRow | null;
-  /** The tenant's. */
+  /** The tenant's policy epoch. */
   policy_epoch: number;
   events: EventRow[];
   messages: MessageRow[];
@@ -22,7 +22,7 @@ export interface ClaimedRun {
   from: number | null;
 }
 
-/** What a driver knows of a run already: the log up to `seq`, so many messages, and the calls that have not ended there. */
+/** What a driver has cached of a run: the log up to `seq`, so many messages, and the calls that have not ended there. */
 export interface CachedPosition {
   seq: number;
   length: number;
@@ -118,9 +118,9 @@ export function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
 export interface ReadRequest {
   tenant_id: string;
   run_id: string;
-  /** From the checkpoint before this one. */
+  /** Reads from the newest checkpoint before this position. */
   beforeCheckpoint?: number | undefined;
-  /** Only what is new. */
+  /** Reads only what came after this position. */
   known?: CachedPosition | undefined;
 }
 

@@ -28,7 +28,7 @@ export interface CallChange {
   lease_ms?: number;
   /** Earliest time of the next attempt, in ms from now. */
   retry_ms?: number;
-  /** Makes it only where no pause is left, and answers the row. */
+  /** Makes the change only if no pause is left, and answers the row. */
   claim_call?: true;
 }
 
@@ -37,13 +37,13 @@ export type OutboxRow = {
   id: string;
   queue: string;
   payload: Columns & { tenantId: string };
-  /** Not before so many ms have passed, by the database's clock. */
+  /** The job does not run before so many ms have passed, by the database's clock. */
   delay_ms?: number;
-  /** The job that waits for this one, where it is sent along. */
+  /** The job that waits for this one, if it is sent with it. */
   parent?: ParentJob;
 } & (
   | { job_id: string }
-  /** Its id and `payload.seq` follow from the position of the run that the change reaches. */
+  /** The job's id and `payload.seq` follow from the position that the change brings the run to. */
   | { at_position: true }
 );
 
@@ -67,12 +67,12 @@ export interface ClaimedCallRow {
 
 /** Something from outside that a call waits for, until then or for so long. */
 export interface NewWait extends Wait {
-  /** The call's. */
+  /** Id of the call that waits. */
   id: string;
   turn_id: string;
   until?: string;
   seconds?: number;
-  /** Of a webhook: its SHA-256 and how it is sealed, in hex. */
+  /** The token of a webhook: its SHA-256 and its sealed form, in hex. */
   token?: { hash: string; key_id: string; sealed: string };
 }
 
@@ -89,36 +89,36 @@ export interface RunChange {
   /** Made only where the run has not ended; for what appends to it and changes nothing else of its row. */
   open?: true;
   bump_fence?: boolean;
-  /** Keeps the driver's lease for so long. */
+  /** Renews the driver's lease for so many ms. */
   lease_ms?: number;
   /** Gives the lease back. */
   release?: boolean;
-  /** Nothing is to be done for the run until something is sent to it; a change that sends it a job says that something is. */
+  /** The run is dormant: nothing is to be done for it until something comes. A change that sends it a job ends that. */
   dormant?: true;
   create?: Columns;
   thread?: Columns;
   events: Columns[];
   messages?: { ordinal: number; role: MessageRow['role']; content: StoredBlock[]; chain: string }[];
   runs: Required<Pick<RowChange, 'set' | 'add'>>;
-  /** Of the other projections, by table. */
+  /** Row changes of the other projections, by table. */
   rows?: Record<string, RowChange[]>;
   new_calls?: Columns[];
   calls?: CallChange[];
-  /** Opened before others, or these, are closed. */
+  /** Waits to open. They are opened before any are closed, these included. */
   waits?: NewWait[];
   close_waits?: string[] | true;
   checkpoint?: Columns;
   outbox?: OutboxRow[];
   reservations?: ReservationChange[];
-  /** Sent as well where no queued call of the run is open any more. */
+  /** Jobs that are sent as well if no queued call of the run is open any more. */
   continuation?: OutboxRow | undefined;
-  /** Claims the run instead, where it can be had. */
+  /** Claims the run instead of sending those jobs, if nobody holds it. */
   then_claim?: { lease_ms: number; known: CachedPosition | undefined };
-  /** Of the model that is to be called: the answer says how long it backs off. */
+  /** The rate limiter of the model that is to be called: the answer says how long it backs off. */
   rate_limiter?: string;
 }
 
-/** Of a change whose events, if there are any, mean nothing for any row. */
+/** The row changes of a change whose events mean nothing for any row. */
 export const NO_ROWS: Pick<RunChange, 'runs'> = { runs: { set: {}, add: {} } };
 
 /** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null if unknown. */

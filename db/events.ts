@@ -24,7 +24,7 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
 
 export interface EventFilter {
   runId: string;
-  /** Exclusive. */
+  /** Events with a higher sequence number than this. */
   after: number;
   limit: number;
   types?: string[] | undefined;

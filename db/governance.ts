@@ -1,4 +1,4 @@
-/** A tenant's governance: what is always current, whatever a run has pinned (policies, deleted tools, what is suspended). */
+/** A tenant's governance: its policies, deleted tools and suspensions, which are always current, whatever a run has pinned. */
 import type { PolicyDefinition } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 
@@ -10,13 +10,13 @@ export interface GovernanceRow {
   suspended: { tenant: boolean; agents: string[]; tools: string[]; servers: string[] };
 }
 
-/** That of the tenant of the transaction. */
+/** The policy epoch of the transaction's tenant. */
 export async function readPolicyEpoch(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ epoch: number }>('select policy_epoch as epoch from tenants');
   return row?.epoch ?? 0;
 }
 
-/** All of it, of the tenant of the transaction, in one statement: epoch and content fit together. */
+/** The governance of the transaction's tenant, read in one statement, so that epoch and content fit together. */
 export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
   const [row] = await tx.query<GovernanceRow>(`
     select t.policy_epoch as epoch,
@@ -35,9 +35,9 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
 }
 
 /**
- * Tells every process that what it knows is out of date: of policies and suspensions, of agents and tools. In the
- * transaction of the change, and before it: two changes then wait for each other, and none can be overtaken by a commit
- * that was gated without it.
+ * Makes what every process has cached out of date: policies and suspensions, agents and tools. Call it in the
+ * transaction of the change, before the change: two changes then wait for each other, and no commit that was gated under
+ * the epoch before can come after it.
  */
 export async function advancePolicyEpoch(tx: Tx): Promise<void> {
   await tx.query('update tenants set policy_epoch = policy_epoch + 1');

@@ -18,7 +18,7 @@ export async function claimDueActs<A extends string>(db: Database, everyMs: Reco
   return claimed.map(({ act }) => act);
 }
 
-/** Makes the acts known that no process has named yet; they are due at once. */
+/** Inserts the acts that no process has named yet; they are due at once. */
 export async function addActs(db: Database, acts: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) =>
     tx.query(
@@ -33,7 +33,7 @@ export interface LostRun {
   id: string;
   last_seq: number;
   fence: number;
-  /** Since its last change. */
+  /** Time since its last change. */
   quiet_ms: number;
 }
 
@@ -52,7 +52,7 @@ const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_i
 /**
  * Runs that should be driven and are not: nobody's lease on them, and with something to do: a turn in which its driver
  * has not left the run dormant, or for which something has come since, and no queued call to wait for. Those that changed a
- * moment ago have a job under way. It costs what there is to drive, not what waits.
+ * moment ago have a job under way. The cost grows with the runs to drive, not with those that wait.
  */
 export async function listLostRuns(db: Database, filter: LostFilter): Promise<LostRun[]> {
   return db.asMaintenance((tx) =>

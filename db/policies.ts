@@ -95,7 +95,7 @@ export async function listPolicyVersions(
   );
 }
 
-/** It does not apply any more; its versions stay for what they decided. */
+/** Deletes a policy: it does not apply any more; its versions stay for the decisions that refer to them. */
 export async function deletePolicy(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update policies set status = 'deleted', updated_at = now() where id = $1 and status = 'active' returning id`,

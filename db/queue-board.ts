@@ -47,10 +47,10 @@ export interface TurnFilter {
 /** A state is counted exactly up to here, and shown no further. */
 export const MOST_SHOWN = 10_000;
 
-/** Nobody holds the run for good: it is driven, or should be. Reads the index `runs_to_drive`. */
+/** Condition for runs that are driven, or should be. Uses the index `runs_to_drive`. */
 const TO_DRIVE = `r.open_turn_id is not null and not r.dormant and r.status not in ('completed', 'failed', 'cancelled')`;
 
-/** Its driver has left it until something comes for it, or until a time. Reads the index `runs_dormant`. */
+/** Condition for dormant runs: their driver has left them until something comes, or until a time. Uses the index `runs_dormant`. */
 const DORMANT = 'r.open_turn_id is not null and r.dormant';
 const FOR_THE_TIME = `coalesce(r.waiting_for->>'type' = 'timer', false)`;
 

@@ -18,7 +18,7 @@ export interface RecordedCallRow {
   is_error: boolean | null;
   error: { code: string; message: string } | null;
   output_bytes: number | null;
-  /** Of the last event that speaks of it. */
+  /** Sequence number of the last event that refers to the call. */
   seq: number;
 }
 

@@ -18,9 +18,9 @@ export interface RunView {
   agent_version: string;
   thread_id: string;
   status: RunStatus;
-  /** Since when it has been waiting for its next turn. */
+  /** The time since which it has been waiting for its next turn. */
   idle_since: Date | null;
-  /** What it waits for from outside, what ends first first; times are RFC 3339. */
+  /** What it waits for from outside, ordered by the time at which it ends; times are RFC 3339. */
   waits: OpenWait[] | null;
   /** When the first of its open approvals expires. */
   approval_until: Date | null;

@@ -1,10 +1,13 @@
-/** Whether tenants, agents, tools and tool servers are suspended. Whoever changes it raises the governance first (`raiseGovernance`). */
+/**
+ * Whether tenants, agents, tools and tool servers are suspended. Whoever changes it advances the policy epoch first
+ * (`advancePolicyEpoch`).
+ */
 import type { Tx } from './database.ts';
 
 export interface SuspensionChange {
-  /** False if it was so before. */
+  /** False if it was in that state before. */
   changed: boolean;
-  /** Somebody else has suspended it, who alone may lift that; nothing was changed. */
+  /** The operator has suspended it, and alone may lift that; nothing was changed. */
   held: boolean;
 }
 

@@ -113,7 +113,7 @@ export async function proposeTool(tx: Tx, id: string, proposed: ProposedTool | n
   await tx.query('update tools set proposed = $2::jsonb where id = $1', [id, proposed && JSON.stringify(proposed)]);
 }
 
-/** The name is free again; runs that have pinned a version still find it. */
+/** Deletes a tool: its name is free again; runs that have pinned a version still find it. */
 export async function deleteTool(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update tools set status = 'deleted', updated_at = now() where id = $1 and status = 'registered' returning id`,

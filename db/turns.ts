@@ -114,7 +114,7 @@ export async function listToolCalls(tx: Tx, runId: string, turnId: string): Prom
   return tx.query<ToolCallRow>(`${CALL} where run_id = $1 and turn_id = $2 order by step, place`, [runId, turnId]);
 }
 
-/** Those that the client is to execute now. */
+/** Calls that the client is to execute now. */
 export async function listAwaitedCalls(tx: Tx, runId: string): Promise<ToolCallRow[]> {
   return tx.query<ToolCallRow>(
     `${CALL} where run_id = $1 and status = 'running' and id in (

@@ -81,7 +81,7 @@ export interface WebhookChange {
   disabledReason?: string | undefined;
 }
 
-/** What is absent stays; one that becomes active begins anew. */
+/** Changes a webhook: absent fields stay; one that becomes active has no failures on record. */
 export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): Promise<WebhookRow | undefined> {
   const [row] = await tx.query<WebhookRow>(
     `update webhooks set url = coalesce($2, url), events = coalesce($3, events), description = coalesce($4, description),
@@ -100,7 +100,7 @@ export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): 
   return row;
 }
 
-/** With its deliveries. */
+/** Deletes a webhook with its deliveries. */
 export async function deleteWebhook(tx: Tx, id: string): Promise<void> {
   await tx.query('delete from webhook_deliveries where webhook_id = $1', [id]);
   await tx.query('delete from webhooks where id = $1', [id]);
@@ -119,7 +119,7 @@ export async function listDeliveries(
   );
 }
 
-/** To be sent once more, at once; undefined if there is no such delivery. */
+/** Lets a delivery be sent once more, at once; undefined if there is no such delivery. */
 export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): Promise<DeliveryRow | undefined> {
   const [row] = await tx.query<DeliveryRow>(
     `update webhook_deliveries set status = 'pending', attempts = 0, next_at = now() where id = $1 and webhook_id = $2
@@ -160,7 +160,7 @@ export interface ClaimedDelivery {
   } | null;
 }
 
-/** Takes due deliveries of a webhook for `leaseMs`: whoever dies with them leaves them to be sent again after that. */
+/** Claims due deliveries of a webhook for `leaseMs`: those of a process that dies are sent again after that. */
 export async function claimDeliveries(
   tx: Tx,
   { webhookId, limit, leaseMs }: { webhookId: string; limit: number; leaseMs: number },

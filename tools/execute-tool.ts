@@ -22,7 +22,7 @@ export interface ToolsOptions {
   now?: () => Date;
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
-  /** Told what a server has, whenever it says that this has changed. */
+  /** Called with the tools of a server whenever it says that they have changed. */
   onToolsChanged?: (drift: ServerDrift) => Promise<void>;
 }
 

@@ -3,7 +3,7 @@
 /** Stands in place of a value that is not shown. */
 export const HIDDEN = '[hidden]';
 
-/** The values, those hidden that `secret` says may be credentials. */
+/** The values, redacted where `secret` says that they may be credentials. */
 export function redact(
   values: Record<string, string>,
   secret: (name: string, value: string) => boolean,

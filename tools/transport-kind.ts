@@ -13,7 +13,7 @@ export interface TransportKind<T extends ToolTransport = ToolTransport> {
   check?(transport: T): FieldError[];
   /** Every text in which `{{secret:name}}` stands for a secret. */
   secretTexts(transport: T): string[];
-  /** As answers show it: what may be a credential is hidden (`tools/redact.ts`). */
+  /** As answers show it: what may be a credential is redacted (`tools/redact.ts`). */
   present(transport: T): Record<string, unknown> & { type: string };
   /**
    * The command that it starts on the worker's machine, if it does: such a transport needs the scope `admin`, and its

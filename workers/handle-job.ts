@@ -56,7 +56,7 @@ function isOfNewerBuild({ contract }: Handler, { job }: HeldJob): boolean {
   return !(contract.jobNames ?? [contract.name]).includes(job.name);
 }
 
-/** Does the work where its tenant has a slot left, and tells what it took; else the job waits while others run. */
+/** Does the work if its tenant has a slot left, and reports how long it took; else the job waits while others run. */
 async function inSlot<T>(
   context: Context,
   { held, tenantId }: { held: HeldJob; tenantId: string | undefined },

@@ -10,9 +10,9 @@ export interface Duty {
   stop: AbortSignal;
   /** The process is stopping: runs are handed over at their next step. */
   draining: () => boolean;
-  /** Of the queue that is served. */
+  /** The slots of the queue that is served. */
   slots?: TenantSlots;
-  /** Of all turns that the process drives. */
+  /** The slots of all turns that the process drives. */
   turns?: TurnSlots;
 }
 

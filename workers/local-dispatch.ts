@@ -1,6 +1,6 @@
 /**
- * Drives turns that this process has just committed without a way through the queue, while it has slots that no job waits
- * for. What fails goes to the queue after all, with its attempts. The line in the log says `dispatched: "locally"`.
+ * Drives turns that this process has just committed, without sending them through the queue, while it has slots that no
+ * job waits for. What fails goes to the queue after all, with its attempts. The line in the log says `dispatched: "locally"`.
  */
 import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
@@ -11,7 +11,7 @@ import type { Duty } from './handler.ts';
 
 export interface LocalDispatch {
   reserve: ReserveSlot;
-  /** Waits for those that are being driven. */
+  /** Waits for the turns that are being driven. */
   idle: () => Promise<void>;
 }
 

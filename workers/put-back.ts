@@ -1,4 +1,4 @@
-/** Jobs that are not for now or not for this process go back into their queue. */
+/** Puts jobs back into their queue that are not due, or that this process cannot read. */
 import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
 import { LIMITS } from '../core/limits.ts';
 

@@ -8,7 +8,7 @@ export interface TenantSlots {
   pauseMs: (tenantId: string) => number;
 }
 
-/** Others count as wanting to run for so long after their last job. */
+/** A tenant counts as active for so long after its last job. */
 const REMEMBERED_MS = 60_000;
 const FIRST_PAUSE_MS = 500;
 const PAUSE_PER_JOB_MS = 20;

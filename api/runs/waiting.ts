@@ -11,7 +11,7 @@ export const waitingFor = z.object({
 });
 
 /**
- * What somebody can do something about comes first: the client's calls, an approval, a question, a webhook, then the
+ * Waits that somebody can act on come first: the client's calls, an approval, a question, a webhook, then the
  * time, then the next turn. `until` is when it gives up waiting. Undefined if it works, or is about to.
  */
 export function presentWaiting(
@@ -32,7 +32,7 @@ export function presentWaiting(
 
 export const openWait = waitingFor.extend({ tool_call_id: z.uuid() });
 
-/** All that calls of a run wait for, what ends first first. `hookUrls` are by wait. */
+/** All that calls of a run wait for, ordered by the time at which it ends. `hookUrls` are by wait. */
 export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string>): z.input<typeof openWait>[] {
   return (row.waits ?? []).map((wait) => {
     const hook_url = hookUrls?.get(wait.id);

@@ -145,7 +145,7 @@ export function presentCreated({
   return { id, tool_id: id, name, version, status: 'registered', created_at: created_at.toISOString() };
 }
 
-/** A tool as one answer; what may be a credential is hidden. */
+/** A tool as one answer; what may be a credential is redacted. */
 export function presentTool(
   definition: ToolDefinition,
   times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,

@@ -1,4 +1,4 @@
-/** What the log says where people are asked, and where they have decided or nobody needs to any more. */
+/** Events of questions to people: asked, decided, or withdrawn because nobody needs to decide any more. */
 import type { Actor, NewEvent } from '../events.ts';
 import type { CallState, RunState } from '../state.ts';
 

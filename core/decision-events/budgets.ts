@@ -7,7 +7,7 @@ import { askApproval } from './approvals.ts';
 /** How a person is asked whether to go on. */
 export interface AskedToGoOn {
   approvalId: string;
-  /** Of what is asked. */
+  /** Fields of the question. */
   digest: string;
   seconds: number;
 }

@@ -1,4 +1,4 @@
-/** What the log says where a run ends otherwise than by its own decision. The turn's event comes last: a stream ends with it. */
+/** Events of a run that ends otherwise than by its own decision. The turn's event comes last: a stream ends with it. */
 import type { Actor, NewEvent, RunStatus } from '../events.ts';
 import { statusChanged } from './turns.ts';
 
@@ -8,7 +8,7 @@ export interface OpenRun {
   turnId: string | undefined;
 }
 
-/** Somebody cancels it. */
+/** Events of a run that somebody cancels. */
 export function endAsCancelled({ status: from, turnId }: OpenRun, reason: string | undefined): NewEvent[] {
   const by = { actor: 'user' as const, turn_id: turnId };
   const interrupted: NewEvent = { ...by, type: 'turn.interrupted', payload: { reason: 'cancel' } };
@@ -20,7 +20,7 @@ export function endAsCancelled({ status: from, turnId }: OpenRun, reason: string
   ];
 }
 
-/** Somebody completes it between turns, or it was idle for too long. */
+/** Events of a run that somebody completes between turns, or that was idle for too long. */
 export function endAsCompleted(
   { status: from }: Pick<OpenRun, 'status'>,
   actor: Actor,
@@ -32,7 +32,7 @@ export function endAsCompleted(
   ];
 }
 
-/** It could not be driven. */
+/** Events of a run that could not be driven. */
 export function endAsFailed({ status: from, turnId }: OpenRun, error: { code: string; message: string }): NewEvent[] {
   const by = { actor: 'system' as const, turn_id: turnId };
   const failed: NewEvent = { ...by, type: 'turn.failed', payload: { error } };

@@ -1,4 +1,4 @@
-/** What the log says of a model call: that it is made, what it answered, and what went wrong. */
+/** Events of a model call: that it is made, what it answered, and what went wrong. */
 import type { Decision } from '../decide.ts';
 import type { NewEvent } from '../events.ts';
 import type { ModelResponse } from '../model.ts';

@@ -1,4 +1,4 @@
-/** What the log says of a plan: three or more calls of one answer, decided on as a whole (docs/design/decisions.md). */
+/** Events of a plan: three or more calls of one answer, decided on as a whole (docs/design/decisions.md). */
 import type { NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import { RISK_LEVELS, type RiskLevel } from '../tool.ts';

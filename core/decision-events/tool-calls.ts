@@ -1,4 +1,4 @@
-/** What the log says of a tool call: that it is asked for, begun, and how it ends. */
+/** Events of a tool call: that it is asked for, begun, and how it ends. */
 import type { Actor, NewEvent } from '../events.ts';
 import type { Settlement } from '../ledger.ts';
 import type { CallState, RunState } from '../state.ts';
@@ -20,11 +20,11 @@ export type RequestOutcome =
   /** The record of an earlier run answers it. */
   | { kind: 'recorded'; settled: CallSettled }
   | { kind: 'denied'; error: Problem }
-  /** `attempt`, of answers in a row that held nothing valid; absent if the model is not at fault. */
+  /** `attempt` counts answers in a row that held nothing valid; absent if the model is not at fault. */
   | { kind: 'invalid'; error: Problem; attempt: number | undefined };
 
 export interface RequestedCall {
-  /** As the event has it. */
+  /** The payload of `tool.requested`. */
   call: Payload<'tool.requested'>;
   step: number;
   /** What the gate has decided, where that is worth an event. */

@@ -1,4 +1,4 @@
-/** What the log says where a turn begins, waits and ends, and of each status that a run goes through. */
+/** Events of a turn that begins, waits and ends, and of each status that a run goes through. */
 import type { Decision } from '../decide.ts';
 import type { Actor, NewEvent, RunStatus } from '../events.ts';
 import type { CallState, RunState } from '../state.ts';
@@ -20,7 +20,7 @@ interface Change {
   actor?: Actor;
 }
 
-/** One change of a run's status. Throws if there is none such. */
+/** One change of a run's status. Throws if the transition is not in the table. */
 export function statusChanged({ from, to, turnId, actor = 'worker' }: Change): StatusChanged {
   if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
   return { type: 'run.status_changed', actor, turn_id: turnId, payload: { from, to } };
@@ -51,7 +51,7 @@ export function awaitPeople(state: RunState, calls: readonly CallState[]): NewEv
 
 type WaitingFor = NonNullable<StatusChanged['payload']['waiting_for']>;
 
-/** What somebody can do something about comes first: an approval, a question, a webhook, and the time last. */
+/** Waits that somebody can act on come first: an approval, a question, a webhook; time comes last. */
 function waitingFor(calls: readonly CallState[]): WaitingFor {
   // Where no call waits, a person is asked about a budget.
   const isAsked = (call: CallState) => call.mode !== 'wait' || call.status === 'awaiting_approval';

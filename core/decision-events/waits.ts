@@ -1,4 +1,4 @@
-/** What the log says of calls that something from outside answers. */
+/** Events of calls that something from outside answers. */
 import type { NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import type { CallSettled } from './tool-calls.ts';

@@ -20,7 +20,7 @@ export interface AuditEntry {
   details?: Record<string, unknown> | undefined;
 }
 
-/** Adds a row to the audit log, in the transaction of what it tells. */
+/** Adds a row to the audit log, in the transaction of the act that it records. */
 export async function recordAudit(tx: Tx, by: AuditedBy, entry: AuditEntry): Promise<void> {
   const { action, digest, details } = entry;
   const [targetType, targetId] = entry.target;

@@ -111,7 +111,7 @@ export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer>
   const reserved = drive.step.reservation;
   if (!reserved?.call || reserved.granted) return 'go';
   const verdict = await checkBudgets(drive.context.db, reserved.call);
-  if (!verdict.fits) return onRefusal(drive, verdict);
+  if (!verdict.fits) return handleRefusal(drive, verdict);
   const passed = passedSoftLimits(verdict.standings, drive.log.state.budget.warned);
   for (const standing of passed) warn(drive, standing);
   if (drive.log.state.budget.asked) {
@@ -123,7 +123,7 @@ export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer>
   return 'go';
 }
 
-function onRefusal(drive: BudgetedDrive, verdict: Extract<BudgetVerdict, { fits: false }>): BudgetAnswer {
+function handleRefusal(drive: BudgetedDrive, verdict: Extract<BudgetVerdict, { fits: false }>): BudgetAnswer {
   drive.step.reservation = null;
   if (verdict.waits) return 'later';
   const short = verdict.standings.find(({ key }) => key === verdict.short);

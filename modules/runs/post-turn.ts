@@ -20,7 +20,7 @@ export interface PostTurn {
 }
 
 /**
- * Appends the turn and nudges a driver; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
+ * Appends the turn and sends a job to drive it; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
  * Throws 404 for an unknown run, 409 for a finished or a busy one.
  */
 export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string; replayed: boolean }> {

@@ -68,7 +68,7 @@ describe('tools over HTTP', () => {
     );
   });
 
-  it("take the document's example as it stands, with defaults for the rest", async () => {
+  it("take the document's example unchanged, with defaults for the rest", async () => {
     const { id, tool_id, name, version, status } = await create({
       name: 'search',
       input_schema: { type: 'object' },

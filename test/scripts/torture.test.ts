@@ -52,7 +52,7 @@ describe('The schedule of a torture', () => {
     for (const { kind, forMs } of makeSchedule(1, OWN)) if (kind === 'freeze worker') assert.ok(forMs > OWN.leaseMs);
   });
 
-  it('leaves services alone that were given, and Redis where there is none', () => {
+  it('leaves services alone that were given, and Redis if there is none', () => {
     const given = makeSchedule(1, { ...OWN, ownServices: false, forMs: 600_000 }).map(({ kind }) => kind);
     assert.ok(given.includes('cut redis'));
     assert.deepEqual(

@@ -21,7 +21,7 @@ describe('the modes of the tests', () => {
     assert.doesNotMatch(describeModes(all), /Left out/);
   });
 
-  it('are one for the domain: Postgres where there is one', () => {
+  it('are one for the domain: Postgres if it is available', () => {
     assert.equal(chooseModes(undefined, none).domain, 'embedded');
     assert.equal(chooseModes(undefined, both).domain, 'postgres');
   });

@@ -243,7 +243,7 @@ describe('Locally dispatched turns', () => {
     assert.deepEqual(await engine.rows('select from runs where agent_id = $1', agent), []);
   });
 
-  it('are sent as jobs after all where somebody else holds the run that the last call wakes', async () => {
+  it('are sent as jobs after all if somebody else holds the run that the last call continues', async () => {
     await serve(2);
     const agent = await engine.agent({}, [{ name: 'queued' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'queued') }) : text('done')));

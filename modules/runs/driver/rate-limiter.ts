@@ -12,7 +12,7 @@ import { toRequest } from './build-request.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import type { DriveSession } from './session.ts';
 
-/** The provider is asked too much: the run goes on after `waitMs`, in another job. */
+/** The rate limit is reached: the run goes on after `waitMs`, in another job. */
 export class ThrottledError extends Error {
   readonly waitMs: number;
   constructor(waitMs: number) {
@@ -27,8 +27,8 @@ interface ModelCall {
 }
 
 /**
- * Acquires a request of a model, or throws ThrottledError; answers the prompt tokens that it has let through. The commit before
- * the call has looked at it already, as a rule.
+ * Acquires a request of a model, or throws ThrottledError; answers the prompt tokens that it has let through. As a rule
+ * the commit before the call has already read how long it backs off.
  */
 export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<number> {
   const { rateLimiter, rates, model } = resolved;

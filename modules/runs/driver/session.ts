@@ -67,7 +67,7 @@ export interface Uncommitted {
   initialCommit: InitialCommit | null;
   /** The answer that a model is writing, until the commit has it. */
   partial: PartialAnswer | null;
-  /** Gates the pending calls again, by the governance of the session as it is then. */
+  /** Gates the pending calls again, by what the session then has as its governance. */
   reauthorize: (() => Promise<void>) | null;
 }
 

@@ -194,7 +194,7 @@ describe('Suspension', () => {
     assert.deepEqual(differences, []);
   });
 
-  it('leaves a call that a person wants to have made again, and that is stopped by now, as failed', async () => {
+  it('leaves a call that a person wants to have made again, and that is suspended by now, as failed', async () => {
     const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true } }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
     engine.toolsAnswer(async () => ({ status: 503, body: {} }));
@@ -285,7 +285,7 @@ for (const mode of DOMAIN_MODES) {
   });
 }
 
-describe('The suspend over HTTP', () => {
+describe('Suspension over HTTP', () => {
   let api: TestApi;
   let workers: Workers;
   before(async () => {
@@ -297,7 +297,7 @@ describe('The suspend over HTTP', () => {
     await api.close();
   });
 
-  it('holds an agent, its versions untouched, and lets its runs go on at once', async () => {
+  it('suspends an agent, its versions untouched, and lets its runs go on at once', async () => {
     const { key } = await api.newTenant();
     const call = (method: string, path: string, body?: unknown) =>
       api.call(method, path, { key, ...(body !== undefined && { body }) });
@@ -324,7 +324,7 @@ describe('The suspend over HTTP', () => {
     assert.equal((await api.call('GET', path)).json.version, '1.0.0');
   });
 
-  it('holds an MCP server: its tools cannot be executed, nor imported anew, until it is lifted', async () => {
+  it('suspends an MCP server: its tools cannot be executed, nor imported anew, until it is lifted', async () => {
     const importAll = () =>
       api.call('POST', '/v1/tools/import', { body: { transport: { type: 'stdio', ...ODD_SERVER } } });
     const imported = await importAll();
@@ -350,7 +350,7 @@ describe('The suspend over HTTP', () => {
     assert.equal((await api.call('PATCH', path, { key, body: { suspended: true } })).status, 403);
   });
 
-  it("lets a tenant's admin hold the tenant, and nobody but the operator lift what the operator holds", async () => {
+  it("lets a tenant's admin suspend the tenant, and nobody but the operator lift the operator's suspension", async () => {
     const tenant = await api.newTenant();
     const stranger = await api.newTenant();
     const path = `/v1/tenants/${tenant.id}`;

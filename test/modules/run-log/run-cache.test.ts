@@ -36,7 +36,7 @@ describe('What a process knows of a run', () => {
     return use({ name });
   };
 
-  /** A run that has made a call of a worker and rests in a turn of its own. */
+  /** Drives a run through a turn in which a worker makes a call; the run is dormant afterwards. */
   async function dormantRun(): Promise<string> {
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const { run } = await engine.start(agent, 'first', { config: { keep_open: true } });

@@ -13,7 +13,7 @@ describe('the attempt of a tool call', () => {
   });
   after(() => engine.close());
 
-  it('wakes the run when it was the last that the run waits for, and not before', async () => {
+  it('continues the run when it was the last that the run waits for, and not before', async () => {
     const agent = await engine.agent({}, [{ name: 'note' }]);
     engine.say((request, n) =>
       n === 0 ? use({ name: offered(request, 'note') }, { name: offered(request, 'note') }) : text('noted'),

@@ -254,7 +254,7 @@ describe('callMcpTool', () => {
     assert.notEqual(outputOf(await call('pid', { tenantId: 'a' })), outputOf(await call('pid', { tenantId: 'b' })));
   });
 
-  it('lets a server that keeps failing rest, longer each time, and tries it again', async () => {
+  it('backs off from a server that keeps failing, longer each time, and tries it again', async () => {
     const patient = createMcpPool({ egress, backoffMs: 200 });
     const target = { tenantId: 't', server: { type: 'mcp_stdio' as const, command: 'no-such-command-anywhere' } };
     const attempt = () => callMcpTool({ target, name: 'x' }, attemptOf({}), patient);

@@ -121,7 +121,7 @@ for (const mode of DOMAIN_MODES) {
       const runs = await Promise.all(Array.from({ length: 8 }, () => engine.start(agent, 'hello')));
       const within = [engine.context, second?.context ?? engine.context];
       const ends = await Promise.all(runs.map(({ run }, index) => engine.drive(run, within[index % 2])));
-      assert.deepEqual(ends.toSorted(), [...Array(5).fill('handed_over'), ...Array(3).fill('dormant')]);
+      assert.deepEqual(ends.toSorted(), [...Array(3).fill('dormant'), ...Array(5).fill('handed_over')]);
       assert.equal(engine.model.requests.length, 3);
     });
 

@@ -206,7 +206,8 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     });
 
     it('refuses at once what comes after it was closed', async () => {
-      const closed = await openDatabase(place.config);
+      // An embedded one of its own: the first holds the data directory.
+      const closed = await openDatabase(mode === 'embedded' ? { ...place.config, dataDir: 'memory:' } : place.config);
       await closed.close();
       const late = await closed.withTenant(newId(), (tx) => tx.query('select 1')).catch((error: unknown) => error);
       assert.ok(late instanceof Error);

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { newId } from '../../lib/new-id.ts';
-import { isDatabaseAway, openDatabase, type Database } from '../../db/database.ts';
+import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';

@@ -73,7 +73,7 @@ function configOf({ constraints, budget }: Body) {
   return { max_turns, autonomy_level, budget };
 }
 
-/** As `X-Workspace-Id`: 403 where the key is bound to another one, 404 where there is none. */
+/** As `X-Workspace-Id`: 403 if the key is bound to another one, 404 if there is none. */
 async function workspaceOf(context: Context, caller: Caller, named: string | undefined): Promise<string> {
   if (named === undefined || named === caller.workspaceId) return caller.workspaceId;
   if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');

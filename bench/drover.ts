@@ -29,7 +29,7 @@ export interface BenchDrover {
   start: () => Promise<string>;
   /** Creates a run, waits for its end, and answers its result. */
   run: () => Promise<number>;
-  /** Waits until a run has come to rest. */
+  /** Waits until a run is dormant. */
   ended: (run: string) => Promise<void>;
   /** Takes jobs, so many at a time. */
   serve: (concurrency: number) => Promise<void>;
@@ -79,7 +79,7 @@ export async function openDrover(
   const models = stubModels(options.stream ?? answerer(isPure(variant) ? 'calculator' : 'add'));
   const waiting = new Map<string, () => void>();
   const stubbed = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
-  const context = tellingRest(stubbed, (run) => waiting.get(run)?.());
+  const context = tellingDormant(stubbed, (run) => waiting.get(run)?.());
   let workers: Workers | undefined;
   const agentId = await registerAgent(context, variant, options);
   const ended = async (run: string) => {
@@ -129,13 +129,13 @@ function benchConfig(variant: Variant, services: Services, env: Record<string, s
   });
 }
 
-/** The context, with a word for each run that comes to rest. */
-function tellingRest(context: Context, onRest: (run: string) => void): Context {
+/** The context, which also reports each run that becomes dormant. */
+function tellingDormant(context: Context, onDormant: (run: string) => void): Context {
   return {
     ...context,
     async commit(change) {
       const result = await context.commit(change);
-      if (result.ok && change.release && !change.outbox) onRest(change.run_id);
+      if (result.ok && change.release && !change.outbox) onDormant(change.run_id);
       return result;
     },
   };

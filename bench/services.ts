@@ -6,7 +6,7 @@ export interface Services {
   redisUrl: string;
 }
 
-/** Throws where there are none; `scripts/services.sh up` starts some. The working directory is the repository's. */
+/** Throws if there are none; `scripts/services.sh up` starts some. The working directory is the repository's. */
 export function benchServices(): Services {
   const lines = execFileSync('scripts/services.sh', ['env'], { encoding: 'utf8' }).split('\n');
   const value = (name: string) => lines.find((line) => line.startsWith(`${name}=`))?.slice(name.length + 1);

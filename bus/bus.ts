@@ -18,7 +18,7 @@ export type BusMessage =
       total: number | undefined;
       message: string | undefined;
     }
-  /** The tenant's governance has moved: whoever drives the run looks at it before the next call. */
+  /** The tenant's policies or suspensions have changed: the driver of the run reads them before its next call. */
   | { runId: string; kind: 'governed' }
   | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt' };
 

@@ -73,7 +73,7 @@ export function auditHash(previous: string, row: SealedContent): string {
 
 export interface BrokenLink {
   seq: number;
-  /** Of the row that was found there; null where there is none. */
+  /** Of the row that was found there; null if there is none. */
   id: string | null;
   reason: 'missing' | 'altered' | 'not the head';
 }

@@ -22,7 +22,7 @@ interface BudgetChange<T> {
   modelCall?: null;
 }
 
-/** What an event means for the budgets of a run; undefined where it is about something else. */
+/** What an event means for the budgets of a run; undefined if it is about something else. */
 export function budgetChange<T extends object>(state: WithBudget<T>, event: RunEvent): BudgetChange<T> | undefined {
   const { budget, turn } = state;
   switch (event.type) {

@@ -24,7 +24,7 @@ export const runBudget = z
   .meta({ id: 'RunBudget' });
 export type RunBudget = z.output<typeof runBudget>;
 
-/** A budget as it stands. `spent` is settled; `open` is set aside for calls under way. Money is a decimal, in USD. */
+/** A budget at one moment. `spent` is settled; `open` is set aside for calls under way. Money is a decimal, in USD. */
 export interface BudgetStanding {
   /** `run`, or the id of the budget and the day its period began: what has been warned of is not warned of again. */
   key: string;

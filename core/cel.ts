@@ -145,7 +145,7 @@ interface Shape {
   patterns: Map<string, RE2JS>;
 }
 
-/** Walks the tree: refuses what is not allowed, and names things as the evaluation wants them. */
+/** Walks the tree: refuses what is not allowed, and renames calls and fields to what the evaluation needs. */
 function examine(root: ASTNode, variables: CelVariables): Shape {
   const shape: Shape = { nodes: 0, loops: 0, literals: 0, sums: 0, patterns: new Map() };
   const known = new Set([...variables.objects, ...variables.texts]);
@@ -224,7 +224,7 @@ function visitCall(at: Visit, node: Extract<ASTNode, { op: 'call' | 'rcall' }>):
     shape.patterns.set(pattern.args, compilePattern(pattern.args));
     (node.args as unknown as unknown[])[0] = LINEAR_MATCHES;
   }
-  // `has(tool.name)` asks for the object's field as it stands.
+  // `has(tool.name)` asks for the field of the object itself.
   args.forEach((part) => visit({ ...at, node: part }));
 }
 
@@ -240,7 +240,7 @@ function bareValues({ bare = {} }: CelVariables, input: Record<string, unknown>)
   return Object.fromEntries(entries);
 }
 
-/** Says what is too much about an evaluation; undefined where it can be made. */
+/** Says what is too much about an evaluation; undefined if it can be made. */
 function excess(shape: Shape, input: Record<string, unknown>): string | undefined {
   const size = measure(input);
   if (size === null) return `the input is nested more deeply than ${LIMITS.celInputDepth} levels`;
@@ -250,7 +250,7 @@ function excess(shape: Shape, input: Record<string, unknown>): string | undefine
   return work > LIMITS.celWork ? 'the macros would take too long on an input of this size' : undefined;
 }
 
-/** Values and characters of a JSON value; null where it is nested too deeply to be looked at. */
+/** Values and characters of a JSON value; null if it is nested too deeply to be looked at. */
 function measure(value: unknown, depth = 0): { values: number; chars: number } | null {
   if (depth > LIMITS.celInputDepth) return null;
   if (typeof value === 'string') return { values: 1, chars: value.length + 2 };

@@ -16,7 +16,7 @@ export interface RunLimits {
 
 export type Decision =
   /** Nothing to do until somebody sends something. */
-  | { kind: 'rest' }
+  | { kind: 'dormant' }
   | { kind: 'begin_turn' }
   /** `announced`: the log already says that this call is made. `last`: the step limit is reached. */
   | { kind: 'call_model'; step: number; toolChoice: 'auto' | 'none'; announced: boolean; last: boolean }
@@ -40,7 +40,7 @@ export type Decision =
 /** Decides. Every reachable state that is not terminal has an answer; a property test walks them. */
 export function decide(state: RunState, limits: RunLimits): Decision {
   const turn = state.turn;
-  if (isTerminal(state.status) || !turn) return { kind: 'rest' };
+  if (isTerminal(state.status) || !turn) return { kind: 'dormant' };
   if (state.status === 'created' || (state.status === 'awaiting_human' && !turn.begun)) return { kind: 'begin_turn' };
 
   const pending = decideOnCalls(state, limits);

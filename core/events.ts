@@ -28,7 +28,7 @@ export type RunStatus = (typeof RUN_STATUSES)[number];
 export const TERMINAL: readonly RunStatus[] = ['completed', 'failed', 'cancelled'];
 export const isTerminal = (status: RunStatus) => TERMINAL.includes(status);
 
-/** Stop reason of what ends for want of budget, and the error's code where it has failed. */
+/** Stop reason of a run or turn that ends because a budget is used up, and the error's code if it has failed. */
 export const OUT_OF_BUDGET = 'budget';
 
 const status = z.enum(RUN_STATUSES);
@@ -73,7 +73,7 @@ const RUN_EVENTS = {
   'run.forked': defineEvent(1, {
     from_run_id: uuid,
     at_seq: count,
-    /** Null where the point is none of the other run's checkpoints. */
+    /** Null if the point is none of the other run's checkpoints. */
     checkpoint_id: uuid.nullable(),
     mode: z.enum(['live', 'recorded']),
     rerun_effects: z.boolean(),

@@ -58,15 +58,15 @@ export interface IntentFault {
   message: string;
 }
 
-export interface KnownTools {
+export interface OfferedTools {
   tools: Tools;
   validate: (schema: Record<string, unknown>, args: Record<string, unknown>) => FieldError[];
 }
 
-/** What is wrong with a call, whoever wants it; undefined where it is one of a known tool with arguments that fit. */
+/** What is wrong with a call, whoever asks for it; undefined if it is one of a known tool with arguments that fit. */
 export function faultOf(
   call: { name: string; arguments: Record<string, unknown> },
-  { tools, validate }: KnownTools,
+  { tools, validate }: OfferedTools,
 ): IntentFault | undefined {
   const tool = tools.get(call.name);
   if (!tool) {

@@ -48,7 +48,7 @@ export const LIMITS = {
   partialAnswerChars: 100_000,
   /** A model call, in ms. */
   modelTimeoutMs: 600_000,
-  /** Output tokens below which a budget's rest is not worth a model call. */
+  /** Output tokens below which what is left of a budget is not worth a model call. */
   budgetLeastOutputTokens: 32,
   /** Pause in ms before a run asks again for room that calls under way hold in a budget. */
   budgetPauseMs: 1000,

@@ -3,7 +3,7 @@ function parts(version: string): number[] {
   return version.split('.').map(Number);
 }
 
-/** Below 0 where `a` comes before `b`, above 0 where it comes after. Plain `major.minor.patch` only. */
+/** Below 0 if `a` comes before `b`, above 0 if it comes after. Plain `major.minor.patch` only. */
 export function compareVersions(a: string, b: string): number {
   const right = parts(b);
   const difference = parts(a).map((part, index) => part - (right[index] ?? 0));

@@ -66,7 +66,7 @@ export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow> {
   return row;
 }
 
-/** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. False where it was so before. */
+/** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. False if it was so before. */
 export async function putApiKey(tx: Tx, key: NewApiKey): Promise<boolean> {
   const rows = await tx.query(
     `insert into api_keys as k (id, tenant_id, name, key_hash, scopes) values ($1, $2, $3, $4, $5)
@@ -90,7 +90,7 @@ export async function listApiKeys(
   return fetchRows<ApiKeyRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
-/** Revokes a key; again is no different, and not new. Undefined where there is none, in this workspace where one is given. */
+/** Revokes a key; again is no different, and not new. Undefined if there is none, in this workspace where one is given. */
 export async function revokeApiKey(tx: Tx, id: string, workspaceId?: string): Promise<{ isNew: boolean } | undefined> {
   const [row] = await tx.query<{ isNew: boolean }>(
     `update api_keys k set revoked_at = coalesce(k.revoked_at, now()) from (select id, revoked_at from api_keys where id = $1 for update) old

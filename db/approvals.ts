@@ -19,7 +19,7 @@ interface Approval {
   decided_at: Date | null;
   /** What the model asked for, where a person has put other arguments in its place. */
   original_arguments: Record<string, unknown> | null;
-  /** Why a person is asked, and the policy that wants it; the autonomy matrix where there is none. */
+  /** Why a person is asked, and the policy that requires it; without a policy it is the autonomy matrix. */
   message: string | null;
   policy: PolicyRef | null;
   four_eyes: boolean;
@@ -99,7 +99,7 @@ export async function replaceArguments(
   ]);
 }
 
-/** The approval under which a call may be made; undefined where a person has given none. */
+/** The approval under which a call may be made; undefined if a person has given none. */
 export async function findGrant(tx: Tx, of: { runId: string; callId: string }): Promise<ApprovalRow | undefined> {
   const [row] = await tx.query<ApprovalRow>(
     `select ${COLUMNS} from ${TABLES} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and (a.tool_call_id = $2::uuid
@@ -110,7 +110,7 @@ export async function findGrant(tx: Tx, of: { runId: string; callId: string }): 
   return row;
 }
 
-/** The key that asked for a turn; undefined where the log does not say. */
+/** The key that asked for a turn; undefined if the log does not say. */
 export async function findRequester(tx: Tx, of: { runId: string; turnId: string }): Promise<string | undefined> {
   const [row] = await tx.query<{ key: string | null }>(
     `select payload->>'requested_by' as key from run_events
@@ -120,7 +120,7 @@ export async function findRequester(tx: Tx, of: { runId: string; turnId: string 
   return row?.key ?? undefined;
 }
 
-/** Notes a signal; false where one with this id has come before. */
+/** Notes a signal; false if one with this id has come before. */
 export async function insertSignal(
   tx: Tx,
   signal: { tenantId: string; runId: string; id: string; type: string },

@@ -109,7 +109,7 @@ export interface ReservedCall {
   step: number;
   fence: number;
   run_budget?: RunBudget | undefined;
-  /** Tokens, and what they cost in USD; null where the price is not known. */
+  /** Tokens, and what they cost in USD; null if the price is not known. */
   input: number;
   input_cost: string | null;
   output: number;
@@ -145,7 +145,7 @@ export interface Budgeted {
   run_budget?: RunBudget | undefined;
 }
 
-/** The budgets that apply, as they stand. */
+/** The budgets that apply, with what is spent and set aside. */
 export async function readStandings(tx: Tx, of: Budgeted): Promise<BudgetStanding[]> {
   const rows = await tx.query<{ standing: BudgetStanding }>(
     'select budget_standing_json(to_jsonb(s)) as standing from budget_standings($1::jsonb) s',
@@ -161,15 +161,18 @@ export async function listReservingTenants(tx: Tx): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Settles what lost drivers have left open. */
-export async function settleLostReservations(tx: Tx, tenant: string, quietMs: number): Promise<number> {
-  const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [tenant, quietMs]);
+/** Settles the reservations that lost drivers have left open. */
+export async function settleLostReservations(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
+  const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [
+    tenantId,
+    quietMs,
+  ]);
   return row?.lost ?? 0;
 }
 
 /** Adds up settled reservations. */
-export async function rollUpBudgets(tx: Tx, tenant: string, most: number): Promise<number> {
-  const [row] = await tx.query<{ rolled: number }>('select roll_up_budgets($1, $2) as rolled', [tenant, most]);
+export async function rollUpBudgets(tx: Tx, tenantId: string, most: number): Promise<number> {
+  const [row] = await tx.query<{ rolled: number }>('select roll_up_budgets($1, $2) as rolled', [tenantId, most]);
   return row?.rolled ?? 0;
 }
 
@@ -184,8 +187,8 @@ export interface BudgetDrift {
  * Reservations of a tenant that disagree with its model calls, and usage that disagrees with the reservations; of as many
  * days as all of them are kept.
  */
-export async function listBudgetDrift(tx: Tx, tenant: string, days: number): Promise<BudgetDrift[]> {
-  return tx.query<BudgetDrift>('select * from budget_drift($1, current_date - $2::int)', [tenant, days]);
+export async function listBudgetDrift(tx: Tx, tenantId: string, days: number): Promise<BudgetDrift[]> {
+  return tx.query<BudgetDrift>('select * from budget_drift($1, current_date - $2::int)', [tenantId, days]);
 }
 
 function valuesOf({ max_tokens, max_cost_usd, soft_limit, on_soft_limit }: BudgetLimits): unknown[] {

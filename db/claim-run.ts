@@ -18,12 +18,12 @@ export interface ClaimedRun {
   messages: MessageRow[];
   /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
   outcomes: Record<string, CallOutcome>;
-  /** Position that `events` start at where what was known fits the log; null where all of it is here. */
+  /** Position that `events` start at if the cached position fits the log; null if the whole run is answered. */
   from: number | null;
 }
 
 /** What a driver knows of a run already: the log up to `seq`, so many messages, and the calls that have not ended there. */
-export interface KnownPosition {
+export interface CachedPosition {
   seq: number;
   length: number;
   calls: string[];
@@ -107,7 +107,7 @@ export interface RunClaim {
   run_id: string;
   seq: number;
   leaseMs: number;
-  known?: KnownPosition | undefined;
+  known?: CachedPosition | undefined;
 }
 
 /** As `claim_run` takes it. */
@@ -121,7 +121,7 @@ export interface ReadRequest {
   /** From the checkpoint before this one. */
   beforeCheckpoint?: number | undefined;
   /** Only what is new. */
-  known?: KnownPosition | undefined;
+  known?: CachedPosition | undefined;
 }
 
 /** Reads the same without claiming. */
@@ -158,7 +158,7 @@ export function withOutcomes(result: ClaimResult): ClaimResult {
   return result.ok ? { ...result, messages: result.messages.map((row) => showOutcomes(row, result.outcomes)) } : result;
 }
 
-/** A stored message with the outcomes of the calls that it refers to; null where it refers to none. */
+/** A stored message with the outcomes of the calls that it refers to; null if it refers to none. */
 export function showOutcomes(row: MessageRow, outcomes: Record<string, CallOutcome>): MessageRow {
   const ids = row.content.flatMap((block) => ('tool_call_id' in block ? block.tool_call_id : []));
   const known = ids.flatMap((id) => (outcomes[id] ? [[id, outcomes[id]] as const] : []));

@@ -9,7 +9,7 @@ import {
   claimRequest,
   withOutcomes,
   type ClaimResult,
-  type KnownPosition,
+  type CachedPosition,
   type MessageRow,
   type RunClaim,
   type RunRow,
@@ -113,7 +113,7 @@ export interface RunChange {
   /** Sent as well where no queued call of the run is open any more. */
   continuation?: OutboxRow | undefined;
   /** Claims the run instead, where it can be had. */
-  then_claim?: { lease_ms: number; known: KnownPosition | undefined };
+  then_claim?: { lease_ms: number; known: CachedPosition | undefined };
   /** Of the model that is to be called: the answer says how long it backs off. */
   rate_limiter?: string;
 }
@@ -121,7 +121,7 @@ export interface RunChange {
 /** Of a change whose events, if there are any, mean nothing for any row. */
 export const NO_ROWS: Pick<RunChange, 'runs'> = { runs: { set: {}, add: {} } };
 
-/** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null where unknown. */
+/** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null if unknown. */
 export type ReservationChange =
   | {
       step: number;

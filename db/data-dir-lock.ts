@@ -7,7 +7,7 @@ import { join } from 'node:path';
 interface Holder {
   token: string;
   pid: number;
-  /** Start time of the process in clock ticks since boot; null where the system does not tell. */
+  /** Start time of the process in clock ticks since boot; null if the system does not tell. */
   startTime: string | null;
   bootId: string | null;
   host: string;
@@ -98,7 +98,7 @@ function takeOver(claim: Claim, dead: Holder): boolean {
   }
 }
 
-/** Undefined where there is no lock. A file that cannot be read as one is a dead holder's. */
+/** Undefined if there is no lock. A file that cannot be read as one is a dead holder's. */
 function readHolder(path: string): Holder | undefined {
   let text: string;
   try {

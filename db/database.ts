@@ -35,7 +35,7 @@ export interface Database {
   /** Answers `select 1` within `timeoutMs` or throws. */
   ping(timeoutMs: number): Promise<void>;
   /**
-   * LISTEN, on a connection of its own where there is more than one. It reconnects by itself; `onReconnect` is called
+   * LISTEN, on a connection of its own if there is more than one. It reconnects by itself; `onReconnect` is called
    * after a gap in which notifications may have been lost. Rejects where the first LISTEN fails. The function it gives stops it.
    */
   listen(channel: string, onPayload: (payload: string) => void, onReconnect: () => void): Promise<() => Promise<void>>;

@@ -24,12 +24,12 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
 }
 
 export interface EventFilter {
-  run: string;
+  runId: string;
   /** Exclusive. */
   after: number;
   limit: number;
   types?: string[] | undefined;
-  turn?: string | undefined;
+  turnId?: string | undefined;
 }
 
 const COLUMNS = `
@@ -50,10 +50,10 @@ const TABLES = `
 /** A page of a run's log in order of `seq`. One query, whatever the events refer to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEvent[]> {
   const query = selectFrom(COLUMNS, TABLES, [
-    ['e.run_id', '=', filter.run],
+    ['e.run_id', '=', filter.runId],
     ['e.seq', '>', filter.after],
     ['e.type', 'in', filter.types],
-    ['e.turn_id', '=', filter.turn],
+    ['e.turn_id', '=', filter.turnId],
   ]);
   return fetchRows<LoggedEvent>(tx, query.orderBy('e.seq').limit(filter.limit));
 }
@@ -61,21 +61,21 @@ export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEve
 /** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */
 export async function readEvents(
   tx: Tx,
-  { run, after, limit = null }: { run: string; after: number; limit?: number | null },
+  { runId, after, limit = null }: { runId: string; after: number; limit?: number | null },
 ): Promise<EventRow[]> {
   const rows = await tx.query<{ event: EventRow }>(
     `select to_jsonb(e) - '{tenant_id,workspace_id,run_id}'::text[] as event from run_events e
      where run_id = $1 and seq > $2 order by seq limit $3`,
-    [run, after, limit],
+    [runId, after, limit],
   );
   return rows.map(({ event }) => event);
 }
 
-/** Position of the last event of this type in a run's log; 0 where there is none. */
-export async function lastEventSeq(tx: Tx, run: string, type: EventType): Promise<number> {
+/** Position of the last event of this type in a run's log; 0 if there is none. */
+export async function lastEventSeq(tx: Tx, runId: string, type: EventType): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
     'select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and type = $2',
-    [run, type],
+    [runId, type],
   );
   return row?.seq ?? 0;
 }

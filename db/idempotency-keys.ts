@@ -9,7 +9,7 @@ export interface IdempotencyKey {
 }
 
 /**
- * Takes the key for this transaction; false where it is taken. A transaction that holds the same key is waited for, so a
+ * Takes the key for this transaction; false if it is taken. A transaction that holds the same key is waited for, so a
  * key that is taken has its answer. A key past its time counts as free, whether it has been swept or not.
  */
 export async function claimIdempotencyKey(tx: Tx, { tenantId, route, key }: IdempotencyKey, digest: string) {
@@ -24,7 +24,7 @@ export async function claimIdempotencyKey(tx: Tx, { tenantId, route, key }: Idem
   return rows.length > 0;
 }
 
-/** What the key was used for, and its answer; undefined where it is free. */
+/** What the key was used for, and its answer; undefined if it is free. */
 export async function readIdempotencyKey(tx: Tx, { tenantId, route, key }: IdempotencyKey) {
   const [row] = await tx.query<{ body_digest: string; status: number; response: unknown }>(
     `select body_digest, status, response from idempotency_keys

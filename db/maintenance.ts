@@ -40,7 +40,7 @@ export interface LostRun {
 /** Which rows to look at: of one tenant, where one is named, and by pages. */
 export interface LostFilter {
   quietMs: number;
-  tenant?: string | undefined;
+  tenantId?: string | undefined;
   after: string;
   limit: number;
 }
@@ -51,7 +51,7 @@ const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_i
 
 /**
  * Runs that should be driven and are not: nobody's lease on them, and with something to do: a turn in which its driver
- * has not come to rest, or for which something has come since, and no queued call to wait for. Those that changed a
+ * has not left the run dormant, or for which something has come since, and no queued call to wait for. Those that changed a
  * moment ago have a job under way. It costs what there is to drive, not what waits.
  */
 export async function listLostRuns(db: Database, filter: LostFilter): Promise<LostRun[]> {
@@ -66,7 +66,7 @@ export async function listLostRuns(db: Database, filter: LostFilter): Promise<Lo
          and (r.status <> 'awaiting_tool' or not exists (
            select from tool_calls k where k.run_id = r.id and k.mode = 'queued' and k.status in ('pending', 'running')))
        order by r.id limit $3`,
-      [filter.quietMs, filter.after, filter.limit, filter.tenant ?? null],
+      [filter.quietMs, filter.after, filter.limit, filter.tenantId ?? null],
     ),
   );
 }
@@ -93,7 +93,7 @@ export async function listLostCalls(db: Database, filter: LostFilter): Promise<L
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
          and (k.retry_at is null or k.retry_at < clock_timestamp())
        order by k.id limit $3`,
-      [filter.quietMs, filter.after, filter.limit, filter.tenant ?? null],
+      [filter.quietMs, filter.after, filter.limit, filter.tenantId ?? null],
     ),
   );
 }

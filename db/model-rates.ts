@@ -1,7 +1,7 @@
 /** The rate limiters of models that all workers share. See `db/functions/model-rates.sql`. */
 import type { Database } from './database.ts';
 
-/** What a credential permits for a model; null where it is not known. */
+/** What a credential permits for a model; null if it is not known. */
 export interface ModelRates {
   requestsPerMinute: number | null;
   tokensPerMinute: number | null;

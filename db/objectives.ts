@@ -2,7 +2,7 @@
 import type { Tx } from './database.ts';
 
 /**
- * Takes a request id for this transaction. Undefined where it was free; else the run that it has become, and the digest
+ * Takes a request id for this transaction. Undefined if it was free; else the run that it has become, and the digest
  * of the request. A transaction that holds the same id is waited for.
  */
 export async function claimObjective(

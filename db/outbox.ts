@@ -7,7 +7,7 @@ export interface OutboxEntry {
   queue: string;
   job_id: string;
   payload: Record<string, unknown>;
-  /** Until it may run, in ms; 0 where that time has come. */
+  /** Until it may run, in ms; 0 if that time has come. */
   delay_ms: number;
   parent: ParentJob | null;
 }

@@ -26,7 +26,7 @@ export async function listPlans(tx: Tx, runId: string, turnId: string): Promise<
   );
 }
 
-/** The plan of a run whose steps are being made, with those that have no result of their tool; undefined where there is none. */
+/** The plan of a run whose steps are being made, with those that have no result of their tool; undefined if there is none. */
 export async function findExecutingPlan(
   tx: Tx,
   runId: string,
@@ -41,7 +41,7 @@ export async function findExecutingPlan(
   return plan;
 }
 
-/** The policy that asked last about a call; undefined where it was the autonomy matrix, or nobody. */
+/** The policy that asked last about a call; undefined if it was the autonomy matrix, or nobody. */
 export async function findAsking(
   tx: Tx,
   of: { runId: string; callId: string },

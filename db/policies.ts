@@ -29,7 +29,7 @@ interface NewVersion {
 const COLUMNS = 'p.id, p.current_version as version, v.definition, p.created_at, p.updated_at';
 const TABLES = 'policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version';
 
-/** Makes a policy with its first version; undefined where the name is taken. */
+/** Makes a policy with its first version; undefined if the name is taken. */
 export async function insertPolicy(tx: Tx, policy: NewVersion): Promise<PolicyRow | undefined> {
   const made = await tx.query(
     `insert into policies (id, tenant_id, name, status, current_version) values ($1, $2, $3, 'active', 1)
@@ -41,7 +41,7 @@ export async function insertPolicy(tx: Tx, policy: NewVersion): Promise<PolicyRo
   return findPolicy(tx, policy.id);
 }
 
-/** Makes a version the current one; undefined where its name is another policy's. The caller holds the policy. */
+/** Makes a version the current one; undefined if its name is another policy's. The caller holds the policy. */
 export async function publishPolicyVersion(
   tx: Tx,
   policy: NewVersion & { version: number },

@@ -49,7 +49,7 @@ export class PostgresListener {
     return () => this.#stop(subscription);
   }
 
-  /** Rejects where there is no connection. BullMQ announces its worker again after a gap. */
+  /** Rejects if there is no connection. BullMQ announces its worker again after a gap. */
   async announceWorker(queue: string): Promise<() => Promise<void>> {
     const client = await this.#connect();
     await this.#send(client, ANNOUNCE_WORKER, [queue]);

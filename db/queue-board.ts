@@ -29,7 +29,7 @@ export interface BoardTurn {
   fence: number;
 }
 
-/** A process that takes jobs of a queue. Null where the database does not say, as in embedded mode. */
+/** A process that takes jobs of a queue. Null if the database does not say, as in embedded mode. */
 export interface QueueWorkerRow {
   pid: number;
   address: string | null;
@@ -138,7 +138,7 @@ export async function findBoardTurn(
   return row;
 }
 
-/** The last turns of a run, the newest first; none where there is no such run, or no turn in it. */
+/** The last turns of a run, the newest first; none if there is no such run, or no turn in it. */
 export async function listTurnsOfRun(
   db: Database,
   run: { id: string; delayed: readonly string[]; limit: number },

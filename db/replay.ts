@@ -24,7 +24,7 @@ export interface RecordedCallRow {
 
 /** A point in another run's log. */
 export interface RecordPoint {
-  run: string;
+  runId: string;
   seq: number;
 }
 
@@ -58,7 +58,7 @@ export async function listRecordedCalls(
        and not exists (select 1 from tool_calls u
          where u.recorded_from = k.id and (u.run_id = $3 or u.run_id in (select id from chain)))
      order by c.depth, k.step, k.place`,
-    [point.run, point.seq, more.usedBy ?? null, more.redo?.runId ?? null, more.redo?.step ?? null],
+    [point.runId, point.seq, more.usedBy ?? null, more.redo?.runId ?? null, more.redo?.step ?? null],
   );
 }
 
@@ -79,7 +79,7 @@ export interface RecordedAnswerRow {
 /** Answers of a run's models in its steps from `fromStep` on, in order. */
 export async function listRecordedAnswers(
   tx: Tx,
-  run: string,
+  runId: string,
   steps: { from: number; to?: number },
 ): Promise<RecordedAnswerRow[]> {
   return tx.query<RecordedAnswerRow>(
@@ -91,7 +91,7 @@ export async function listRecordedAnswers(
        and b.seq < e.seq order by b.seq desc limit 1) c on true
      where e.run_id = $1 and e.type = 'model.responded' and e.step >= $2 and ($3::int is null or e.step <= $3)
      order by e.seq`,
-    [run, steps.from, steps.to ?? null],
+    [runId, steps.from, steps.to ?? null],
   );
 }
 
@@ -113,7 +113,7 @@ export async function findTurnAfter(
          where c.run_id = e.run_id and c.seq > e.seq and c.turn_id = e.turn_id and c.type = 'turn.completed') as completed_seq
      from run_events e where e.run_id = $1 and e.seq > $2 and e.type = 'turn.started'
      order by e.seq ${which === 'next' ? 'asc' : 'desc'} limit 1`,
-    [point.run, point.seq],
+    [point.runId, point.seq],
   );
   return row;
 }

@@ -44,7 +44,7 @@ export async function listSecrets(tx: Tx, page: { after?: string | undefined; li
   return fetchRows<SecretRow>(tx, query.orderByRaw('name collate "C"').limit(page.limit));
 }
 
-/** False where there is none. */
+/** False if there is none. */
 export async function deleteSecret(tx: Tx, name: string): Promise<boolean> {
   return (await tx.query('delete from secrets where name = $1 returning name', [name])).length > 0;
 }
@@ -66,7 +66,7 @@ export async function listSecretsUnderOtherKeys(
   );
 }
 
-/** The same value under another key; false where it was changed or deleted in between. */
+/** The same value under another key; false if it was changed or deleted in between. */
 export async function resealSecret(tx: Tx, name: string, change: { from: Buffer; to: SealedSecret }): Promise<boolean> {
   const rows = await tx.query(
     'update secrets set key_id = $3, sealed = $4 where name = $1 and sealed = $2 returning name',

@@ -2,13 +2,13 @@
 import type { Tx } from './database.ts';
 
 export interface SuspensionChange {
-  /** False where it was so before. */
+  /** False if it was so before. */
   changed: boolean;
   /** Somebody else has suspended it, who alone may lift that; nothing was changed. */
   held: boolean;
 }
 
-/** Undefined where there is no such agent in the workspace. */
+/** Undefined if there is no such agent in the workspace. */
 export async function suspendAgent(
   tx: Tx,
   { id, suspended, workspaceId }: { id: string; suspended: boolean; workspaceId: string },
@@ -22,7 +22,7 @@ export async function suspendAgent(
   return row && { changed: row.was !== suspended, held: false };
 }
 
-/** Undefined where there is no such tool. */
+/** Undefined if there is no such tool. */
 export async function suspendTool(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
@@ -36,7 +36,7 @@ export async function suspendTool(
   return row && { changed: row.was !== suspended, held: false };
 }
 
-/** Undefined where there is no such server. */
+/** Undefined if there is no such server. */
 export async function suspendToolServer(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
@@ -50,7 +50,7 @@ export async function suspendToolServer(
   return row && { changed: row.was !== suspended, held: false };
 }
 
-/** The tenant of the transaction; undefined where there is none. */
+/** The tenant of the transaction; undefined if there is none. */
 export async function suspendTenant(
   tx: Tx,
   { suspended, by }: { suspended: boolean; by: 'operator' | 'tenant' },

@@ -6,7 +6,7 @@ export interface NewTenant {
   planTier?: string | undefined;
 }
 
-/** Makes a tenant where there is none of this id. Runs as the tenant itself. */
+/** Makes a tenant if there is none of this id. Runs as the tenant itself. */
 export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
   await tx.query('insert into tenants (id, name, plan_tier) values ($1, $2, $3) on conflict (id) do nothing', [
     tenant.id,
@@ -15,7 +15,7 @@ export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
   ]);
 }
 
-/** Makes a workspace where there is none of this id. */
+/** Makes a workspace if there is none of this id. */
 export async function insertWorkspace(tx: Tx, workspace: { id: string; tenantId: string; name: string }) {
   await tx.query('insert into workspaces (id, tenant_id, name) values ($1, $2, $3) on conflict (id) do nothing', [
     workspace.id,

@@ -32,7 +32,7 @@ const COLUMNS = `
 const TABLES = 'tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version';
 const TOOL = `select ${COLUMNS} from ${TABLES} where t.status = 'registered'`;
 
-/** Registers a tool with its first version; undefined where the name is taken. */
+/** Registers a tool with its first version; undefined if the name is taken. */
 export async function insertTool(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
   const { id, name, version } = tool.definition;
   const made = await tx.query(

@@ -1,4 +1,4 @@
-/** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook wants. */
+/** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook has subscribed to. */
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
@@ -125,7 +125,7 @@ export async function listDeliveries(
   return fetchRows<DeliveryRow>(tx, query.orderByRaw('created_at desc, id desc').limit(filter.limit));
 }
 
-/** To be sent once more, at once; undefined where there is no such delivery. */
+/** To be sent once more, at once; undefined if there is no such delivery. */
 export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): Promise<DeliveryRow | undefined> {
   const [row] = await tx.query<DeliveryRow>(
     `update webhook_deliveries set status = 'pending', attempts = 0, next_at = now() where id = $1 and webhook_id = $2
@@ -194,7 +194,7 @@ export interface DeliveryOutcome {
 }
 
 /** Notes how an attempt ended, on the delivery and on its webhook; answers since when the webhook has been failing. */
-export async function settleDelivery(
+export async function finishDelivery(
   tx: Tx,
   of: { id: string; webhookId: string },
   outcome: DeliveryOutcome,

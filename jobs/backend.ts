@@ -54,7 +54,7 @@ export interface QueueBackend {
 const STALLED_LIMIT = 5;
 const FORCE_CLOSE_MS = 2000;
 
-/** Opens the queue on Redis where there is one, else on the database. An unreachable Redis does not fail it; see `ping`. */
+/** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it; see `ping`. */
 export async function openQueueBackend(
   config: QueueSettings,
   database: Database,

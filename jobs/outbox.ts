@@ -1,5 +1,5 @@
 /**
- * What a commit wants sent goes to BullMQ right after it, or to this process itself where it has room; a sweep sends what a
+ * The jobs of a commit go to BullMQ right after it, or to this process itself if it has a free slot; a sweep sends what a
  * crash left over.
  */
 import type { Logger } from 'pino';
@@ -17,11 +17,11 @@ import { TURNS, type TurnJob } from './turns.ts';
 export interface Outbox {
   /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
   send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
-  /** Asks first, from now on, whether this process has room to drive a turn itself, at once. */
+  /** From now on asks first whether this process has a free slot to drive a turn itself, at once. */
   offerSlots: (reserveSlot: ReserveSlot) => void;
-  /** Holds room in this process for a turn of the tenant that is about to be committed; undefined where there is none. */
+  /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
-  /** Drives the turn there. Its failure is seen to; the promise is for those who want to know of it, too. */
+  /** Drives the turn there. A failure is handled; the promise tells callers of it, too. */
   drive: (slot: SlotReservation, job: TurnJob, from: DrivenFrom) => Promise<unknown>;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;

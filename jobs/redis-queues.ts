@@ -57,7 +57,7 @@ export async function openRedisQueues(url: string, report: ReportError): Promise
   };
 }
 
-/** A call right after the start shall not fail for want of a few milliseconds; without Redis the process starts all the same. */
+/** Waits a moment for Redis, so that a call right after the start does not fail; without Redis the process starts, too. */
 async function firstConnection(client: Redis): Promise<void> {
   const ready = new Promise<void>((resolve) => {
     client.once('ready', resolve);

@@ -1,4 +1,4 @@
-/** Room in this process for a turn that is about to be written, so that it need not go through the queue. */
+/** A slot of this process that is reserved for a turn before the turn is written, so that it need not go through the queue. */
 import type { NewEvent } from '../core/events.ts';
 import type { ClaimedRun } from '../db/claim-run.ts';
 import type { CommitResult } from '../db/commit-run.ts';
@@ -13,7 +13,7 @@ export interface SlotReservation {
   leave: () => void;
 }
 
-/** Answers undefined where there is no room for a turn of the tenant. */
+/** Answers undefined if there is no room for a turn of the tenant. */
 export type ReserveSlot = (tenantId: string) => SlotReservation | undefined;
 
 /** A run that is held for its driver already. */

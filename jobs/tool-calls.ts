@@ -11,7 +11,7 @@ const toolCallJob = z.object({
   /** Attempts that the ledger had seen when the job was sent, and the step that asked for the call. */
   attempt: z.int().min(0).optional(),
   step: z.int().optional(),
-  /** The tenant's policy epoch under which the call passed; absent where it must be judged again. */
+  /** The tenant's policy epoch under which the call passed; absent if it must pass the gate again. */
   policyEpoch: z.int().optional(),
   traceparent: z.string().optional(),
 });

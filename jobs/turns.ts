@@ -6,7 +6,7 @@ import { defineJob, positionJobId } from './define-job.ts';
 const turnJob = z.object({
   tenantId: z.uuid(),
   runId: z.uuid(),
-  /** For the log only: what there is to do, the run's log says. */
+  /** For the log only: the run's log says what there is to do. */
   turnId: z.uuid().optional(),
   seq: z.int().min(0),
   traceparent: z.string().optional(),

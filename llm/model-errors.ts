@@ -21,7 +21,7 @@ export function toModelError(provider: string, error: unknown, cutOff?: CutOff):
   return modelErrorOf(provider, failureOf(error));
 }
 
-/** Classifies by status where there is one, else by the error's type, else as a broken connection. */
+/** Classifies by status if there is one, else by the error's type, else as a broken connection. */
 export function modelErrorOf(provider: string, failure: ProviderFailure): ModelError {
   return new ModelError(kindOf(failure), `${provider}: ${safeMessage(failure)}`, {
     retryAfterMs: retryAfterMs(failure.headers),
@@ -80,7 +80,7 @@ function kindOfStatus(status: number, message: string): ModelErrorKind {
   return 'invalid_request';
 }
 
-/** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined where neither is usable. */
+/** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined if neither is usable. */
 export function retryAfterMs(headers: Headers | undefined): number | undefined {
   const ms = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
   if (ms >= 0) return ms;

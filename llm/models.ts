@@ -21,7 +21,7 @@ export interface ResolvedModel {
   /** Name at the provider, without `provider/`. */
   model: string;
   stream: StreamModel;
-  /** Names credential and model, for what all who use them share; null where nobody has to be spared. */
+  /** Names credential and model, for what all who use them share; null if nobody has to be spared. */
   rateLimiter: string | null;
   /** What the credential permits, where the installation says so. */
   rates: ModelRates | null;

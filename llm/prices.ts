@@ -10,7 +10,7 @@ const BY_NAME = new Map(
 );
 
 /**
- * What a call cost in USD, as a decimal with up to 10 places; null where the price is unknown (never a guess, never 0).
+ * What a call cost in USD, as a decimal with up to 10 places; null if the price is unknown (never a guess, never 0).
  * Exact: one dollar per million tokens is a million pico-dollars per token, and those are added as integers.
  */
 export function costOf(provider: string, model: string, usage: TokenUsage): string | null {

@@ -11,7 +11,7 @@ export interface Rates {
 }
 
 export interface Price extends Rates {
-  /** Requests whose whole prompt is longer cost `rates`; null where those are not known. */
+  /** Requests whose whole prompt is longer cost `rates`; null if those are not known. */
   long?: { overTokens: number; rates: Rates | null };
 }
 

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { isDatabaseAway } from '../db/database.ts';
 
 /**
- * Work on rows of many tenants, so many at a time: one that fails is told of in the log, and keeps none of the others
+ * Works on rows of many tenants, a few at a time: a failure is logged and does not keep the others
  * waiting. Answers what came of the others. Throws where the database is away, which all of them need.
  */
 export async function forEachIsolated<R extends object, T>(

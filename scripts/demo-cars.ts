@@ -71,7 +71,7 @@ export function matches(car: Car, { column, op, value }: Condition): boolean {
   return holds[op];
 }
 
-/** One number over the rows that have the metric, to two decimals; null where none has. */
+/** One number over the rows that have the metric, to two decimals; null if none has. */
 export function summarise(cars: readonly Car[], metric: Column, op: MetricOp): number | null {
   const values = cars.map((car) => car[metric]).filter((value) => typeof value === 'number');
   if (op === 'count') return cars.length;

@@ -24,7 +24,7 @@ export function recordEffect(file: string, effect: Effect): { effect: Effect; re
   return { effect, repeated: false };
 }
 
-/** Every effect so far, oldest first; none where there is no file. */
+/** Every effect so far, oldest first; none if there is no file. */
 export function readEffects(file: string): Effect[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n');

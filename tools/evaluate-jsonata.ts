@@ -28,7 +28,7 @@ export async function evaluateJsonata(text: string, data: unknown, timeoutMs: nu
   }
 }
 
-/** What is wrong with an expression; undefined where it can be evaluated. */
+/** What is wrong with an expression; undefined if it can be evaluated. */
 export function jsonataFault(text: string): string | undefined {
   try {
     jsonata(text);

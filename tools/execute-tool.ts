@@ -23,11 +23,11 @@ export interface ToolsOptions {
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
   /** Told what a server has, whenever it says that this has changed. */
-  onToolsChanged?: (news: ServerNews) => Promise<void>;
+  onToolsChanged?: (drift: ServerDrift) => Promise<void>;
 }
 
-/** The tools of a server as they are now. */
-export interface ServerNews extends ChangedServer {
+/** The tools that a server lists after it said that they have changed. */
+export interface ServerDrift extends ChangedServer {
   listed: ImportedTool[];
 }
 

@@ -1,6 +1,6 @@
 import type { EgressResponse } from './egress.ts';
 
-/** A body as JSON or text (null where it is empty), or what it is instead. */
+/** A body as JSON or text (null if it is empty), or what it is instead. */
 export function decodeBody(response: EgressResponse): { output: unknown } | { binary: string } {
   if (response.body.length === 0) return { output: null };
   const type = mediaType(response);

@@ -34,7 +34,7 @@ export function parseTemplate(template: string): TemplatePart[] | { fault: strin
   return open ? { fault: 'has {{ or }} that belong to no reference' } : parts;
 }
 
-/** The value of a template: of a lone reference to the input as it is, else text. Undefined where that value is not there. */
+/** The value of a template: of a lone reference to the input as it is, else text. Undefined if that value is not there. */
 export function fillTemplate(template: string, values: TemplateValues): unknown {
   const parts = parseTemplate(template);
   if ('fault' in parts) return template;

@@ -16,12 +16,12 @@ export function kindOf({ type }: ToolTransport): TransportKind | undefined {
   return BY_TYPE.get(type);
 }
 
-/** Where the server of a tool is, whoever asks it with what credentials; undefined where the tool is at none. */
+/** Where the server of a tool is, whoever asks it with what credentials; undefined if the tool is at none. */
 export function identityOf(transport: ToolTransport): ServerIdentity | undefined {
   return kindOf(transport)?.servers?.identityOf(transport);
 }
 
-/** The server that a tool is at, and the tool's name there; undefined where it is at none. */
+/** The server that a tool is at, and the tool's name there; undefined if it is at none. */
 export function locateTool({
   name,
   transport,
@@ -29,7 +29,7 @@ export function locateTool({
   return kindOf(transport)?.servers?.locate(transport, name);
 }
 
-/** The command that a transport starts on the worker's machine; undefined where it starts none. */
+/** The command that a transport starts on the worker's machine; undefined if it starts none. */
 export function commandOf(transport: ToolTransport): string | undefined {
   return kindOf(transport)?.commandOf?.(transport);
 }

@@ -2,7 +2,7 @@
 import { LIMITS } from '../core/limits.ts';
 
 export interface TenantSlots {
-  /** Takes a slot, and answers how to give it back; undefined where the tenant has its share already. */
+  /** Takes a slot, and answers how to give it back; undefined if the tenant has its share already. */
   take: (tenantId: string) => (() => void) | undefined;
   /** How long to put back a job that got no slot, in ms: the more of a tenant are put back, the longer. */
   pauseMs: (tenantId: string) => number;

@@ -6,7 +6,7 @@ export const SESSION_MS = 8 * 3_600_000;
 export interface SessionCookies {
   /** The cookie's value for this key's session. */
   issue(keyId: string): string;
-  /** The key's id; undefined where the value is forged, damaged or too old. */
+  /** The key's id; undefined if the value is forged, damaged or too old. */
   read(value: string): string | undefined;
 }
 

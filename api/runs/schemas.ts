@@ -304,7 +304,7 @@ function presentUsage(row: { tokens_in: number; tokens_out: number; cost_usd: st
   return { tokens_in: row.tokens_in, tokens_out: row.tokens_out, cost_usd: money(row.cost_usd) };
 }
 
-/** USD as a number; null where the price of a model is not known. */
+/** USD as a number; null if the price of a model is not known. */
 function money(value: string | null): number | null {
   return value === null ? null : Number(value);
 }

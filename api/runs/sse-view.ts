@@ -45,7 +45,7 @@ export const SHOWN: readonly EventType[] = [
   'turn.interrupted',
 ];
 
-/** What a client sees of an event; null where it sees nothing. */
+/** What a client sees of an event; null if it sees nothing. */
 export function toSse(event: LoggedEvent): SseEvent | null {
   const view = viewOf(event);
   if (!view) return null;

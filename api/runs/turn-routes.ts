@@ -71,7 +71,7 @@ const stream = defineRunRoutes({
     const events = eventStream(context, {
       tenantId: caller.tenantId,
       runId: params.run,
-      turnId: turnId,
+      turnId,
       after,
       signal,
     });

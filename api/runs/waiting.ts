@@ -12,7 +12,7 @@ export const waitingFor = z.object({
 
 /**
  * What somebody can do something about comes first: the client's calls, an approval, a question, a webhook, then the
- * time, then the next turn. `until` is when it gives up waiting. Undefined where it works, or is about to.
+ * time, then the next turn. `until` is when it gives up waiting. Undefined if it works, or is about to.
  */
 export function presentWaiting(
   row: RunView,

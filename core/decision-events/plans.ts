@@ -10,7 +10,7 @@ export interface ProposedPlan {
   step: number;
   /** Its calls, those of unknown tools left out. */
   steps: readonly { callId: string; tool: string; risk: RiskLevel }[];
-  /** What is asked about it, where a step may not run alone; absent where it runs by itself. */
+  /** What is asked about it, where a step may not run alone; absent if it runs by itself. */
   asked?: Omit<Asked, 'step'> | undefined;
 }
 

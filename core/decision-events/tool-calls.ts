@@ -20,7 +20,7 @@ export type RequestOutcome =
   /** The record of an earlier run answers it. */
   | { kind: 'recorded'; settled: CallSettled }
   | { kind: 'denied'; error: Problem }
-  /** `attempt`, of answers in a row that held nothing valid; absent where the model is not at fault. */
+  /** `attempt`, of answers in a row that held nothing valid; absent if the model is not at fault. */
   | { kind: 'invalid'; error: Problem; attempt: number | undefined };
 
 export interface RequestedCall {

@@ -20,7 +20,7 @@ interface Change {
   actor?: Actor;
 }
 
-/** One change of a run's status. Throws where there is none such. */
+/** One change of a run's status. Throws if there is none such. */
 export function statusChanged({ from, to, turnId, actor = 'worker' }: Change): StatusChanged {
   if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
   return { type: 'run.status_changed', actor, turn_id: turnId, payload: { from, to } };
@@ -79,7 +79,7 @@ export function completeTurn(
   ];
 }
 
-/** The decision `fail_turn`, or a model that gave no answer. `ordinal`: the message that there is to show for it. */
+/** The decision `fail_turn`, or a model that gave no answer. `ordinal`: the message to show with it. */
 export function failTurn(
   state: RunState,
   error: { code: string; message: string },

@@ -19,7 +19,7 @@ export function defineEvent<F extends z.ZodRawShape>(version: number, fields: F)
 export const uuid = z.uuid();
 export const count = z.int().min(0);
 export const problem = z.object({ code: z.string(), message: z.string() });
-/** USD as a decimal string; null where the model's price is not known. */
+/** USD as a decimal string; null if the model's price is not known. */
 export const money = z.string().nullable();
 export const requestedCall = { tool_call_id: uuid };
 /** The key that did it. */

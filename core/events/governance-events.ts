@@ -18,7 +18,7 @@ export const GOVERNANCE_EVENTS = {
     name: z.string(),
     code: z.string(),
     message: z.string(),
-    /** Answers in a row without a valid intent, this one included; 0 where another intent of it is valid. */
+    /** Answers in a row without a valid intent, this one included; 0 if another intent of it is valid. */
     attempt: z.int().min(0),
   }),
 
@@ -41,7 +41,7 @@ export const GOVERNANCE_EVENTS = {
     arguments: z.record(z.string(), z.unknown()).optional(),
     digest: z.string(),
     expires_in_seconds: z.number(),
-    /** Why a person is asked, and the policy that wants it; the autonomy matrix where there is none. */
+    /** Why a person is asked, and the policy that requires it; without a policy it is the autonomy matrix. */
     message: z.string().optional(),
     policy: policyRef.optional(),
     /** The key that asked for the turn may not approve. */
@@ -49,7 +49,7 @@ export const GOVERNANCE_EVENTS = {
     /** Of a plan: the calls that wait. */
     calls: z.array(uuid).optional(),
   }),
-  /** `policy`: the one that asks as things stand when the approval is given. */
+  /** `policy`: the one that asks at the moment of the approval. */
   'approval.granted': defineEvent(1, {
     ...ofApproval,
     digest: z.string(),

@@ -48,7 +48,7 @@ export const MODEL_EVENTS = {
     latency_ms: count,
     /** In a replay: the answer is the record's; its tokens were spent there. */
     recorded: z.boolean().optional(),
-    /** In a recorded replay: what made this request another one than the record's. The rest is live. */
+    /** In a recorded replay: what made this request another one than the record's. What follows is live. */
     differs: z.array(z.enum(REQUEST_PARTS)).optional(),
   }),
   'model.retried': defineEvent(1, { model: z.string(), attempt: count, error: problem, wait_ms: count }),

@@ -34,6 +34,6 @@ export interface Projection<T extends string = string> {
   columns: readonly string[];
   /** Columns that it does not: operational ones, and what comes from the ledger or from the time of the commit. */
   unlogged: readonly string[];
-  /** What an event means for the table; undefined where it means nothing. */
+  /** What an event means for the table; undefined if it means nothing. */
   apply: (place: Place, event: NewEvent) => RowChange | undefined;
 }

@@ -24,7 +24,7 @@ language sql stable as $$
       and (not_run is null or r.run_id <> not_run or r.step <> not_step or r.fence <> not_fence)) n
 $$;
 
--- Every budget that a model call of p falls under, as it stands without that call.
+-- Every budget that a model call of p falls under, with its standing before that call.
 create or replace function budget_standings(p jsonb)
 returns table (key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric,
   on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint)
@@ -67,7 +67,7 @@ returns numeric language sql immutable as $$
 $$;
 -- Whether the call whose reservation is committed may be made, and with how much output. Counting every reservation there
 -- is after one's own was committed is safe without a lock: of two calls that do not both fit, the later one sees both.
--- Only where that is too much, those who ask are put in a row, so that not all of them give way.
+-- Only if that exceeds the budget are concurrent calls serialized by a lock, so that not all of them back off.
 create or replace function check_budgets(p jsonb) returns jsonb language plpgsql as $$
 declare
   d text;
@@ -118,7 +118,8 @@ begin
   end if;
   return jsonb_build_object('fits', true, 'output', granted, 'standings', standings);
 end $$;
--- Adds up what has settled; answers how many rows. A row counts for the budgets that there were when it was made.
+-- Adds settled reservations to the usage of their budgets; answers how many rows. A row counts for the budgets that
+-- existed when it was made.
 create or replace function roll_up_budgets(tenant uuid, most integer) returns bigint language sql as $$
   with done as (
     update reservations set rolled_up = true where (run_id, step, fence) in (
@@ -136,7 +137,7 @@ create or replace function roll_up_budgets(tenant uuid, most integer) returns bi
   select count(*) from done
 $$;
 
--- Settles what a lost driver has left open at what was set aside; answers how many rows.
+-- Settles the reservations that lost drivers have left open, at the amount that was set aside; answers how many rows.
 create or replace function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint language sql as $$
   with lost as (
     update reservations r set state = 'estimated', settled_at = now() from runs u

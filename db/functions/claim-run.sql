@@ -29,8 +29,9 @@ begin
 end $$;
 
 -- Claims a run for a driver and answers all it needs to go on: the row, the newest usable checkpoint, the later events,
--- the messages. With claim = false it only reads, for the driver that holds the run already. A driver that knows the run
--- up to a position (known) is given the event there, by which it sees that it is the same log, and what is new.
+-- the messages. With claim = false it only reads, for the driver that holds the run already. A driver that has cached
+-- the run up to a position (known) gets the event at that position, which proves that the log is the same, and what is
+-- new.
 create or replace function claim_run(p jsonb) returns jsonb language plpgsql as $$
 declare
   r runs;

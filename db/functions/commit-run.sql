@@ -30,7 +30,7 @@ begin
       insert into threads (id, tenant_id, workspace_id, agent_id, created_at)
         select id, tenant_id, workspace_id, agent_id, created_at from jsonb_populate_record(null::threads, c->'thread');
     end if;
-    -- One with a lease is claimed from the beginning, by the process that creates it.
+    -- A run that is created with a lease is claimed from the beginning, by the process that creates it.
     insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, idle_since, open_turn_id,
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
@@ -166,7 +166,7 @@ begin
   if c ? 'continuation' then
     perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
     continued := not found;
-    -- Or takes the run itself, where its process has room.
+    -- Or it claims the run, if its process has a free slot.
     if continued and c ? 'then_claim' then
       claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant_id', tenant, 'run_id', run, 'seq', last, 'claim', true));
     end if;

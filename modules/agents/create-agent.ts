@@ -8,7 +8,7 @@ import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Registers an agent with its first version, 1.0.0 where the definition does not say. */
+/** Registers an agent with its first version, 1.0.0 if the definition does not say. */
 export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
   await checkAgent(tx, definition);
   const version = definition.version ?? '1.0.0';

@@ -47,8 +47,8 @@ export function createDefinitionCache(db: Database): DefinitionCache {
   };
 
   const loadIn = async (tx: Tx, pins: Pins): Promise<PinnedDefinitions> => {
-    const known = kept(pins);
-    if (known) return known;
+    const cached = kept(pins);
+    if (cached) return cached;
     const definition = await loadAgentVersion(tx, pins.agentId, pins.agentVersion);
     if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
     agents.set(agentKey(pins), definition);

@@ -29,7 +29,7 @@ export async function readAgents(
   return listAgents(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
-/** A page of an agent's versions, newest first. Throws 404 where there is no such agent. */
+/** A page of an agent's versions, newest first. Throws 404 if there is no such agent. */
 export async function readAgentVersions(
   tx: Tx,
   caller: Caller,

@@ -32,7 +32,7 @@ interface DecidedBy {
 export interface Grant {
   digest: string;
   edited: boolean;
-  /** The policy that asks as things stand. */
+  /** The policy that asks for approval at present. */
   policy: PolicyRef | null;
   key: string | undefined;
 }
@@ -41,7 +41,7 @@ export interface Grant {
 export function granted(open: OpenApproval, { key, ...grant }: Grant): AppendedChange {
   const events = grantApproval(decided(open), { ...grant, decided_by: key });
   const calls = open.calls.map((id): CallChange => ({ id, from: ['awaiting_approval'], set: { status: 'pending' } }));
-  return { events, calls, ...wake(open.run) };
+  return { events, calls, ...continuation(open.run) };
 }
 
 /** A person said no: nothing is called, and the model reads why. */
@@ -52,11 +52,11 @@ export function refused(open: OpenApproval, { reason, key }: DecidedBy): Appende
 
 /** Nobody has said anything in time. */
 export function expired(open: OpenApproval): AppendedChange {
-  if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), ...wake(open.run) };
+  if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), ...continuation(open.run) };
   return closed(open, { kind: 'expired', message: 'Nobody approved the call in time; it was not made.' });
 }
 
-/** As things stand now the call may not be made, whatever a person says. `events`: those of that decision. */
+/** The current policies do not allow the call, whatever a person says. `events`: those of that decision. */
 export function lapsed(open: OpenApproval, message: string, events: readonly NewEvent[]): AppendedChange {
   const change = closed(open, { kind: 'expired', reason: message, message });
   return { ...change, events: [...events, ...change.events] };
@@ -69,7 +69,7 @@ export function settled(open: OpenApproval, settling: Settling, { reason, key }:
   const { decision } = settling;
   const events = settleApproval(decided(open), { decision, reason, decidedBy: key });
   const calls = open.calls.flatMap((id) => settledCall(id, settling));
-  return { events, calls, ...wake(open.run) };
+  return { events, calls, ...continuation(open.run) };
 }
 
 /** Whether a run may go on beyond a soft limit: no call in the ledger waits for it. */
@@ -77,8 +77,8 @@ export function isOfBudget(approval: ApprovalRow): boolean {
   return approval.tool === OUT_OF_BUDGET && !approval.tool_call_id && !approval.plan_id;
 }
 
-/** A run that waits is looked at again; one that is driven sees what was appended by itself. */
-export function wake(run: RunRow): { outbox: OutboxRow[] } {
+/** The job that lets a waiting run go on; a run that is being driven sees by itself what was appended. */
+export function continuation(run: RunRow): { outbox: OutboxRow[] } {
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
   return { outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }] };
 }
@@ -91,7 +91,7 @@ function decided({ approval, calls }: OpenApproval): DecidedApproval {
 function closed(open: OpenApproval, refusal: Refusal): AppendedChange {
   const error = { code: 'denied', message: refusal.message };
   const calls = open.calls.map((id) => refusedCall(id, error));
-  return { events: refuseApproval(decided(open), refusal), calls, ...wake(open.run) };
+  return { events: refuseApproval(decided(open), refusal), calls, ...continuation(open.run) };
 }
 
 /** The row of a call that is not made. */

@@ -25,7 +25,7 @@ export function askAbout({ log, definition }: AskingRun, calls: readonly CallSta
   appendEvent(log, ...askAboutCalls(log.state, questions));
 }
 
-/** The rows of calls that are denied by events of the run itself: what waits for approval is never made. */
+/** Denies the calls that these events have denied in the ledger as well: what waits for approval is never made. */
 export function denyCalls(log: RunLog, events: readonly NewEvent[]): void {
   for (const event of events) {
     if (event.type !== 'tool.denied') continue;

@@ -28,7 +28,7 @@ interface ApprovalRef {
   by?: AuditedBy;
 }
 
-/** What a decision comes to. `refusal`: the approval has ended otherwise, and whoever decided is told. */
+/** What a decision comes to. `refusal`: the approval has ended in another way, and the one who decided is told so. */
 interface Made {
   change: AppendedChange;
   digest: string;
@@ -37,7 +37,7 @@ interface Made {
 
 /**
  * Decides. The same decision again changes nothing; another one, one on a finished run, and one that comes too late
- * (expired, or blocked by now) is 409; 403 where four eyes are asked for and the key is that of who asked. Edited
+ * (expired, or blocked by now) is 409; 403 if four eyes are asked for and the key is that of who asked. Edited
  * arguments must fit the tool's schema and pass the gate (422), and are what is then approved.
  */
 export async function decideApproval(
@@ -63,7 +63,7 @@ export async function decideApproval(
   return readApproval(context, ref);
 }
 
-/** Nobody has decided in time: the model is told. False where somebody has, meanwhile. */
+/** Nobody has decided in time: the model is told. Answers false if somebody has decided meanwhile. */
 export async function expireApproval(context: Context, ref: ApprovalRef): Promise<boolean> {
   const approval = await readApproval(context, ref);
   const appended = await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
@@ -102,7 +102,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
   }
 }
 
-/** The calls are judged as things stand now: what a person is shown may have been asked by policies of before. */
+/** The calls pass the gate again: the policies may have changed since the person was asked. */
 async function approve(
   context: Context,
   tx: Tx,
@@ -129,10 +129,11 @@ async function approve(
   if (edited) await replaceArguments(tx, { callId: open.calls[0] ?? '', approvalId: approval.id }, given);
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
   const change = granted(open, { digest, edited, policy, key: ref.by?.keyId });
-  // Under which policies a person has approved; of one call the approval itself says it, where nothing is new.
-  const isNews = approval.plan_id !== null || !isSame(policy, approval.policy);
-  const news = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
-  return { change: { ...change, events: [...(isNews ? news : []), ...change.events] }, digest };
+  // The log says under which policies a person has approved; for a single call the approval does, unless its policy has
+  // changed.
+  const isChanged = approval.plan_id !== null || !isSame(policy, approval.policy);
+  const decisions = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
+  return { change: { ...change, events: [...(isChanged ? decisions : []), ...change.events] }, digest };
 }
 
 type Asking = Extract<GateDecision, { kind: 'ask' }>;
@@ -212,7 +213,7 @@ function alreadyDecided(approval: ApprovalRow, decided: ApprovalDecision): null 
   throw conflict(`The approval is ${approval.status} already.`, { status_of_approval: approval.status });
 }
 
-/** The decision that made an approval what it is; undefined where it was none. */
+/** The decision that ended an approval; undefined if it ended without one. */
 function decisionOf({ status, decision, original_arguments }: ApprovalRow): string | undefined {
   if (status === 'settled') return decision ?? undefined;
   if (status === 'approved') return original_arguments ? 'edit' : 'approve';

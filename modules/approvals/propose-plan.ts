@@ -53,7 +53,7 @@ function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonl
   };
 }
 
-/** What the model says that it is about, else what the user wants. */
+/** The plan's purpose: what the model has written, else the user's message. */
 function purposeOf({ log: { messages, state } }: AskingRun): string {
   const said = textOf(messages.at(-1)?.content ?? []).trim();
   return (said || (state.turn?.input.message ?? '')).slice(0, LIMITS.planPurposeChars);

@@ -10,7 +10,7 @@ export interface AuditVerdict {
   from: ChainPlace;
   /** The last link that holds. */
   head: ChainPlace;
-  /** Where the next piece begins; null where the chain has been walked to its end. */
+  /** Where the next piece begins; null if the chain has been walked to its end. */
   next: number | null;
   unsealed: { count: number; oldest: Date | null };
 }
@@ -43,7 +43,7 @@ interface Walked {
   rows: readonly { seq: number; id: string; hash: string }[];
 }
 
-/** Rows that the head knows of and that are not there, or that are not what it has noted. */
+/** The fault at the head: rows that it counts are missing, or the row at its place has another hash. Null if there is none. */
 function headFault({ end, place, isEnd, rows }: Walked): BrokenLink | null {
   if (!end) return place.seq === 0 ? null : { seq: place.seq, id: null, reason: 'not the head' };
   if (isEnd && place.seq < end.seq) return { seq: place.seq + 1, id: null, reason: 'missing' };

@@ -18,18 +18,18 @@ const MOST_TENANTS = 10_000;
 
 /** `now` gives ms since the epoch. */
 export function createBudgetCache(db: Database, now: () => number = Date.now): BudgetCache {
-  const known = new LRUCache<string, Promise<Scopes>>({
+  const cache = new LRUCache<string, Promise<Scopes>>({
     max: MOST_TENANTS,
     ttl: REMEMBERED_MS,
     ttlResolution: 0,
     perf: { now },
   });
   const scopesOf = (tenantId: string): Promise<Scopes> => {
-    const found = known.get(tenantId);
+    const found = cache.get(tenantId);
     if (found) return found;
     const scopes = db.withTenant(tenantId, listBudgetScopes);
-    known.set(tenantId, scopes);
-    scopes.catch(() => known.peek(tenantId) === scopes && known.delete(tenantId));
+    cache.set(tenantId, scopes);
+    scopes.catch(() => cache.peek(tenantId) === scopes && cache.delete(tenantId));
     return scopes;
   };
   return {
@@ -41,6 +41,6 @@ export function createBudgetCache(db: Database, now: () => number = Date.now): B
           (agent_id === null || agent_id === run.agent_id),
       );
     },
-    forget: (tenantId) => void known.delete(tenantId),
+    forget: (tenantId) => void cache.delete(tenantId),
   };
 }

@@ -8,7 +8,7 @@ type BudgetedRun =
   | Pick<RunRow, 'tenant_id' | 'workspace_id' | 'id' | 'root_run_id' | 'agent_id' | 'config'>
   | (Pick<RunRow, 'tenant_id' | 'workspace_id'> & { agent_id: string | null });
 
-/** The budget that lets a run make no more calls, as things stand now. */
+/** The budget that at present lets a run make no more calls. */
 export async function findUsedUpBudget(tx: Tx, of: BudgetedRun): Promise<BudgetStanding | undefined> {
   const { tenant_id: tenantId, workspace_id, agent_id } = of;
   const { id: run_id = null, root_run_id = null, config = {} } = 'config' in of ? of : {};

@@ -27,7 +27,7 @@ import { appendEvent, type RunLog } from '../run-log/run-log.ts';
 /** What is known of the reservation for a model call. */
 export interface Reservation {
   step: number;
-  /** Null where no budget applies. */
+  /** Null if no budget applies. */
   call: ReservedCall | null;
   /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
   granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
@@ -50,7 +50,7 @@ export interface BudgetedDrive {
 /** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
 export type BudgetAnswer = 'go' | 'later' | 'decide';
 
-/** Looks up whether a budget applies to the run: from memory, but for once in some seconds. */
+/** Looks up whether a budget applies to the run: from memory, which is refreshed every few seconds. */
 export async function findBudgets(drive: BudgetedDrive): Promise<void> {
   drive.isBudgeted = runBudgetOf(drive) !== undefined || (await drive.context.budgets.applyTo(drive.run));
 }
@@ -115,7 +115,7 @@ export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer>
   const passed = passedSoftLimits(verdict.standings, drive.log.state.budget.warned);
   for (const standing of passed) warn(drive, standing);
   if (drive.log.state.budget.asked) {
-    settleReservation(drive, 'released');
+    releaseReservation(drive, 'released');
     return 'decide';
   }
   const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
@@ -149,7 +149,7 @@ export function settleAnswer(
   drive.log.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
   const { granted } = reserved;
   if (!granted) return undefined;
-  // The model was given less room than the agent allows, and has used it up.
+  // The model was given fewer output tokens than the agent allows, and has used them up.
   const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
   const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
   const cutBy = granted.by && after(granted.by);
@@ -161,7 +161,7 @@ export function settleAnswer(
 }
 
 /** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */
-export function settleReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
+export function releaseReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
   const reserved = drive.step.reservation;
   drive.step.reservation = null;
   if (reserved?.call) drive.log.pending.reservations.push({ step: reserved.step, settle: as });

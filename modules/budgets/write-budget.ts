@@ -54,7 +54,7 @@ export async function createBudget(tx: Tx, caller: Caller, request: BudgetReques
   return row;
 }
 
-/** Changes limits and name; what is spent stays. Throws 404, 422 where no limit would be left. */
+/** Changes limits and name; what is spent stays. Throws 404, 422 if no limit would be left. */
 export async function changeBudget(
   tx: Tx,
   caller: Caller,

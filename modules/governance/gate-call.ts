@@ -31,7 +31,7 @@ function autonomyOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): n
   return run.config.autonomy_level ?? definition.autonomy_level ?? 2;
 }
 
-/** What the gate says of a call as things stand. */
+/** What the gate decides about a call by the current policies. */
 export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
   return gate(gateInput(subject, wanted));
 }
@@ -66,7 +66,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
 }
 
 /**
- * Why a call that was requested may not be made now, whatever a person has said; undefined where nothing but a person
+ * Why a call that was requested may not be made now, whatever a person has said; undefined if nothing but a person
  * may stand in its way. Arguments that a policy would rewrite by now are not those that were asked for or approved.
  */
 export function obstacleTo(decision: GateDecision): string | undefined {

@@ -43,7 +43,7 @@ const ORDER: readonly Stage[] = [
   { name: 'budget', judge: judgeBudget },
 ];
 
-/** Who may have decided on a call: `arguments` is the tool's schema. */
+/** The stages that can decide on a call: `arguments` is the tool's schema. */
 export const STAGES: readonly string[] = [...ORDER.map(({ name }) => name), 'arguments'];
 
 /** Decides on one call. Pure. Rewritten arguments pass the schema and every stage again, once. */

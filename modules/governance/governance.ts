@@ -1,4 +1,4 @@
-/** What a tenant has decided about its tools, as it stands now and whatever versions a run has pinned. */
+/** What a tenant has decided about its tools at present, whatever versions a run has pinned. */
 import { digestOf } from '../../core/ids.ts';
 import type { PolicyDefinition } from '../../core/policy.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
@@ -46,13 +46,13 @@ export function toGovernance(stored: StoredGovernance): Governance {
   };
 }
 
-/** What keeps an agent's runs from going on; undefined where nothing does. */
+/** What keeps an agent's runs from going on; undefined if nothing does. */
 export function suspendedBy({ suspended }: Governance, agentId: string): 'tenant' | 'agent' | undefined {
   if (suspended.tenant) return 'tenant';
   return suspended.agents.has(agentId) ? 'agent' : undefined;
 }
 
-/** What a model is told of a call of a suspended tool, or of one at a suspended server; undefined where neither is. */
+/** What a model is told of a call of a suspended tool, or of one at a suspended server; undefined if neither is. */
 export function toolSuspension(
   { suspended }: Governance,
   { id, name, transport }: Pick<ToolDefinition, 'id' | 'name' | 'transport'>,

@@ -5,7 +5,7 @@ import { readGovernance, readPolicyEpoch } from '../../db/governance.ts';
 import { toGovernance, type Governance } from './governance.ts';
 
 export interface PolicyCache {
-  /** What this process has seen last, which may not hold any more: for a change that is refused then. */
+  /** What this process has read last, which may be outdated: for commits, which are refused under an outdated epoch. */
   last(tenantId: string): Governance | undefined;
   /** Reads it anew when it is asked for next. */
   forget(tenantId: string): void;
@@ -15,7 +15,7 @@ export interface PolicyCache {
   current(tx: Tx, tenantId: string): Promise<Governance>;
 }
 
-/** Tenants whose governance a process keeps at hand. */
+/** Tenants whose policies and suspensions a process keeps in memory. */
 const MOST_KEPT = 1000;
 
 export function createPolicyCache(db: Database): PolicyCache {
@@ -29,13 +29,13 @@ export function createPolicyCache(db: Database): PolicyCache {
     last: (tenantId) => kept.get(tenantId),
     forget: (tenantId) => void kept.delete(tenantId),
     async at(tenantId, epoch) {
-      const known = kept.get(tenantId);
-      if (known?.epoch === epoch) return known;
+      const cached = kept.get(tenantId);
+      if (cached?.epoch === epoch) return cached;
       return db.withTenant(tenantId, (tx) => read(tx, tenantId));
     },
     async current(tx, tenantId) {
-      const known = kept.get(tenantId);
-      if (known && known.epoch === (await readPolicyEpoch(tx))) return known;
+      const cached = kept.get(tenantId);
+      if (cached && cached.epoch === (await readPolicyEpoch(tx))) return cached;
       return read(tx, tenantId);
     },
   };

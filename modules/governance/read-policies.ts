@@ -12,7 +12,7 @@ export async function requirePolicy(tx: Tx, id: string): Promise<PolicyRow> {
   return row;
 }
 
-/** A page of a policy's versions, newest first. Throws 404 where there is no such policy. */
+/** A page of a policy's versions, newest first. Throws 404 if there is no such policy. */
 export async function readPolicyVersions(
   tx: Tx,
   id: string,

@@ -1,4 +1,4 @@
-/** A call of a run before the gate once more, as things stand now, within a transaction. */
+/** Passes a call of a run through the gate once more, by the current policies, within a transaction. */
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -10,14 +10,14 @@ import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
 
 interface CallToReauthorize {
   run: RunRow;
-  /** Absent where they are still to be loaded. */
+  /** Absent if they are still to be loaded. */
   pinned?: Pick<GatedRun, 'definition' | 'tools'> | undefined;
   name: string;
   arguments: Record<string, unknown>;
   step?: number | undefined;
 }
 
-/** What the gate says now. How many calls the turn had before was asked when the call was requested, and is not again. */
+/** What the gate decides now. The number of calls in the turn was checked when the call was requested, and is not checked again. */
 export async function reauthorizeCall(
   context: Pick<Context, 'governance' | 'definitions' | 'tools'>,
   tx: Tx,

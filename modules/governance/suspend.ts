@@ -36,7 +36,7 @@ export async function setSuspension(context: Context, caller: Caller, suspend: S
   const tenantId = suspend.kind === 'tenant' ? suspend.id : caller.tenantId;
   if (tenantId !== caller.tenantId && !caller.isOperator) throw notFound('This tenant');
   const { changed, driven } = await context.db.withTenant(tenantId, async (tx) => {
-    // Before the change: a commit that waits for this row sees what comes of it.
+    // The epoch is raised before the change: a commit that waits for this row then sees the suspension.
     await advancePolicyEpoch(tx);
     const done = await write(tx, caller, suspend);
     if (!done) throw notFound(suspend.kind === 'mcp_server' ? 'This server' : `This ${suspend.kind}`);
@@ -72,7 +72,7 @@ async function auditSuspension(
   await asOtherTenant(tx, caller.tenantId, () => recordAudit(tx, caller, { ...entry, target }));
 }
 
-/** What waited gets its jobs back at once; where the queue is away, reconciliation sees to it. */
+/** What waited gets its jobs back at once; if the queue is away, reconciliation sends them. */
 async function goOn(context: Context, tenantId: string): Promise<void> {
   try {
     await reconcile(context, 0, tenantId);

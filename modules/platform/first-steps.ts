@@ -20,7 +20,7 @@ const owner = { tenantId: DEFAULT_TENANT_ID, workspaceId: DEFAULT_WORKSPACE_ID }
 
 /**
  * Makes the agent `assistant` and an open run of it in the default tenant, or finds those of an earlier start; for the
- * one process of embedded mode. Undefined where somebody has retired the agent.
+ * one process of embedded mode. Undefined if somebody has retired the agent.
  */
 export async function ensureFirstRun(context: Context): Promise<{ agentId: string; runId: string } | undefined> {
   const found = await context.db.withTenant(owner.tenantId, async (tx) => {

@@ -43,7 +43,7 @@ export interface Platform {
 
 interface PlatformOptions {
   log?: Logger;
-  /** Ends the opening, and the waiting for a database, with its reason. */
+  /** Aborts the opening, and the wait for a database, with its reason. */
   signal?: AbortSignal;
 }
 
@@ -92,7 +92,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     egress,
     stdioCommands: embedded ? 'any' : [...config.stdioCommands],
     readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
-    onToolsChanged: (news) => detectToolDrift(db, news),
+    onToolsChanged: (drift) => detectToolDrift(db, drift),
     onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
   });
   closers.add('tools', () => tools.close());

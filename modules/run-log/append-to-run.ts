@@ -12,11 +12,11 @@ export interface Appended {
   seq: number;
   fence: number;
   run: RunRow;
-  /** What the commit wants sent. */
+  /** The jobs that the commit writes to the outbox. */
   outbox: OutboxRow[];
 }
 
-/** What an act appends; null where there is nothing to do. */
+/** What an act appends; null if there is nothing to do. */
 export type Act = (run: RunRow, tx: Tx) => Promise<AppendedChange | null> | AppendedChange | null;
 
 export interface AppendedChange {
@@ -62,7 +62,7 @@ export interface Announcement {
   outbox: readonly OutboxRow[];
 }
 
-/** After the transaction: sends what it wants sent, and says where the log stands. */
+/** Sends the jobs of a transaction that has committed, and announces the new position of the log on the bus. */
 export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
   if (outbox.length > 0) context.outbox.send(runId, { seq, fence }, outbox);
   context.bus.publish({ runId, kind: 'advanced', seq });

@@ -63,7 +63,7 @@ export function firstBrokenMessage(messages: readonly MessageRow[], first = 0): 
   return null;
 }
 
-/** The state that a checkpoint holds, as this build reads it, or null where its hash does not fit. */
+/** The state that a checkpoint holds, as this build reads it, or null if its hash does not fit. */
 export function verifiedState(
   checkpoint: Pick<CheckpointRow, 'length' | 'state' | 'hash'>,
   messages: readonly MessageRow[],

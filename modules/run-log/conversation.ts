@@ -45,8 +45,8 @@ interface Rendered {
 const rendered = new WeakMap<MessageRow, Rendered>();
 
 function render(row: MessageRow): Rendered {
-  const known = rendered.get(row);
-  if (known) return known;
+  const cached = rendered.get(row);
+  if (cached) return cached;
   const content = row.content.map((block) => ('tool_call_id' in block ? toolResult(block, row) : block));
   const message = JSON.parse(canonicalJson({ role: row.role, content })) as Message;
   const part = { message, tokens: estimateMessages([message]) };

@@ -1,6 +1,6 @@
 /** Why a drive stops before its run does. */
 
-/** Another driver, a cancel or an interrupt has taken the run: stop without a word. */
+/** Another driver, a cancel or an interrupt has taken the run: its driver stops without writing anything. */
 export class LostRunError extends Error {
   constructor(why: string) {
     super(`the run is held by another driver (${why})`);

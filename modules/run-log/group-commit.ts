@@ -1,6 +1,6 @@
 /**
  * Group commit without a timer: what becomes ready while a transaction is in flight goes along in the next one. Each run
- * still waits for its own; a driver that is alone pays nothing for it.
+ * still waits for its own; a driver that commits alone waits for nobody.
  */
 import { claimRun, type ClaimResult, type RunClaim } from '../../db/claim-run.ts';
 import { changeRuns, commitRun, type CommitResult, type RunChange, type Waiting } from '../../db/commit-run.ts';
@@ -49,7 +49,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
   }
   const enqueue = (item: Item) => {
     waiting.push(item);
-    // What becomes ready in this tick goes along.
+    // Changes that become ready in this tick of the event loop go along.
     setImmediate(pump);
   };
 

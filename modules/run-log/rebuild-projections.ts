@@ -50,7 +50,7 @@ export async function rebuildProjections(db: Database, { check }: { check: boole
 async function rebuildRun(db: Database, owner: RunOwner, check: boolean): Promise<Difference[]> {
   return db.withTenant(owner.tenantId, async (tx) => {
     await holdRun(tx, owner.runId);
-    const log = await readEvents(tx, { run: owner.runId, after: 0 });
+    const log = await readEvents(tx, { runId: owner.runId, after: 0 });
     const rows = projectLog(owner, log.map(readEvent));
     const differences: Difference[] = [];
     for (const projection of PROJECTIONS) {

@@ -1,4 +1,4 @@
-/** What should be done has a live job, or gets one: every unfinished run that should be driven, every call that should be made. */
+/** Sends the jobs that are missing: for every unfinished run that should be driven, and every call that should be made. */
 import type { Job } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
@@ -63,7 +63,7 @@ async function ensureJob({ queues, order }: RunLogContext, name: string, job: Lo
   return true;
 }
 
-/** Lets a delayed job run now; false where it has just begun to by itself. */
+/** Lets a delayed job run now; false if it has just begun to by itself. */
 async function promote(job: Job): Promise<boolean> {
   try {
     await job.promote();

@@ -5,8 +5,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1000;
 
 /**
- * Does what must not fail because the database is away for a moment, again and again for so long. After the signal it is
- * tried once more; then, and when the time is up, its error stands.
+ * Repeats `work` while the database is unavailable, for `forMs` at most. After the signal it is tried once more; then,
+ * and when the time is up, its error is thrown.
  */
 export async function retryWhileUnavailable<T>(
   work: () => Promise<T>,

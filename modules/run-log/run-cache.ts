@@ -1,12 +1,12 @@
 /**
  * What a process still knows of a run that it has driven. The log and the conversation are only ever appended to, so
- * the next drive reads what came after and no more; that it is the same log, the event at the known position shows.
+ * the next drive reads only what came after; the event at the cached position proves that the log is the same.
  */
 import { LRUCache } from 'lru-cache';
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { fold, type RunState } from '../../core/state.ts';
-import { showOutcomes, type ClaimedRun, type KnownPosition, type MessageRow } from '../../db/claim-run.ts';
+import { showOutcomes, type ClaimedRun, type CachedPosition, type MessageRow } from '../../db/claim-run.ts';
 import { firstBrokenMessage } from './checkpoint.ts';
 import { messagesFor } from './conversation.ts';
 
@@ -24,9 +24,9 @@ export interface CachedRun {
 export interface RunCache {
   /** Takes a run out: a drive that fails leaves nothing behind that it may have got wrong. */
   take: (runId: string) => CachedRun | undefined;
-  /** Up to where a run is known; it stays. */
-  position: (runId: string) => KnownPosition | undefined;
-  keep: (runId: string, known: CachedRun) => void;
+  /** The position up to which a run is cached; the entry stays. */
+  position: (runId: string) => CachedPosition | undefined;
+  keep: (runId: string, cached: CachedRun) => void;
   clear: () => void;
 }
 
@@ -35,42 +35,42 @@ export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
   const runs = new LRUCache<string, CachedRun>({ max: most });
   return {
     take(runId) {
-      const known = runs.get(runId);
+      const cached = runs.get(runId);
       runs.delete(runId);
-      return known;
+      return cached;
     },
     position(runId) {
-      const known = runs.peek(runId);
-      return known && positionOf(known);
+      const cached = runs.peek(runId);
+      return cached && positionOf(cached);
     },
-    keep(runId, known) {
-      if (messagesFor(known.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.cachedRunTokens) return;
-      runs.set(runId, known);
+    keep(runId, cached) {
+      if (messagesFor(cached.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.cachedRunTokens) return;
+      runs.set(runId, cached);
     },
     clear: () => runs.clear(),
   };
 }
 
-/** What the database is asked to leave out, and the calls whose outcomes may be others by now. */
-export function positionOf({ state, messages }: CachedRun): KnownPosition {
+/** How far a run is cached, for the database to leave that out, and the calls whose outcomes may have changed since. */
+export function positionOf({ state, messages }: CachedRun): CachedPosition {
   const outcomes = messages.flatMap((row) => Object.entries(row.outcomes ?? {}));
   const calls = outcomes.flatMap(([id, { status }]) => (FINAL.includes(status) ? [] : [id]));
   return { seq: state.seq, length: messages.length, calls };
 }
 
-/** An unknown outcome is not among them: a person may settle it. */
+/** Statuses of calls that do not change any more. `unknown` is not one of them: a person may settle it. */
 const FINAL: readonly string[] = ['succeeded', 'failed', 'denied'];
 
 /**
- * What is known, carried on to where the log stands. Null where the two do not fit, as after a database was restored to
- * an earlier point: then all of it has to be read, and judged by itself.
+ * A cached run, folded on to the end of the log. Null if the two do not fit, as after a database was restored to
+ * an earlier point: then the whole run has to be read from its rows.
  */
-export function carryOn(known: CachedRun, loaded: ClaimedRun): CachedRun | null {
+export function carryOn(cached: CachedRun, loaded: ClaimedRun): CachedRun | null {
   const [same, ...rows] = loaded.events;
-  if (loaded.from !== known.state.seq || same?.seq !== known.state.seq || same.occurred_at !== known.at) return null;
-  const messages = [...known.messages.map((row) => refresh(row, loaded)), ...loaded.messages];
-  if (firstBrokenMessage(messages, known.messages.length) !== null) return null;
-  let next: CachedRun = { ...known, messages, at: loaded.events.at(-1)?.occurred_at ?? known.at };
+  if (loaded.from !== cached.state.seq || same?.seq !== cached.state.seq || same.occurred_at !== cached.at) return null;
+  const messages = [...cached.messages.map((row) => refresh(row, loaded)), ...loaded.messages];
+  if (firstBrokenMessage(messages, cached.messages.length) !== null) return null;
+  let next: CachedRun = { ...cached, messages, at: loaded.events.at(-1)?.occurred_at ?? cached.at };
   for (const event of rows.map(readEvent)) next = { ...next, ...after(next, event) };
   const fits = next.state.seq === loaded.run.last_seq && next.state.length === messages.length;
   return fits ? next : null;
@@ -82,8 +82,8 @@ function refresh(row: MessageRow, { outcomes }: ClaimedRun): MessageRow {
   return isStale ? showOutcomes(row, { ...row.outcomes, ...outcomes }) : row;
 }
 
-function after(known: CachedRun, event: RunEvent): Partial<CachedRun> {
-  const state = fold(known.state, event);
+function after(cached: CachedRun, event: RunEvent): Partial<CachedRun> {
+  const state = fold(cached.state, event);
   if (event.type !== 'checkpoint.saved') return { state };
   return { state, lastCheckpointId: event.payload.checkpoint_id, stepsAtCheckpoint: state.steps };
 }

@@ -24,7 +24,7 @@ export interface RunLog {
   /** The state as committed, and with what is pending on top. */
   base: RunState;
   state: RunState;
-  /** Time of the event that `base` ends with; undefined where a checkpoint stood in its place. */
+  /** Time of the event that `base` ends with; undefined if a checkpoint stood in its place. */
   at: string | undefined;
   /** The whole conversation, pending messages included. */
   messages: MessageRow[];
@@ -56,7 +56,7 @@ const nothing = (): Pending => ({
   rateLimiter: null,
 });
 
-/** What is committed, for a later drive to go on from; undefined where it cannot be told from another log. */
+/** The committed part as an entry of the run cache; undefined if nothing would tell it from another log. */
 export function toCachedRun(log: RunLog): CachedRun | undefined {
   const { at, base: state, lastCheckpointId, stepsAtCheckpoint, pending } = log;
   if (at === undefined) return undefined;
@@ -83,7 +83,7 @@ export function appendMessage(log: RunLog, message: Pick<MessageRow, 'role' | 'c
   return ordinal;
 }
 
-/** Drops messages that no event has counted: they would be in the way of the next turn's. */
+/** Drops messages that no event has counted: the next turn's messages need their ordinals. */
 export function dropUncounted(log: RunLog): void {
   const { length } = log.state;
   const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
@@ -104,7 +104,7 @@ export function changeCall(log: RunLog, change: CallChange): void {
   showOutcome(log, change);
 }
 
-/** The row of a call that the next commit is to insert; undefined where the ledger has it already. */
+/** The row of a call that the next commit is to insert; undefined if the ledger has it already. */
 export function findInserted({ pending }: RunLog, id: string): Record<string, unknown> | undefined {
   return pending.newCalls.find((row) => row['id'] === id);
 }
@@ -117,7 +117,7 @@ function showOutcome(log: RunLog, change: CallChange): void {
   if (status) row.outcomes[change.id] = { status, output, is_error };
 }
 
-/** What is pending at a moment. */
+/** The pending changes at one moment. */
 export type Mark = Readonly<Pending>;
 
 /** What is pending now, as a point to come back to. */

@@ -19,7 +19,7 @@ export interface CancelFilter extends Pick<RunFilter, 'agentId' | 'threadId' | '
 export interface CancelledRuns {
   cancelled: number;
   run_ids: string[];
-  /** There are, or may be, others that fit. */
+  /** Whether there are, or may be, other runs that fit. */
   more: boolean;
 }
 
@@ -35,7 +35,7 @@ export async function cancelRuns(
   const status = UNFINISHED.filter((each) => filter.status?.includes(each) ?? true);
   const wanted = { ...filter, status, workspaceId: caller.workspaceId, limit: LIMITS.cancelRuns + 1 };
   const found = await context.db.withTenant(caller.tenantId, async (tx) => {
-    // What was asked for is on record before the first run ends by it.
+    // The request is in the audit log before the first run is cancelled by it.
     const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason }) };
     await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
     return listRuns(tx, wanted);

@@ -58,7 +58,7 @@ export async function createRun(context: Context, request: CreateRun): Promise<I
 
 const statusOf = ({ input }: Pick<CreateRun, 'input'>) => (input ? 202 : 201);
 
-/** Others would have to change the tenant's governance as often as this while one run is being written. */
+/** Most attempts: each fails only if somebody changes the tenant's policies, agents or tools while the run is being written. */
 const MOST_ATTEMPTS = 20;
 
 async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
@@ -116,10 +116,10 @@ export async function writeRun(
 
 interface PreparedRun {
   run: NewRun;
-  /** Of a run that begins one. */
+  /** The turn that begins with the run. */
   thread: Record<string, unknown> | undefined;
   events: NewEvent[];
-  /** Undefined where no turn begins with the run. */
+  /** Undefined if no turn begins with the run. */
   job: Omit<TurnJob, 'seq'> | undefined;
   body: CreatedRun;
 }

@@ -1,5 +1,5 @@
 /**
- * Drives a run: load, decide, act, commit, until it rests. One job, one claim, warm state; whoever takes the run from
+ * Drives a run: load, decide, act, commit, until the run is dormant. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
 import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
@@ -23,7 +23,7 @@ import { commit } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
-import { settleReservation } from '../budgets/hold-to-budget.ts';
+import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
@@ -34,25 +34,25 @@ import { mustPause } from './driver/suspension.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
-export type DriveEnd = 'rest' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
+export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
 
 /** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
 export interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
-  /** Absent where the run is still to be claimed. */
+  /** Absent if the run is still to be claimed. */
   from?: DrivenFrom | undefined;
 }
 
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
   const { leaseMs } = context.config;
-  const known = context.runCache.take(job.runId);
+  const cached = context.runCache.take(job.runId);
   const { tenantId, runId, seq } = job;
   const { from } = options;
   const claimed =
     from?.claimed ??
-    (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: known && positionOf(known) }));
+    (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) }));
   if (!claimed.ok) return claimed.why;
   const held = { tenantId, runId, fence: claimed.run.fence };
   let session: DriveSession | undefined;
@@ -63,12 +63,12 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
     session = await openSession(context, claimed, {
       signal,
       traceparent: job.traceparent,
-      known,
-      news: hold.news,
+      cached,
+      heard: hold.heard,
       initialCommit: from?.initialCommit,
     });
     const end = await loop(session, options);
-    if (end === 'rest' || end === 'handed_over') keepInMind(session);
+    if (end === 'dormant' || end === 'handed_over') keepInCache(session);
     return end;
   } catch (error) {
     if (error instanceof LostRunError || hold.lost.aborted) {
@@ -88,9 +88,9 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
 }
 
 /** A run that has ended is not driven again, and one that answers from a record is read with its record. */
-function keepInMind(session: DriveSession): void {
-  const known = session.replaySource || isTerminal(session.log.state.status) ? undefined : toCachedRun(session.log);
-  if (known) session.context.runCache.keep(session.run.id, known);
+function keepInCache(session: DriveSession): void {
+  const cached = session.replaySource || isTerminal(session.log.state.status) ? undefined : toCachedRun(session.log);
+  if (cached) session.context.runCache.keep(session.run.id, cached);
 }
 
 /** How long a run that only a newer build can read is left alone by this one. */
@@ -127,7 +127,7 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
       continue;
     }
     if (await mustPause(session, decision)) {
-      if (await commit(session, 'pause')) return 'rest';
+      if (await commit(session, 'pause')) return 'dormant';
       continue;
     }
     const end = await carryOut(session, withinLog(session, decision));
@@ -145,8 +145,8 @@ function withinLog(session: DriveSession, decision: Decision): Decision {
 async function carryOut(session: DriveSession, decision: Decision): Promise<DriveEnd | undefined> {
   const { log } = session;
   switch (decision.kind) {
-    case 'rest':
-      return (await commit(session, 'rest')) ? 'rest' : undefined;
+    case 'dormant':
+      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'begin_turn':
       begin(session);
       return undefined;
@@ -169,16 +169,16 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       return undefined;
     case 'await_people':
       appendEvent(log, ...awaitPeople(log.state, decision.calls));
-      return (await commit(session, 'rest')) ? 'rest' : undefined;
+      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'resume':
       appendEvent(log, ...changeStatus(log.state, 'executing'));
       return undefined;
     case 'complete_turn':
       complete(session, decision);
-      return (await commit(session, 'rest')) ? 'rest' : undefined;
+      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'fail_turn':
       fail(session, decision.error, lastSaid(session));
-      return (await commit(session, 'rest')) ? 'rest' : undefined;
+      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
   }
 }
 
@@ -198,9 +198,9 @@ async function callModel(
     return (await commit(session, later)) ? 'handed_over' : undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    settleReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
+    releaseReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
     fail(session, { code: error.code, message: error.message });
-    return (await commit(session, 'rest')) ? 'rest' : undefined;
+    return (await commit(session, 'dormant')) ? 'dormant' : undefined;
   }
 }
 
@@ -211,7 +211,7 @@ function complete(session: DriveSession, end: Extract<Decision, { kind: 'complet
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));
 }
 
-/** `ordinal`: the message that there is to show for it. What nobody is asked about any more is not made. */
+/** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
 function fail(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
   const { log } = session;
   const events = failTurn(log.state, error, ordinal);
@@ -248,14 +248,14 @@ interface Held {
 
 interface Hold {
   lost: AbortSignal;
-  news: Drive['news'];
+  heard: Drive['heard'];
   close: () => void;
 }
 
 /** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
 function holdRun(context: Context, held: Held, isCreated: () => boolean): Hold {
   const lost = new AbortController();
-  const news = { governance: false };
+  const heard = { governance: false };
   const { leaseMs } = context.config;
   let expiresAtMs = Date.now() + leaseMs;
   const timer = setInterval(() => {
@@ -271,11 +271,11 @@ function holdRun(context: Context, held: Held, isCreated: () => boolean): Hold {
   }, leaseMs / 3);
   const unsubscribe = context.bus.subscribe(held.runId, (message) => {
     if (message.kind === 'abort') lost.abort(new LostRunError(message.reason));
-    if (message.kind === 'governed') news.governance = true;
+    if (message.kind === 'governed') heard.governance = true;
   });
   return {
     lost: lost.signal,
-    news,
+    heard,
     close: () => {
       clearInterval(timer);
       unsubscribe();

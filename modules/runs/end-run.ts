@@ -24,7 +24,7 @@ interface RunRef {
 
 /**
  * Cancels a run at once, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
- * not begun never are; a call in flight settles in its own row. Answers false where it was cancelled already.
+ * not begun never are; a call in flight settles in its own row. Answers false if it was cancelled already.
  */
 export async function cancelRun(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
   const appended = await appendToRun(context, ref, async (run, tx) => {
@@ -49,7 +49,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
   return appended !== null;
 }
 
-/** Completes a run that waits between turns. Answers false where it is completed already. */
+/** Completes a run that waits between turns. Answers false if it is completed already. */
 export async function completeRun(context: Context, ref: RunRef): Promise<boolean> {
   return (await complete(context, ref, { actor: 'user', stopReason: 'completed' })) !== null;
 }
@@ -100,8 +100,8 @@ function openRun({ status, open_turn_id }: RunRow): OpenRun {
 const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
 
 /**
- * The ledger of a run that ends: what was not begun never is; what its driver was at, nobody else can settle. A call
- * that another worker makes settles in its own row.
+ * Closes the calls of a run that ends. Those that were not begun never are; those that its driver was making are settled
+ * here, since nobody else can. A call that another worker makes settles in its own row.
  */
 async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
   const calls = await listOpenCalls(tx, runId);
@@ -111,7 +111,7 @@ async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promi
   });
 }
 
-/** Nobody needs to decide any more. */
+/** Expires the open approvals: nobody needs to decide any more. */
 async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
   const open = await listOpenApprovals(tx, run.id);
   const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };

@@ -38,7 +38,7 @@ export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise
   return run;
 }
 
-/** A page of runs, newest first. Throws 404 where `ofAgent` names an agent that there is not. */
+/** A page of runs, newest first. Throws 404 if `ofAgent` names an agent that there is not. */
 export async function readRuns(
   tx: Tx,
   caller: Caller,
@@ -95,7 +95,7 @@ export async function readLog(
 ): Promise<LoggedEvent[]> {
   const { path, ...filter } = page;
   const { id } = await requireRun(tx, caller, path);
-  return listEvents(tx, { run: id, ...filter });
+  return listEvents(tx, { runId: id, ...filter });
 }
 
 /** A page of a run's checkpoints, newest first. */

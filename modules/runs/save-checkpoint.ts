@@ -20,7 +20,7 @@ export interface SaveCheckpoint {
 
 /**
  * Saves where an unfinished run stands; answers the checkpoint's id. Throws 409 for a finished run, and for one that a
- * worker is driving at this moment: what it has in hand is not committed yet.
+ * worker is driving at this moment: its current work is not committed yet.
  */
 export async function saveCheckpoint(
   context: Context,

@@ -1,4 +1,4 @@
-/** An objective becomes a run: once, however often it is sent. */
+/** Turns an objective into a run: once, however often it is sent. */
 import { impossible } from '../../core/errors.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';

@@ -23,7 +23,7 @@ export interface StreamRequest {
 /** An event of the log, a hint that is in no log, or that nothing has come for a while. */
 export type StreamItem = { kind: 'logged'; event: LoggedEvent } | Delta | { kind: 'ping' };
 
-/** Whoever follows a turn has something to do after these, or nothing to wait for: its stream closes. */
+/** Events after which the stream of a turn closes: the client has something to do, or there is nothing left to wait for. */
 const ENDS_STREAM: readonly string[] = [
   'turn.completed',
   'turn.failed',
@@ -38,15 +38,15 @@ const PAGE = 500;
  * the run where no turn is given. Nothing is lost when the bus is: the log is looked at every few seconds anyway.
  */
 export async function* streamRun(context: Context, request: StreamRequest): AsyncGenerator<StreamItem> {
-  const news = listenToRun(context.bus, request);
+  const notices = listenToRun(context.bus, request);
   try {
-    yield* follow(context, request, news);
+    yield* follow(context, request, notices);
   } finally {
-    news.close();
+    notices.close();
   }
 }
 
-/** What a stream from there on would begin with, and whether nothing could come after it. */
+/** The first items of a stream from a position on, and whether nothing could follow them. */
 export function lookAhead(
   context: Context,
   request: Omit<StreamRequest, 'signal'>,
@@ -54,7 +54,7 @@ export function lookAhead(
   return readPage(context, request);
 }
 
-async function* follow(context: Context, request: StreamRequest, news: RunNotices): AsyncGenerator<StreamItem> {
+async function* follow(context: Context, request: StreamRequest, notices: RunNotices): AsyncGenerator<StreamItem> {
   const at = { seq: request.after, finishedStep: 0, quietSinceMs: Date.now() };
   for (;;) {
     const page = await readPage(context, { ...request, after: at.seq });
@@ -65,16 +65,16 @@ async function* follow(context: Context, request: StreamRequest, news: RunNotice
     if (page.isOver || page.endsTurn || request.signal.aborted) return;
     at.seq = page.lastSeq;
     if (page.events.length > 0) at.quietSinceMs = Date.now();
-    if (!page.hasMore) yield* live(news, at);
+    if (!page.hasMore) yield* live(notices, at);
   }
 }
 
 /** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
 async function* live(
-  news: RunNotices,
+  notices: RunNotices,
   at: { seq: number; finishedStep: number; quietSinceMs: number },
 ): AsyncGenerator<StreamItem> {
-  for (let delta = await news.next(at.seq); delta; delta = await news.next(at.seq)) {
+  for (let delta = await notices.next(at.seq); delta; delta = await notices.next(at.seq)) {
     at.quietSinceMs = Date.now();
     // Reasoning is shown once it is whole: pieces are pieces of the answer (docs/api.md, Streams).
     if (delta.kind === 'progress' || (delta.delta.type === 'text' && delta.step > at.finishedStep)) yield delta;
@@ -88,7 +88,7 @@ interface Page {
   events: LoggedEvent[];
   /** Where to go on: events that are not shown are passed, too. */
   lastSeq: number;
-  /** There is more to read at once. */
+  /** Whether there is more to read at once. */
   hasMore: boolean;
   isOver: boolean;
   endsTurn: boolean;
@@ -110,7 +110,7 @@ async function readPageAlone(context: Context, request: Omit<StreamRequest, 'sig
   return context.db.withTenant(tenantId, async (tx) => {
     // The status first: what it says is over has all its events in the log already.
     const row = await findRun(tx, runId);
-    const events = await listEvents(tx, { run: runId, after, limit: PAGE, types: [...types], turn: turnId });
+    const events = await listEvents(tx, { runId, after, limit: PAGE, types: [...types], turnId });
     const isFull = events.length === PAGE;
     const lastShown = events.at(-1)?.seq ?? after;
     // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has

@@ -17,18 +17,20 @@ export async function waitForTurn(
   wait: { timeoutMs: number; signal: AbortSignal },
 ): Promise<TurnRow | undefined> {
   const deadlineMs = Date.now() + wait.timeoutMs;
-  let news = new AbortController();
+  let advanced = new AbortController();
   const unsubscribe = context.bus.subscribe(ref.runId, (message) => {
-    if (message.kind === 'advanced') news.abort();
+    if (message.kind === 'advanced') advanced.abort();
   });
   try {
     for (;;) {
-      news = new AbortController();
+      advanced = new AbortController();
       const turn = await context.db.withTenant(ref.tenantId, (tx) => findTurn(tx, ref.runId, ref.turnId));
       const leftMs = deadlineMs - Date.now();
       if (!turn || turn.status !== 'running' || leftMs <= 0 || wait.signal.aborted) return turn;
       const pollMs = Math.min(leftMs, LIMITS.streamPollSeconds * 1000);
-      await sleep(pollMs, undefined, { signal: AbortSignal.any([news.signal, wait.signal]) }).catch(() => undefined);
+      await sleep(pollMs, undefined, { signal: AbortSignal.any([advanced.signal, wait.signal]) }).catch(
+        () => undefined,
+      );
     }
   } finally {
     unsubscribe();

@@ -8,7 +8,7 @@ import type { Database, Tx } from '../../db/database.ts';
 import { DEFAULT_TENANT_ID } from './bootstrap.ts';
 
 export interface Authenticator {
-  /** The owner of a valid key; undefined where it is unknown, expired or revoked. */
+  /** The owner of a valid key; undefined if it is unknown, expired or revoked. */
   byKey(key: string): Promise<Caller | undefined>;
   /** The same for a key that was shown before and is known by its id. */
   byKeyId(id: string): Promise<Caller | undefined>;

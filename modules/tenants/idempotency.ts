@@ -24,7 +24,7 @@ export interface IdempotentAnswer<T> {
 /**
  * Does `work` once per `Idempotency-Key`, in the transaction that remembers its answer: what fails or crashes leaves
  * nothing behind, and concurrent requests with one key wait for the first. `store` replaces `body` in what is
- * remembered, for answers with a secret. Throws a `DroverError`: 400 for a malformed key, 422 where the key came with
+ * remembered, for answers with a secret. Throws a `DroverError`: 400 for a malformed key, 422 if the key came with
  * another body.
  */
 export async function idempotently<T>(

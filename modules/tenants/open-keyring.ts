@@ -15,7 +15,7 @@ export async function openKeyring(config: Pick<Config, 'mode' | 'dataDir' | 'sec
   return createKeyring([...config.secretKeys, await keptSecret(config.dataDir, 'secret-key')]);
 }
 
-/** The secret in a file of the data directory, made where there is none. With `memory:` it is a new one each time. */
+/** The secret in a file of the data directory, made if there is none. With `memory:` it is a new one each time. */
 export async function keptSecret(dataDir: string, file: string, prefix = ''): Promise<string> {
   const made = `${prefix}${newSecret()}`;
   if (dataDir === 'memory:') return made;

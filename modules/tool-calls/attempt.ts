@@ -94,7 +94,7 @@ function execute(
   });
 }
 
-/** How an attempt ends whose process was lost; undefined where the call may be sent again. */
+/** How an attempt ends whose process was lost; undefined if the call may be sent again. */
 export function interruptionOf(lost: ClaimedCall): Exclude<Settlement, { status: 'retry' }> | undefined {
   const settlement = settleAttempt(INTERRUPTED, rulesOf(lost));
   return settlement.status === 'retry' ? undefined : settlement;

@@ -21,7 +21,7 @@ export async function claimToolCall(context: Context, job: ToolCallJob): Promise
 }
 
 /**
- * The usual case in one round trip: the call is as it was when its job was sent. Undefined where anything is different;
+ * The usual case in one round trip: the call is as it was when its job was sent. Undefined if anything is different;
  * nothing was written then.
  */
 async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedCall | undefined> {
@@ -79,7 +79,7 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
       return null;
     }
     if (isTerminal(run.status)) return call.status === 'running' ? interruptedForGood(call) : null;
-    // Only with the tool at hand: see above.
+    // Only once the tool is loaded: see above.
     const pinned = await context.definitions.loadIn(tx, {
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
@@ -125,7 +125,7 @@ function claimChange(
   };
 }
 
-/** What becomes of a call whose worker was lost; undefined where it may be sent again. */
+/** What becomes of a call whose worker was lost; undefined if it may be sent again. */
 function interrupted(lost: ClaimedCall): AppendedChange | undefined {
   const { call, attempt } = lost;
   const settlement = interruptionOf(lost);

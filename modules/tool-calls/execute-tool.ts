@@ -57,7 +57,7 @@ export async function executeTool(
       const details = { name: tool.name, version: tool.version, call: toolCallId, ...more };
       return recordAudit(tx, caller, { action, target: ['tool', tool.id], digest, details });
     });
-  // Before anything is sent: an execution that nobody lived to tell of is there too.
+  // The record is written before anything is sent, so that it also shows an execution whose process died.
   await record('tool.execution_started');
   const outcome = await context.tools.execute(tool, {
     tenantId: caller.tenantId,

@@ -14,7 +14,7 @@ import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { refusedCall } from '../approvals/approval-outcome.ts';
 import type { Authorization } from './attempt.ts';
 
-/** What becomes of a call that may not be made now; undefined where it may. */
+/** What becomes of a call that may not be made now; undefined if it may. */
 export async function recheckClaim(
   tx: Tx,
   { run, call }: { run: RunRow; call: ToolCallRow },
@@ -30,7 +30,7 @@ export async function recheckClaim(
     return denied(call, { code: 'denied', message: 'The call is not the one that was approved.' }, []);
   }
   if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
-  // Nobody was asked, or by another policy, or by an older version of it: what was given does not count any more.
+  // Nobody was asked, or another policy or an older version of it asked: the approval does not count any more.
   const about = approvalRequest(pinned.definition, { id: call.id, decision });
   const asked = askApproval(call.turn_id, { step, about });
   const set = { status: 'awaiting_approval' };

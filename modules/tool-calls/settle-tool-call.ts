@@ -18,7 +18,7 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
 }
 
 /**
- * The usual case in one round trip: run and call are as they were. Undefined where anything is different. Where this process
+ * The usual case in one round trip: run and call are as they were. Undefined if anything is different. Where this process
  * has room to drive the run on, the commit of its last call claims it.
  */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd | undefined> {

@@ -8,7 +8,7 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import { suspendTool } from '../../db/suspension.ts';
 import { listToolsOver, lockTool, proposeTool, publishToolVersion } from '../../db/tools.ts';
 import type { ProposedTool, ToolRow } from '../../db/tools.ts';
-import type { ServerNews } from '../../tools/execute-tool.ts';
+import type { ServerDrift } from '../../tools/execute-tool.ts';
 import type { ImportedTool } from '../../tools/transport-kind.ts';
 import { locateTool } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
@@ -19,7 +19,7 @@ import { recordVersion, hashTool } from './register-tool.ts';
  * Suspends the registered tools of a server whose description or schemas are not what they were, or that are gone, and
  * keeps the difference beside them. New tools are left to an import. Again is no different, in any number of processes.
  */
-export async function detectToolDrift(db: Database, { tenantId, server, listed }: ServerNews): Promise<void> {
+export async function detectToolDrift(db: Database, { tenantId, server, listed }: ServerDrift): Promise<void> {
   const changed = async (tx: Tx) =>
     (await listToolsOver(tx, server.type)).flatMap((row) => {
       const at = locateTool(row.definition);
@@ -30,7 +30,8 @@ export async function detectToolDrift(db: Database, { tenantId, server, listed }
     });
   await db.withTenant(tenantId, async (tx) => {
     if ((await changed(tx)).length === 0) return;
-    // Before the change, so that every commit which was gated without it comes before; and another process's first.
+    // The epoch is raised first: commits that were gated without the change, and the same change by another process, come
+    // before it.
     await advancePolicyEpoch(tx);
     for (const each of await changed(tx)) await noteTool(tx, tenantId, each);
   });
@@ -70,10 +71,10 @@ async function noteTool(
 /** What the model is told of a tool: whatever changes here may be an attempt to instruct it. */
 const TOLD = ['description', 'display_name', 'input_schema', 'output_schema'] as const;
 
-function differenceOf(known: ToolDefinition, now: ImportedTool | undefined): ProposedTool | undefined {
+function differenceOf(registered: ToolDefinition, now: ImportedTool | undefined): ProposedTool | undefined {
   if (!now) return { reason: 'gone', changes: {} };
-  const fields = TOLD.filter((field) => digestOf(known[field] ?? null) !== digestOf(now[field] ?? null));
+  const fields = TOLD.filter((field) => digestOf(registered[field] ?? null) !== digestOf(now[field] ?? null));
   if (fields.length === 0) return undefined;
-  const changes = fields.map((field) => [field, { from: known[field] ?? null, to: now[field] ?? null }]);
+  const changes = fields.map((field) => [field, { from: registered[field] ?? null, to: now[field] ?? null }]);
   return { reason: 'changed', changes: Object.fromEntries(changes) as ProposedTool['changes'] };
 }

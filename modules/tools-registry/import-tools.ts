@@ -29,7 +29,7 @@ export async function askServer(
 
 /**
  * Registers all tools of a server or none. A tool that was imported from the same server before gets a new version
- * where it has changed. Throws 409 where another tool has one of the names.
+ * where it has changed. Throws 409 if another tool has one of the names.
  */
 export async function importTools(tx: Tx, caller: Caller, imported: readonly ImportedTool[]): Promise<ToolRow[]> {
   await advancePolicyEpoch(tx);

@@ -10,7 +10,7 @@ import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 /** Tools of an agent that names none: those that cannot do harm. */
 const DEFAULT_TOOLS = PURE_BUILTINS.filter((name) => name !== 'json_query');
 
-/** Throws 409 where a tool that the agent names has been deleted since. */
+/** Throws 409 if a tool that the agent names has been deleted since. */
 export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {
   const wanted = [...new Set(definition.tools ?? DEFAULT_TOOLS)];
   const builtins = new Map(BUILTIN_TOOLS.flatMap((tool) => [[tool.id, tool] as const, [tool.name, tool] as const]));

@@ -101,7 +101,7 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
   };
 }
 
-/** Throws 403 where the caller may not register such a tool, 422 where nobody can. */
+/** Throws 403 if the caller may not register such a tool, 422 if nobody can. */
 export function checkTool(
   tool: ToolDefinition,
   { caller, tools }: { caller: Caller; tools: Pick<ProcessContext['tools'], 'checkTransport' | 'validator'> },

@@ -11,7 +11,7 @@ import { listClientCalls, type ClientCall } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
-import { wake } from '../approvals/approval-outcome.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
 
 export interface ToolResult {
   tool_use_id: string;
@@ -20,7 +20,7 @@ export interface ToolResult {
 }
 
 /**
- * What results of the client append to its run; null where a signal with this id has come before. All of them or none:
+ * What results of the client append to its run; null if a signal with this id has come before. All of them or none:
  * one for a call that does not wait for the client, or not any more, is 409.
  */
 export async function takeResults(
@@ -54,7 +54,7 @@ export async function takeResults(
     ],
     calls: answered.map(({ change }) => change),
     close_waits: ids,
-    ...(ids.length === open.length && wake(run)),
+    ...(ids.length === open.length && continuation(run)),
   };
 }
 

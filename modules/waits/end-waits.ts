@@ -12,7 +12,7 @@ import type { Context } from '../governance/context.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
-import { wake } from '../approvals/approval-outcome.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
 /** Runs that are appended to at a time. */
@@ -33,7 +33,7 @@ export async function endDueWaits(context: Context): Promise<number> {
   }
 }
 
-/** False where somebody has answered meanwhile. */
+/** False if somebody has answered meanwhile. */
 async function endWaitsOf(context: Context, ref: { tenantId: string; runId: string }): Promise<boolean> {
   return (await appendToRun(context, ref, (run, tx) => changeFor(run, tx))) !== null;
 }
@@ -57,7 +57,7 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
         left.map(({ id }) => id),
       )
     : [];
-  return { events: [...events, ...again], calls, close_waits: ids, ...wake(run) };
+  return { events: [...events, ...again], calls, close_waits: ids, ...continuation(run) };
 }
 
 const TOO_LATE: Record<Exclude<WaitType, 'timer'>, { code: string; message: string }> = {

@@ -6,7 +6,7 @@ import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
-import { wake } from '../approvals/approval-outcome.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 
 export interface PostedSignal {
@@ -21,7 +21,7 @@ export interface PostedSignal {
   waitId?: string | undefined;
 }
 
-/** Keeps the signal in the run's log and wakes the run; `isNew` is false for a repeated one. 409 for a finished run. */
+/** Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run. */
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
   const id = signal.id ?? newId();
   const appended = await appendToRun(context, signal, async (run, tx) => {
@@ -42,7 +42,7 @@ export async function postSignal(context: Context, signal: PostedSignal): Promis
     return {
       events: [{ type: 'signal.received', actor: 'user', turn_id: run.open_turn_id ?? undefined, payload: event }],
       // Nothing waits for it yet: the log keeps it until something does.
-      ...(wait && { close_waits: [wait.id], ...wake(run) }),
+      ...(wait && { close_waits: [wait.id], ...continuation(run) }),
     };
   });
   return { id, isNew: appended !== null };

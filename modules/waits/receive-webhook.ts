@@ -5,7 +5,7 @@ import { findWaitByToken } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { postSignal } from './post-signal.ts';
 
-/** `isNew` is false for a repeated one. Throws 404 for an unknown token, 409 where nothing waits for it any more. */
+/** `isNew` is false for a repeated one. Throws 404 for an unknown token, 409 if nothing waits for it any more. */
 export async function receiveWebhook(context: Context, token: string, payload: unknown): Promise<{ isNew: boolean }> {
   const wait = await findWaitByToken(context.db, sha256(token));
   if (!wait) throw notFound('The webhook');

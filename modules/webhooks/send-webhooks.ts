@@ -5,7 +5,7 @@ import {
   claimDeliveries,
   findWebhook,
   listDueWebhooks,
-  settleDelivery,
+  finishDelivery,
   updateWebhook,
   type ClaimedDelivery,
   type DeliveryOutcome,
@@ -86,7 +86,7 @@ async function secretOf(context: Sender, tenantId: string, name: string): Promis
 
 interface Attempt {
   hook: WebhookRow;
-  /** To sign with; undefined where there is none any more. */
+  /** To sign with; undefined if there is none any more. */
   secret: string | SecretUnreadableError | undefined;
   delivery: ClaimedDelivery;
 }
@@ -144,7 +144,7 @@ async function settle(
   outcome: DeliveryOutcome,
 ): Promise<void> {
   await context.db.withTenant(tenantId, async (tx) => {
-    const failingMs = await settleDelivery(tx, { id: delivery.id, webhookId: hook.id }, outcome);
+    const failingMs = await finishDelivery(tx, { id: delivery.id, webhookId: hook.id }, outcome);
     const isGone = outcome.responseStatus === GONE;
     if (hook.status === 'disabled' || (!isGone && failingMs < LIMITS.webhookFailingHours * 3_600_000)) return;
     const disabledReason = isGone ? 'the endpoint answered 410' : 'it has failed for too long';

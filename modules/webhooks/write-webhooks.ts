@@ -74,7 +74,7 @@ export async function removeWebhook(tx: Tx, caller: Caller, id: string): Promise
   await audit(tx, caller, { action: 'webhook.deleted', row });
 }
 
-/** A page of a webhook's deliveries, newest first. Throws 404 where there is no such webhook. */
+/** A page of a webhook's deliveries, newest first. Throws 404 if there is no such webhook. */
 export async function readDeliveries(
   tx: Tx,
   caller: Caller,

@@ -5,7 +5,7 @@ import { createOperatorKey } from '../../modules/tenants/create-operator-key.ts'
 import { CommandError, EXIT } from './errors.ts';
 
 /** Makes a key in the database of DATABASE_URL itself; no service and no key are needed. */
-export async function createDirectly(request: ApiKeyRequest, tenant?: string) {
+export async function createDirectly(request: ApiKeyRequest, tenantId?: string) {
   const config = loadConfig();
   if (config.databaseUrl === undefined) {
     throw new CommandError(
@@ -15,7 +15,7 @@ export async function createDirectly(request: ApiKeyRequest, tenant?: string) {
   }
   const db = await openDatabase(config);
   try {
-    const { row, key } = await createOperatorKey(db, request, tenant);
+    const { row, key } = await createOperatorKey(db, request, tenantId);
     return { id: row.id, key };
   } finally {
     await db.close();

@@ -68,8 +68,8 @@ function outcomeOf({ output, error }: Run): string {
   return line(error?.message ?? output?.message ?? '', 60);
 }
 
-async function show(run: string, options: Shared): Promise<void> {
-  const found = await connected(options, (client) => client.get<Run>(`/v1/runs/${run}`));
+async function show(runId: string, options: Shared): Promise<void> {
+  const found = await connected(options, (client) => client.get<Run>(`/v1/runs/${runId}`));
   if (options.json) return printJson(found);
   const { usage, error, output } = found;
   printFields({
@@ -89,9 +89,9 @@ async function show(run: string, options: Shared): Promise<void> {
   if (output) print(`\n${plain(output.message)}`);
 }
 
-async function cancel(run: string, options: Shared & { reason?: string }): Promise<void> {
+async function cancel(runId: string, options: Shared & { reason?: string }): Promise<void> {
   const { reason } = options;
-  const found = await connected(options, (client) => client.post<Run>(`/v1/runs/${run}/cancel`, { reason }));
+  const found = await connected(options, (client) => client.post<Run>(`/v1/runs/${runId}/cancel`, { reason }));
   if (options.json) return printJson(found);
   print(`${found.status}: ${found.id}`);
 }
@@ -99,14 +99,14 @@ async function cancel(run: string, options: Shared & { reason?: string }): Promi
 const ATTEMPTS = 10;
 const FIRST_WAIT_MS = 250;
 
-async function follow(run: string, options: Shared & { after?: string }): Promise<void> {
+async function follow(runId: string, options: Shared & { after?: string }): Promise<void> {
   await connected(options, async (client) => {
     let lastEventId = options.after;
     // A stream may break, as when the service is started again: it goes on where it stood.
     for (let attempt = 0; ; attempt += 1) {
       const before = lastEventId;
-      lastEventId = await showStream(client, run, { lastEventId, json: options.json === true });
-      const { status } = await client.get<Run>(`/v1/runs/${run}`);
+      lastEventId = await showStream(client, runId, { lastEventId, json: options.json === true });
+      const { status } = await client.get<Run>(`/v1/runs/${runId}`);
       if (status === 'completed') return;
       if (status === 'failed' || status === 'cancelled') throw new CommandError(EXIT.refused, `The run is ${status}.`);
       if (lastEventId !== before) attempt = 0;
@@ -122,10 +122,10 @@ interface Showing {
 }
 
 /** Shows the stream to its end or until it breaks; answers where to go on. */
-async function showStream(client: Client, run: string, { lastEventId, json }: Showing): Promise<string | undefined> {
+async function showStream(client: Client, runId: string, { lastEventId, json }: Showing): Promise<string | undefined> {
   let last = lastEventId;
   try {
-    for await (const message of client.follow(`/v1/runs/${run}/stream`, last)) {
+    for await (const message of client.follow(`/v1/runs/${runId}/stream`, last)) {
       const data = JSON.parse(message.data) as Record<string, unknown>;
       // Pieces of a text have no id; the whole of it follows.
       if (data['done'] === false) continue;

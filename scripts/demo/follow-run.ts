@@ -3,7 +3,7 @@ import type { ApiClient } from './api-client.ts';
 import type { Screen } from './screen.ts';
 
 export interface Followed {
-  /** How the turn ended; undefined where the stream broke before. */
+  /** How the turn ended; undefined if the stream broke before. */
   end: { status: string; message: string; error: string | undefined } | undefined;
   /** Where a stream has to go on. */
   lastEventId: string | undefined;

@@ -90,7 +90,7 @@ async function ask({ client, screen }: Stage, agentId: string, question: string)
   return (await client.post<{ run_id: string }>(`/v1/agents/${agentId}/runs`, body)).run_id;
 }
 
-/** True as soon as the condition holds; false where the stream has ended before. */
+/** True as soon as the condition holds; false if the stream has ended before. */
 async function holdsBeforeEnd(holds: () => boolean, watching: Promise<Followed>): Promise<boolean> {
   let over = false;
   const end = () => (over = true);

@@ -14,7 +14,7 @@ export interface Screen {
   line(label: string, text: string): void;
   say(text: string): void;
   question(text: string): void;
-  /** A piece of a text that the model is writing; shown at once where there is a terminal. */
+  /** A piece of a text that the model is writing; shown at once if there is a terminal. */
   delta(step: number, text: string): void;
   /** A text of the model, with what its step took. */
   text(step: number, shown: { content: string; usage: string }): void;

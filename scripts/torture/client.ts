@@ -1,11 +1,11 @@
-/** The way of a patient client to the API: any of its processes, again and again, with one Idempotency-Key. */
+/** A client of the API that retries: it asks any of the processes, again and again, with one Idempotency-Key. */
 import { setTimeout as delay } from 'node:timers/promises';
 
-export interface PatientClient {
+export interface RetryingClient {
   /** Answers the JSON of a 2xx; any other 4xx throws. 5xx, 429 and broken connections are tried again until the signal fires. */
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown, idempotencyKey?: string) => Promise<T>;
-  /** Undefined where it had none of these answers, and nobody knows what came of it. */
+  /** Undefined if it had none of these answers, and nobody knows what came of it. */
   postOnce: <T>(path: string, body: unknown) => Promise<T | undefined>;
   /** Requests that had to be sent again. */
   repeats: () => number;
@@ -19,7 +19,7 @@ interface Sent {
   key?: string | undefined;
 }
 
-export function createPatientClient(urls: readonly string[], key: string, signal: AbortSignal): PatientClient {
+export function createRetryingClient(urls: readonly string[], key: string, signal: AbortSignal): RetryingClient {
   let turn = 0;
   let repeats = 0;
   const sendOnce = async <T>(method: string, path: string, more: Sent): Promise<T | undefined> => {

@@ -1,7 +1,7 @@
 /** Drives the runs of the plan over HTTP, and waits for their ends. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { PatientClient } from './client.ts';
-import { findRun, type Inside } from './probe.ts';
+import type { RetryingClient } from './client.ts';
+import { findRun, type Probe } from './probe.ts';
 import { HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type Script } from './plan.ts';
 
 export interface StartedRun {
@@ -19,7 +19,7 @@ const POLL_MS = 500;
 const NEVER_REACHED = 1_000_000_000;
 
 /** Registers the tools, a budget that nothing exceeds, and an agent that is told of unknown outcomes; answers its id. */
-export async function createAgent(client: PatientClient, toolsUrl: string): Promise<string> {
+export async function createAgent(client: RetryingClient, toolsUrl: string): Promise<string> {
   for (const name of HTTP_TOOLS) await client.post('/v1/tools', toolOf(name, toolsUrl), `tool-${name}`);
   await client.post('/v1/budgets', { period: 'total', max_tokens: NEVER_REACHED }, 'budget');
   const agent = {
@@ -49,8 +49,8 @@ function toolOf(name: HttpTool, url: string): Record<string, unknown> {
 
 /** Starts each run when its time has come; `started` grows meanwhile. */
 export async function startRuns(
-  client: PatientClient,
-  work: { agent: string; plan: readonly PlannedRun[]; started: StartedRun[]; inside: Inside; signal: AbortSignal },
+  client: RetryingClient,
+  work: { agent: string; plan: readonly PlannedRun[]; started: StartedRun[]; probe: Probe; signal: AbortSignal },
 ): Promise<void> {
   const sinceMs = performance.now();
   const startOne = async (plan: PlannedRun) => {
@@ -64,7 +64,7 @@ interface Started {
   run_id: string;
 }
 
-async function startKeyed(client: PatientClient, agent: string, plan: PlannedRun): Promise<StartedRun> {
+async function startKeyed(client: RetryingClient, agent: string, plan: PlannedRun): Promise<StartedRun> {
   const { path, body } = requestOf(agent, plan);
   const { run_id: id } = await client.post<Started>(path, body, `start-${plan.label}`);
   return { id, plan };
@@ -73,12 +73,12 @@ async function startKeyed(client: PatientClient, agent: string, plan: PlannedRun
 const SEARCH_MS = 3000;
 
 /**
- * Without a key nobody may simply ask again. Where there is no answer, the run is looked for; where there is none, another one is
+ * Without a key nobody may simply ask again. Where there is no answer, the run is looked for; if there is none, another one is
  * asked for, by another label.
  */
 async function startKeyless(
-  client: PatientClient,
-  { agent, inside, signal }: { agent: string; inside: Inside; signal: AbortSignal },
+  client: RetryingClient,
+  { agent, probe, signal }: { agent: string; probe: Probe; signal: AbortSignal },
   planned: PlannedRun,
 ): Promise<StartedRun> {
   for (let attempt = 1; ; attempt++) {
@@ -87,7 +87,7 @@ async function startKeyless(
     const answer = await client.postOnce<Started>(path, body);
     if (answer) return { id: answer.run_id, plan };
     await delay(SEARCH_MS, undefined, { signal });
-    const id = await findRun(inside, body.input.message);
+    const id = await findRun(probe, body.input.message);
     if (id !== undefined) return { id, plan };
   }
 }
@@ -107,7 +107,7 @@ interface RunView {
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 /** Asks for each run until it has ended or the time is up; what has ended then has its status. */
-export async function awaitEnds(client: PatientClient, runs: readonly StartedRun[], withinMs: number): Promise<void> {
+export async function awaitEnds(client: RetryingClient, runs: readonly StartedRun[], withinMs: number): Promise<void> {
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
     for (const run of runs.filter(({ status }) => status === undefined)) {

@@ -1,8 +1,8 @@
 /** What must hold of one run after everything: its log against the plan and the ledger. */
 import { readEvent, type RunEvent } from '../../core/events.ts';
-import type { PatientClient } from './client.ts';
+import type { RetryingClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
-import type { Inside } from './probe.ts';
+import type { Probe } from './probe.ts';
 import { answerOf } from './plan.ts';
 
 export interface ExaminedRun {
@@ -17,7 +17,7 @@ export interface ExaminedRun {
 }
 
 /** Reads the log over HTTP and everything else from the database. */
-export async function examineRun(client: PatientClient, inside: Inside, run: StartedRun): Promise<ExaminedRun> {
+export async function examineRun(client: RetryingClient, probe: Probe, run: StartedRun): Promise<ExaminedRun> {
   const rows = await readLog(client, run.id);
   const log = rows.map(readEvent);
   const gaps = log.flatMap(({ seq }, index) =>
@@ -27,7 +27,7 @@ export async function examineRun(client: PatientClient, inside: Inside, run: Sta
   return {
     log,
     gaps,
-    differences: await compareLedger(inside, run, log),
+    differences: await compareLedger(probe, run, log),
     unlike: run.status === undefined ? [] : compareWithPlan(run, log),
     unknowns: new Map(unknown.map((event) => [callOf(event), Date.parse(event.occurred_at)])),
   };
@@ -35,11 +35,11 @@ export async function examineRun(client: PatientClient, inside: Inside, run: Sta
 
 type LoggedRow = Parameters<typeof readEvent>[0];
 
-async function readLog(client: PatientClient, run: string): Promise<LoggedRow[]> {
+async function readLog(client: RetryingClient, runId: string): Promise<LoggedRow[]> {
   const events: LoggedRow[] = [];
   let cursor = '';
   for (;;) {
-    const path = `/v1/runs/${run}/events?limit=200${cursor}`;
+    const path = `/v1/runs/${runId}/events?limit=200${cursor}`;
     const page = await client.get<{ events: LoggedRow[]; next_cursor?: number | string }>(path);
     events.push(...page.events);
     if (page.next_cursor === undefined) return events;
@@ -59,8 +59,8 @@ function compareWithPlan({ plan, status, answer, error }: StartedRun, log: reado
 }
 
 /** The ledger is no projection, but it and the log tell of the same calls. */
-async function compareLedger(inside: Inside, { id, plan }: StartedRun, log: readonly RunEvent[]): Promise<string[]> {
-  const stored = await inside.read((tx) =>
+async function compareLedger(probe: Probe, { id, plan }: StartedRun, log: readonly RunEvent[]): Promise<string[]> {
+  const stored = await probe.read((tx) =>
     tx.query<LedgerRow>('select id, status from tool_calls where run_id = $1', [id]),
   );
   const expected = ledgerOf(log);

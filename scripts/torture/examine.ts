@@ -4,12 +4,12 @@ import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { findBudgetDrift } from '../../modules/budgets/settle-budgets.ts';
-import type { PatientClient } from './client.ts';
+import type { RetryingClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
 import { examineRun, type ExaminedRun } from './examine-run.ts';
 import type { Injected } from './faults.ts';
-import type { Inside } from './probe.ts';
+import type { Probe } from './probe.ts';
 import type { BrokenRequest, LocalServer } from './local-server.ts';
 import { processOf } from './schedule.ts';
 
@@ -32,8 +32,8 @@ export interface Findings {
 }
 
 export interface Evidence {
-  client: PatientClient;
-  inside: Inside;
+  client: RetryingClient;
+  probe: Probe;
   runs: readonly StartedRun[];
   tools: EffectServer;
   model: LocalServer;
@@ -43,12 +43,12 @@ export interface Evidence {
 
 /** Examines everything once the runs have ended, or the wait for them has. */
 export async function examine(evidence: Evidence): Promise<Findings> {
-  const { client, inside, runs, tools, leaseMs } = evidence;
-  const stuck = await findStuck(inside, runs, 5000 + 5 * leaseMs);
+  const { client, probe, runs, tools, leaseMs } = evidence;
+  const stuck = await findStuck(probe, runs, 5000 + 5 * leaseMs);
   const examined = new Map<StartedRun, ExaminedRun>();
-  for (const run of runs) examined.set(run, await examineRun(client, inside, run));
+  for (const run of runs) examined.set(run, await examineRun(client, probe, run));
   const all = [...examined.values()];
-  const { differences } = await rebuildProjections(inside.database, { check: true });
+  const { differences } = await rebuildProjections(probe.database, { check: true });
   const unknowns = new Map(all.flatMap((each) => [...each.unknowns]));
   const lost = runs.filter(({ status }) => status === undefined);
   return {
@@ -63,7 +63,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     gaps: all.flatMap(({ gaps }) => gaps),
     differences: [...differences.map((each) => JSON.stringify(each)), ...all.flatMap((each) => each.differences)],
     stuck,
-    drift: await findDrift(inside, 10_000 + leaseMs),
+    drift: await findDrift(probe, 10_000 + leaseMs),
     recoveriesMs: recoveries(evidence, examined),
   };
 }
@@ -109,16 +109,14 @@ const DEAD_END = ['waiting', 'active', 'delayed', 'prioritized', 'waiting-childr
  * Jobs and outbox rows that are still there although no run is left that they could be for, and unfinished runs that were made for a
  * request without an answer.
  */
-async function findStuck(inside: Inside, runs: readonly StartedRun[], withinMs: number): Promise<string[]> {
+async function findStuck(probe: Probe, runs: readonly StartedRun[], withinMs: number): Promise<string[]> {
   const known = runs.map(({ id }) => id);
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
-    const found = [...(await openJobs(inside, TURNS.name)), ...(await openJobs(inside, TOOL_CALLS.name))];
-    const [outbox] = await inside.read((tx) =>
-      tx.query<{ count: number }>('select count(*)::int as count from outbox'),
-    );
+    const found = [...(await openJobs(probe, TURNS.name)), ...(await openJobs(probe, TOOL_CALLS.name))];
+    const [outbox] = await probe.read((tx) => tx.query<{ count: number }>('select count(*)::int as count from outbox'));
     if (outbox && outbox.count > 0) found.push(`${outbox.count} rows in the outbox`);
-    const strays = await inside.read((tx) =>
+    const strays = await probe.read((tx) =>
       tx.query<{ id: string; status: string }>(
         `select id, status from runs where status not in ('completed', 'failed', 'cancelled') and id <> all($1::uuid[])`,
         [known],
@@ -131,17 +129,17 @@ async function findStuck(inside: Inside, runs: readonly StartedRun[], withinMs: 
 }
 
 /** What a dead driver had set aside is settled by maintenance, soon after its run has ended. */
-async function findDrift(inside: Inside, withinMs: number): Promise<string[]> {
+async function findDrift(probe: Probe, withinMs: number): Promise<string[]> {
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
-    const found = await findBudgetDrift(inside.database);
+    const found = await findBudgetDrift(probe.database);
     if (found.length === 0 || performance.now() > endsAtMs) return found.map((each) => JSON.stringify(each));
     await delay(500);
   }
 }
 
-async function openJobs(inside: Inside, queue: string): Promise<string[]> {
-  const counts = await inside.queues.queue(queue).getJobCounts(...DEAD_END);
+async function openJobs(probe: Probe, queue: string): Promise<string[]> {
+  const counts = await probe.queues.queue(queue).getJobCounts(...DEAD_END);
   return Object.entries(counts).flatMap(([state, count]) => (count > 0 ? [`${count} ${state} in ${queue}`] : []));
 }
 

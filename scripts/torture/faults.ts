@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { sendDuplicates, type Inside } from './probe.ts';
+import { sendDuplicates, type Probe } from './probe.ts';
 import type { Fleet, Slot } from './fleet.ts';
 import type { OwnServices } from './test-services.ts';
 import type { ServiceProxy } from '../kit/service-proxy.ts';
@@ -10,7 +10,7 @@ import { processOf, type Fault } from './schedule.ts';
 
 export interface Stage {
   fleet: Fleet;
-  inside: Inside;
+  probe: Probe;
   own: OwnServices | undefined;
   databaseProxy: ServiceProxy;
   redisProxy: ServiceProxy | undefined;
@@ -60,7 +60,7 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
   return injected;
 }
 
-/** What was hit; undefined where there was nothing. */
+/** What was hit; undefined if there was nothing. */
 async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<string | undefined> {
   switch (fault.kind) {
     case 'kill worker':
@@ -75,7 +75,7 @@ async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<s
     case 'freeze combined':
       return freeze(pickSlot(stage, processOf(fault.kind), fault), fault.forMs);
     case 'duplicate jobs':
-      return `${await sendDuplicates(stage.inside, fault.choice)} jobs`;
+      return `${await sendDuplicates(stage.probe, fault.choice)} jobs`;
     case 'cut database':
       return cut(stage.databaseProxy, fault.forMs);
     case 'cut redis':

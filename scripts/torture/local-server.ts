@@ -63,7 +63,7 @@ export function breakOff(response: ServerResponse): void {
   response.destroy(new Error('broken on purpose'));
 }
 
-/** Resolves after `ms`; false where the client has gone by then. */
+/** Resolves after `ms`; false if the client has gone by then. */
 export function pause(response: ServerResponse, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const end = () => {

@@ -9,7 +9,7 @@ import { TURNS } from '../../jobs/turns.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { createRandom } from './random.ts';
 
-export interface Inside {
+export interface Probe {
   database: Database;
   queues: QueueBackend;
   /** Reads as the tenant; tried again while the database is away. */
@@ -20,7 +20,7 @@ export interface Inside {
 const READ_TRIES = 100;
 const AGAIN_MS = 200;
 
-export async function openInside(settings: Record<string, string>): Promise<Inside> {
+export async function openProbe(settings: Record<string, string>): Promise<Probe> {
   const config = loadConfig(settings);
   const database = await openDatabase(config, { onError: () => undefined });
   const queues = await openQueueBackend(config, database);
@@ -45,8 +45,8 @@ export async function openInside(settings: Record<string, string>): Promise<Insi
 }
 
 /** The run whose first message this is. */
-export async function findRun(inside: Inside, message: string): Promise<string | undefined> {
-  const rows = await inside.read((tx) =>
+export async function findRun(probe: Probe, message: string): Promise<string | undefined> {
+  const rows = await probe.read((tx) =>
     tx.query<{ run_id: string }>(`select run_id from turns where input->>'message' = $1`, [message]),
   );
   return rows[0]?.run_id;
@@ -68,42 +68,40 @@ const MOST_RUNS = 8;
 
 /**
  * Sends jobs again: for the position that a run is at, under its own id and a new one, for one it has passed, and for one
- * that it has not reached; and for tool calls whatever their state. Answers how many; 0 where the queue is away.
+ * that it has not reached; and for tool calls whatever their state. Answers how many; 0 if the queue is away.
  */
-export async function sendDuplicates(inside: Inside, choice: number): Promise<number> {
+export async function sendDuplicates(probe: Probe, choice: number): Promise<number> {
   const random = createRandom(choice, 'duplicates');
-  const tenant = DEFAULT_TENANT_ID;
-  const runs = await inside.read((tx) =>
-    tx.query<Position>('select id, last_seq, fence from runs order by updated_at'),
-  );
-  const calls = await inside.read((tx) =>
+  const tenantId = DEFAULT_TENANT_ID;
+  const runs = await probe.read((tx) => tx.query<Position>('select id, last_seq, fence from runs order by updated_at'));
+  const calls = await probe.read((tx) =>
     tx.query<Call>(`select id, run_id, attempt from tool_calls where mode = 'queued' order by created_at`),
   );
   const jobs = [
     ...random
       .shuffle(runs.slice(-2 * MOST_RUNS))
       .slice(0, MOST_RUNS)
-      .flatMap(({ id: run, last_seq: seq, fence }) => [
-        { queue: TURNS.name, id: TURNS.id({ runId: run, seq, fence }), data: { tenantId: tenant, runId: run, seq } },
-        { queue: TURNS.name, id: `again-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq } },
-        { queue: TURNS.name, id: `stale-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: 1 } },
-        { queue: TURNS.name, id: `beyond-${choice}-${run}`, data: { tenantId: tenant, runId: run, seq: seq + 1000 } },
+      .flatMap(({ id: runId, last_seq: seq, fence }) => [
+        { queue: TURNS.name, id: TURNS.id({ runId, seq, fence }), data: { tenantId, runId, seq } },
+        { queue: TURNS.name, id: `again-${choice}-${runId}`, data: { tenantId, runId, seq } },
+        { queue: TURNS.name, id: `stale-${choice}-${runId}`, data: { tenantId, runId, seq: 1 } },
+        { queue: TURNS.name, id: `beyond-${choice}-${runId}`, data: { tenantId, runId, seq: seq + 1000 } },
       ]),
     ...random
       .shuffle(calls.slice(-2 * MOST_RUNS))
       .slice(0, MOST_RUNS)
-      .flatMap(({ id: call, run_id: run, attempt }) => [
+      .flatMap(({ id: callId, run_id: runId, attempt }) => [
         {
           queue: TOOL_CALLS.name,
-          id: TOOL_CALLS.id({ callId: call, attempt }),
-          data: { tenantId: tenant, runId: run, callId: call },
+          id: TOOL_CALLS.id({ callId, attempt }),
+          data: { tenantId, runId, callId },
         },
-        { queue: TOOL_CALLS.name, id: `again-${choice}-${call}`, data: { tenantId: tenant, runId: run, callId: call } },
+        { queue: TOOL_CALLS.name, id: `again-${choice}-${callId}`, data: { tenantId, runId, callId } },
       ]),
   ];
   const added = await Promise.allSettled(
     jobs.map(({ queue, id, data }) =>
-      inside.queues.queue(queue).add(queue, data, { jobId: id, attempts: 5, removeOnComplete: true }),
+      probe.queues.queue(queue).add(queue, data, { jobId: id, attempts: 5, removeOnComplete: true }),
     ),
   );
   return added.filter(({ status }) => status === 'fulfilled').length;

@@ -22,7 +22,7 @@ export interface OwnServices {
 export interface TestServices {
   databaseUrl: string;
   redisUrl: string | undefined;
-  /** Undefined where the services were given. */
+  /** Undefined if the services were given. */
   own: OwnServices | undefined;
   /** For logs; removed by `close` unless `keepLogs`. */
   dir: string;
@@ -34,7 +34,7 @@ const SCRIPTS = import.meta.url.endsWith('.ts') ? '../' : '../../../scripts/';
 const SCRIPT = fileURLToPath(new URL(`${SCRIPTS}services.sh`, import.meta.url));
 const run = promisify(execFile);
 
-/** Makes the place. Throws where services cannot be started or the database cannot be created. */
+/** Creates the database, and starts services if none are given. Throws where services cannot be started or the database cannot be created. */
 export async function openTestServices(given: {
   databaseUrl: string | undefined;
   redisUrl: string | undefined;

@@ -1,13 +1,13 @@
 /** A torture from beginning to end. */
 import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import { createPatientClient } from './client.ts';
+import { createRetryingClient } from './client.ts';
 import { awaitEnds, createAgent, startRuns, type StartedRun } from './drive.ts';
 import { startEffectServer, type EffectServer } from './effect-server.ts';
 import { examine } from './examine.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { startFleet, type Fleet } from './fleet.ts';
-import { openInside, type Inside } from './probe.ts';
+import { openProbe, type Probe } from './probe.ts';
 import type { LocalServer } from './local-server.ts';
 import { openTestServices, type TestServices } from './test-services.ts';
 import { planRuns } from './plan.ts';
@@ -77,13 +77,13 @@ function scheduleOf(options: TortureOptions): Fault[] {
 }
 
 interface Scene {
-  place: TestServices;
+  services: TestServices;
   tools: EffectServer;
   model: LocalServer;
   databaseProxy: ServiceProxy;
   redisProxy: ServiceProxy | undefined;
   fleet: Fleet;
-  inside: Inside;
+  probe: Probe;
   key: string;
 }
 
@@ -94,20 +94,20 @@ interface Opening extends Watcher {
 
 async function openScene(options: TortureOptions, opening: Opening): Promise<Scene> {
   const { closers, signal } = opening;
-  const place = await openTestServices(options);
+  const services = await openTestServices(options);
   closers.push(async () => {
     const keepLogs = options.keepLogs || !opening.isClean();
-    if (keepLogs) opening.say(`  logs: ${place.dir}`);
-    await place.close({ keepLogs });
+    if (keepLogs) opening.say(`  logs: ${services.dir}`);
+    await services.close({ keepLogs });
   });
   signal.throwIfAborted();
   const tools = await startEffectServer();
   closers.push(tools.close);
   const model = await startScriptedModel();
   closers.push(model.close);
-  const databaseProxy = await openServiceProxy(place.databaseUrl);
+  const databaseProxy = await openServiceProxy(services.databaseUrl);
   closers.push(databaseProxy.close);
-  const redisProxy = place.redisUrl === undefined ? undefined : await openServiceProxy(place.redisUrl);
+  const redisProxy = services.redisUrl === undefined ? undefined : await openServiceProxy(services.redisUrl);
   if (redisProxy) closers.push(redisProxy.close);
   const key = `torture-${randomBytes(16).toString('hex')}`;
   const env = {
@@ -130,17 +130,17 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     combined,
     previous,
     env: { ...env, ...throughProxies },
-    dir: place.dir,
+    dir: services.dir,
     skewMs,
   });
   closers.push(fleet.close);
   const direct = {
-    DATABASE_URL: place.databaseUrl,
-    ...(place.redisUrl !== undefined && { REDIS_URL: place.redisUrl }),
+    DATABASE_URL: services.databaseUrl,
+    ...(services.redisUrl !== undefined && { REDIS_URL: services.redisUrl }),
   };
-  const inside = await openInside({ ...env, ...direct });
-  closers.push(inside.close);
-  return { place, tools, model, databaseProxy, redisProxy, fleet, inside, key };
+  const probe = await openProbe({ ...env, ...direct });
+  closers.push(probe.close);
+  return { services, tools, model, databaseProxy, redisProxy, fleet, probe, key };
 }
 
 /** The first process keeps the right time, so that somebody does. */
@@ -159,19 +159,19 @@ const STARTING_SHARE = 0.8;
 
 async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const sinceMs = performance.now();
-  const { fleet, tools, inside, signal } = scene;
-  const client = createPatientClient(fleet.urls, scene.key, signal);
+  const { fleet, tools, probe, signal } = scene;
+  const client = createRetryingClient(fleet.urls, scene.key, signal);
   const agent = await createAgent(client, tools.url);
   const withinMs = options.seconds * 1000 * STARTING_SHARE;
   const plan = planRuns(options.seed, { runs: options.runs, withinMs, leaseMs: options.leaseMs });
   const started: StartedRun[] = [];
   const [injected] = await Promise.all([
-    injectFaults({ ...scene, own: scene.place.own }, scene.schedule),
-    startRuns(client, { agent, plan, started, inside, signal }),
+    injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
+    startRuns(client, { agent, plan, started, probe, signal }),
   ]);
   scene.say('  the faults are over; waiting for the runs to end');
   await awaitEnds(client, started, options.settleSeconds * 1000);
-  const evidence = { client, inside, runs: started, tools, model: scene.model, injected, leaseMs: options.leaseMs };
+  const evidence = { client, probe, runs: started, tools, model: scene.model, injected, leaseMs: options.leaseMs };
   const findings = await examine(evidence);
   return conclude(options, scene, {
     findings,

@@ -18,7 +18,7 @@ const textOf = (messages: BusMessage[]) =>
 
 for (const mode of MODES) {
   describe(`the bus in ${mode} mode`, () => {
-    let place: TestDatabase;
+    let testDatabase: TestDatabase;
     let other: Database;
     let here: Bus;
     /** Another process's, where there can be one. */
@@ -27,17 +27,17 @@ for (const mode of MODES) {
     const report = (error: Error) => void errors.push(error);
 
     before(async () => {
-      place = await openTestDatabase(mode);
-      other = mode === 'embedded' ? place.database : await openDatabase(place.config);
-      here = await openBus(place.config, place.database, report);
-      there = mode === 'embedded' ? here : await openBus(place.config, other, report);
+      testDatabase = await openTestDatabase(mode);
+      other = mode === 'embedded' ? testDatabase.database : await openDatabase(testDatabase.config);
+      here = await openBus(testDatabase.config, testDatabase.database, report);
+      there = mode === 'embedded' ? here : await openBus(testDatabase.config, other, report);
     });
 
     after(async () => {
       await here.close();
       await there.close();
-      if (other !== place.database) await other.close();
-      await place.close();
+      if (other !== testDatabase.database) await other.close();
+      await testDatabase.close();
     });
 
     it('carries messages of a run to its subscribers in every process, in order, and to no others', async () => {
@@ -127,8 +127,8 @@ for (const mode of MODES) {
         there.onGap(() => (gaps += 1));
         if (mode === 'full') await disconnectRedis();
         else {
-          await place.admin(`select pg_terminate_backend(pid) from pg_stat_activity
-            where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(place.config.databaseUrl ?? '').pathname.slice(1)}'`);
+          await testDatabase.admin(`select pg_terminate_backend(pid) from pg_stat_activity
+            where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(testDatabase.config.databaseUrl ?? '').pathname.slice(1)}'`);
         }
         await waitUntil('the gap', () => gaps > 0);
         const run = newId();

@@ -11,12 +11,12 @@ const WHO = `select current_user::text as role, nullif(current_setting('drover.t
 
 for (const mode of MODES.filter((each) => each !== 'full')) {
   describe(`the database in ${mode} mode`, () => {
-    let place: TestDatabase;
+    let testDatabase: TestDatabase;
     let database: Database;
 
     before(async () => {
-      place = await openTestDatabase(mode, { DROVER_POOL_SIZE: '3' }, { checkoutTimeoutMs: 400 });
-      database = place.database;
+      testDatabase = await openTestDatabase(mode, { DROVER_POOL_SIZE: '3' }, { checkoutTimeoutMs: 400 });
+      database = testDatabase.database;
       await database.asOwner(async (client) => {
         await client.query(`create table notes (id int primary key, tenant_id uuid not null);
           alter table notes enable row level security; alter table notes force row level security;
@@ -26,7 +26,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       });
     });
 
-    after(() => place.close());
+    after(() => testDatabase.close());
 
     const add = (tenant: string, id: number) =>
       database.withTenant(tenant, (tx) => tx.query('insert into notes values ($1, $2)', [id, tenant]));
@@ -208,7 +208,9 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
 
     it('refuses at once what comes after it was closed', async () => {
       // An embedded one of its own: the first holds the data directory.
-      const closed = await openDatabase(mode === 'embedded' ? { ...place.config, dataDir: 'memory:' } : place.config);
+      const closed = await openDatabase(
+        mode === 'embedded' ? { ...testDatabase.config, dataDir: 'memory:' } : testDatabase.config,
+      );
       await closed.close();
       const late = await closed.withTenant(newId(), (tx) => tx.query('select 1')).catch((error: unknown) => error);
       assert.ok(late instanceof Error);

@@ -65,13 +65,13 @@ const CATALOG = `
 for (const mode of MODES.filter((each) => each !== 'full')) {
   describe(`The tables in ${mode} mode`, () => {
     const [anna, ben] = [newId(), newId()];
-    let place: TestDatabase;
+    let testDatabase: TestDatabase;
     let database: Database;
     let tables: Table[];
 
     before(async () => {
-      place = await openTestDatabase(mode);
-      database = place.database;
+      testDatabase = await openTestDatabase(mode);
+      database = testDatabase.database;
       const { rows } = await database.asOwner((client) => client.query<Table>(CATALOG));
       tables = inOrder(rows);
       for (const tenant of [anna, ben]) {
@@ -82,7 +82,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       }
     });
 
-    after(() => place.close());
+    after(() => testDatabase.close());
 
     const each = async (check: (table: Table, about: { name: string; owner: string }) => Promise<void>) => {
       for (const table of tables) await check(table, { name: table.name, owner: ownerColumn(table) });

@@ -15,13 +15,13 @@ const limit = 51;
 describe(`the queries behind lists, at ${ROWS} rows`, () => {
   const tenant = newId();
   const workspace = newId();
-  let place: TestDatabase;
+  let testDatabase: TestDatabase;
   let agent: string;
 
   before(async function fill() {
     this.timeout(120_000);
-    place = await openTestDatabase(DOMAIN_MODE);
-    await place.database.asOwner(async (client) => {
+    testDatabase = await openTestDatabase(DOMAIN_MODE);
+    await testDatabase.database.asOwner(async (client) => {
       // Without foreign keys: they are not what is looked at, and checking them takes long.
       await client.query('set session_replication_role = replica');
       const run = (text: string) =>
@@ -53,12 +53,12 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       agent = rows[0]?.id ?? '';
     });
   });
-  after(() => place.close());
+  after(() => testDatabase.close());
 
   /** The plan of every statement that `list` runs. */
   const plansOf = async (list: (tx: Tx) => Promise<unknown>): Promise<string> => {
     const plans: string[] = [];
-    await place.database.withTenant(tenant, async (tx) => {
+    await testDatabase.database.withTenant(tenant, async (tx) => {
       const explaining: Tx = {
         async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
           const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);

@@ -48,15 +48,15 @@ describe('migrate', () => {
 });
 
 function onPostgres(): void {
-  let place: Awaited<ReturnType<typeof createTestDatabase>>;
+  let testDatabase: Awaited<ReturnType<typeof createTestDatabase>>;
   let config: Config;
 
   beforeEach(async () => {
-    place = await createTestDatabase();
-    config = configFor(place.url);
+    testDatabase = await createTestDatabase();
+    config = configFor(testDatabase.url);
   });
 
-  afterEach(() => place.drop());
+  afterEach(() => testDatabase.drop());
 
   it('lets two processes start at once: each migration is applied once', async () => {
     const applied = await Promise.all([migrate(config), migrate(config), migrate(config)]);
@@ -67,7 +67,7 @@ function onPostgres(): void {
   });
 
   it('is not stopped by the mark of a process that was killed in the middle', async () => {
-    await withOwnerClient(place.url, (client) =>
+    await withOwnerClient(testDatabase.url, (client) =>
       client.query(`create table schema_migrations_lock (index serial primary key, is_locked int);
         insert into schema_migrations_lock (is_locked) values (1)`),
     );
@@ -76,7 +76,7 @@ function onPostgres(): void {
 
   it('does nothing on a database that a newer release has migrated', async () => {
     await migrate(config);
-    await withOwnerClient(place.url, (client) =>
+    await withOwnerClient(testDatabase.url, (client) =>
       client.query(`insert into schema_migrations (name, batch, migration_time) values ('9999-future', 9, now())`),
     );
     assert.deepEqual(await migrate(config), []);
@@ -84,11 +84,11 @@ function onPostgres(): void {
 
   it('says what an administrator can run where the user may not make roles or take them', async () => {
     const user = `limited_${randomUUID().slice(0, 8)}`;
-    await withOwnerClient(place.url, (client) =>
+    await withOwnerClient(testDatabase.url, (client) =>
       client.query(`create role ${user} login password '${PASSWORD}'; create extension vector`),
     );
     try {
-      const limited = configFor(asUser(place.url, user));
+      const limited = configFor(asUser(testDatabase.url, user));
       await migrate(config);
       const refusals = [
         [() => migrate(limited), new RegExp(`may not take the role drover_app.*GRANT drover_app TO ${user};`)],
@@ -102,7 +102,7 @@ function onPostgres(): void {
         });
       }
     } finally {
-      await withOwnerClient(place.url, (client) => client.query(`drop role ${user}`));
+      await withOwnerClient(testDatabase.url, (client) => client.query(`drop role ${user}`));
     }
   });
 
@@ -124,7 +124,7 @@ function onPostgres(): void {
       await database.close();
     } finally {
       await own.drop();
-      await withOwnerClient(place.url, (client) => client.query(`drop role ${user}`));
+      await withOwnerClient(testDatabase.url, (client) => client.query(`drop role ${user}`));
     }
   });
 

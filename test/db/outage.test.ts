@@ -11,14 +11,14 @@ import { waitUntil } from '../support/wait-until.ts';
 if (MODES.includes('postgres')) describe('a Postgres that goes away', onPostgres);
 
 function onPostgres(): void {
-  let place: Awaited<ReturnType<typeof createMigratedDatabase>>;
+  let testDatabase: Awaited<ReturnType<typeof createMigratedDatabase>>;
   let proxy: ServiceProxy;
   let database: Database;
   const reported: Error[] = [];
 
   before(async () => {
-    place = await createMigratedDatabase();
-    proxy = await openServiceProxy(place.url);
+    testDatabase = await createMigratedDatabase();
+    proxy = await openServiceProxy(testDatabase.url);
     const config = loadConfig({ DATABASE_URL: proxy.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
     database = await openDatabase(config, { onError: (error) => reported.push(error) });
   });
@@ -26,7 +26,7 @@ function onPostgres(): void {
   after(async () => {
     await database.close();
     await proxy.close();
-    await place.drop();
+    await testDatabase.drop();
   });
 
   const one = () => database.call({ name: 'one', text: 'select 1 as one', values: [] });

@@ -34,8 +34,8 @@ describe('with services that go away', function () {
 
       before(async () => {
         const { databaseUrl, redisUrl } = outage();
-        const place = await createTestDatabaseAt(databaseUrl);
-        drover = await startInstallation(mode, { env, databaseUrl: place.url, redisUrl });
+        const testDatabase = await createTestDatabaseAt(databaseUrl);
+        drover = await startInstallation(mode, { env, databaseUrl: testDatabase.url, redisUrl });
         agent = await createAgent(drover, { execution_config: { on_unknown: 'tell_model' } });
       });
       after(() => drover?.close());

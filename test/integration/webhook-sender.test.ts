@@ -16,20 +16,20 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
     this.timeout(60_000);
     let drover: Installation;
     let receiver: LocalServer;
-    let place: Awaited<ReturnType<typeof createTestDatabase>>;
+    let testDatabase: Awaited<ReturnType<typeof createTestDatabase>>;
 
     before(async () => {
-      place = await createTestDatabase();
+      testDatabase = await createTestDatabase();
       receiver = await startServer((_request, response) => {
         // The first one hears nothing until it is dead.
         if (receiver.seen.length > 1) response.end();
       });
-      drover = await startInstallation(mode, { env, workers: ['one'], databaseUrl: place.url });
+      drover = await startInstallation(mode, { env, workers: ['one'], databaseUrl: testDatabase.url });
     });
     after(async () => {
       await drover?.close();
       await receiver.close();
-      await place.drop();
+      await testDatabase.drop();
     });
 
     it('delivers after kill -9 in the middle of a delivery, with the same id and a signature that holds', async () => {
@@ -47,7 +47,7 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
       const left = await delivery();
       assert.deepEqual([left.status, left.attempts], ['pending', 1]);
       // What the dead one held is free after its time, which the test does not wait for.
-      await makeDeliveriesDue(place.url);
+      await makeDeliveriesDue(testDatabase.url);
       await drover.start('one');
       await waitUntil('it is delivered', async () => (await delivery()).status === 'delivered', 30_000);
       assert.equal((await delivery()).attempts, 2);

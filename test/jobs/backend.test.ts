@@ -13,20 +13,20 @@ describe('worker times', () => {
 
 for (const mode of MODES) {
   describe(`the queue in ${mode} mode`, () => {
-    let place: TestDatabase;
+    let testDatabase: TestDatabase;
     let backend: QueueBackend;
     const errors: string[] = [];
 
     before(async () => {
-      place = await openTestDatabase(mode, { DROVER_LEASE_MS: '600' });
-      backend = await openQueueBackend(place.config, place.database, (error, source) => {
+      testDatabase = await openTestDatabase(mode, { DROVER_LEASE_MS: '600' });
+      backend = await openQueueBackend(testDatabase.config, testDatabase.database, (error, source) => {
         errors.push(`${source}: ${error.message}`);
       });
     });
 
     after(async () => {
       await backend.close(0);
-      await place.close();
+      await testDatabase.close();
       assert.deepEqual(errors, []);
     });
 
@@ -108,7 +108,7 @@ for (const mode of MODES) {
     });
 
     it('tells a job by its signal that its worker cannot wait any longer', async () => {
-      const own = await openQueueBackend(place.config, place.database);
+      const own = await openQueueBackend(testDatabase.config, testDatabase.database);
       let started: () => void = () => undefined;
       const running = new Promise<void>((resolve) => {
         started = resolve;
@@ -127,7 +127,7 @@ for (const mode of MODES) {
     });
 
     it('closes in bounded time even where a job ignores its signal, and another worker gets the job', async () => {
-      const own = await openQueueBackend(place.config, place.database);
+      const own = await openQueueBackend(testDatabase.config, testDatabase.database);
       let started: () => void = () => undefined;
       const running = new Promise<void>((resolve) => {
         started = resolve;
@@ -153,8 +153,8 @@ for (const mode of MODES) {
 
     if (mode === 'embedded') {
       it('gives the jobs of a dead process to its successor at once, since there was only one', async () => {
-        const config = { ...place.config, leaseMs: 60_000 };
-        const dead = await openQueueBackend(config, place.database);
+        const config = { ...testDatabase.config, leaseMs: 60_000 };
+        const dead = await openQueueBackend(config, testDatabase.database);
         let started: () => void = () => undefined;
         const running = new Promise<void>((resolve) => {
           started = resolve;
@@ -169,7 +169,7 @@ for (const mode of MODES) {
         await dead.queue('inherited').add('work', {}, { jobId: 'heirloom' });
         await running;
         await dead.close(0);
-        const successor = await openQueueBackend(config, place.database);
+        const successor = await openQueueBackend(config, testDatabase.database);
         const worker = successor.worker('inherited', async (job) => job.id);
         const [job] = (await once(worker, 'completed', { signal: AbortSignal.timeout(10_000) })) as [Job];
         assert.equal(job.id, 'heirloom');

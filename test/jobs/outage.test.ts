@@ -10,7 +10,7 @@ import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-p
 
 for (const mode of MODES.filter((each) => each !== 'embedded')) {
   describe(`a queue in ${mode} mode whose service goes away`, () => {
-    let place: Awaited<ReturnType<typeof createMigratedDatabase>>;
+    let testDatabase: Awaited<ReturnType<typeof createMigratedDatabase>>;
     let proxy: ServiceProxy;
     let config: Config;
     let database: Database;
@@ -18,13 +18,13 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
     const reports: string[] = [];
 
     before(async () => {
-      place = await createMigratedDatabase();
-      proxy = await openServiceProxy(mode === 'full' ? (TEST_REDIS_URL ?? '') : place.url);
+      testDatabase = await createMigratedDatabase();
+      proxy = await openServiceProxy(mode === 'full' ? (TEST_REDIS_URL ?? '') : testDatabase.url);
       config = loadConfig({
         DROVER_SECRET_KEY: 'the tests have no secrets',
-        DATABASE_URL: mode === 'full' ? place.url : proxy.url,
+        DATABASE_URL: mode === 'full' ? testDatabase.url : proxy.url,
         REDIS_URL: mode === 'full' ? proxy.url : '',
-        DROVER_QUEUE_PREFIX: new URL(place.url).pathname.slice(1),
+        DROVER_QUEUE_PREFIX: new URL(testDatabase.url).pathname.slice(1),
         DROVER_LEASE_MS: '1000',
       });
       database = await openDatabase(config);
@@ -37,7 +37,7 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
       await backend.close(0);
       await database.close();
       await proxy.close();
-      await place.drop();
+      await testDatabase.drop();
     });
 
     it('refuses new jobs soon, and takes them and works again when it is back, also on queues made meanwhile', async () => {

@@ -32,13 +32,13 @@ for (const mode of MODES) {
       id: newId(),
       queue,
       job_id,
-      payload: { tenantId: engine.tenant },
+      payload: { tenantId: engine.tenantId },
       ...more,
     });
 
     /** What a process does that is killed right after its commit. */
     const commitOnly = async (...outbox: OutboxRow[]) => {
-      const change = { ...NO_ROWS, tenant_id: engine.tenant, run_id: run, events: [], outbox };
+      const change = { ...NO_ROWS, tenant_id: engine.tenantId, run_id: run, events: [], outbox };
       const result = await commitRun(engine.context.db, change);
       assert.ok(result.ok);
       return result;
@@ -60,7 +60,7 @@ for (const mode of MODES) {
         id: newId(),
         queue: TURNS.name,
         at_position: true,
-        payload: { tenantId: engine.tenant, runId: run },
+        payload: { tenantId: engine.tenantId, runId: run },
       };
       const { seq, fence } = await commitOnly(outbox);
       const [found] = await stored();
@@ -69,12 +69,12 @@ for (const mode of MODES) {
         id: outbox.id,
         queue: 'turns',
         job_id: id,
-        payload: { tenantId: engine.tenant, runId: run, seq },
+        payload: { tenantId: engine.tenantId, runId: run, seq },
       });
       await (await jobIn(TURNS.name, id))?.remove();
       engine.context.outbox.send(run, { seq, fence }, [outbox]);
       await waitUntil('it is sent', async () => (await jobIn(TURNS.name, id)) !== undefined);
-      assert.deepEqual((await jobIn(TURNS.name, id))?.data, { tenantId: engine.tenant, runId: run, seq });
+      assert.deepEqual((await jobIn(TURNS.name, id))?.data, { tenantId: engine.tenantId, runId: run, seq });
       await waitUntil('it is forgotten', async () => (await stored()).length === 0);
     });
 

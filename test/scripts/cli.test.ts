@@ -40,19 +40,19 @@ describe('drover, the command line', function () {
   this.timeout(240_000);
   let api: TestApi;
   let workers: Workers;
-  let place: Record<string, string>;
+  let cliEnv: Record<string, string>;
 
   before(async () => {
     api = await startTestApi();
     workers = await startWorkers(api.context);
-    place = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
+    cliEnv = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
   });
   after(async () => {
     await workers.stop(5000);
     await api.close();
   });
 
-  const there = (...args: string[]) => drover(args, place);
+  const there = (...args: string[]) => drover(args, cliEnv);
   const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
 
   /** A run that asks whether it may calculate. */
@@ -90,7 +90,7 @@ describe('drover, the command line', function () {
   it('ends with 3 where nothing answers, 4 where the key does not do, 1 where the service refuses', async () => {
     const nowhere = await drover(['runs', 'list', '--url', 'http://127.0.0.1:9']);
     assert.deepEqual([nowhere.code, /Nothing answers at http:\/\/127\.0\.0\.1:9/.test(nowhere.err)], [3, true]);
-    assert.equal((await drover(['runs', 'list', '--key', 'wrong'], place)).code, 4);
+    assert.equal((await drover(['runs', 'list', '--key', 'wrong'], cliEnv)).code, 4);
     const missing = await there('runs', 'show', '00000000-0000-7000-8000-00000000dead');
     assert.deepEqual([missing.code, missing.err], [1, 'drover: The run does not exist.\n']);
   });
@@ -170,7 +170,7 @@ describe('drover, the command line', function () {
     const { code, out, err } = await there('keys', 'create', '--name', 'reader', '--scopes', 'runs:read');
     assert.equal(code, 0, err);
     const key = out.trim();
-    assert.equal((await drover(['runs', 'list', '--key', key], place)).code, 0);
+    assert.equal((await drover(['runs', 'list', '--key', key], cliEnv)).code, 0);
     const [, made = ''] = /Key ([0-9a-f-]{36})/.exec(err) ?? [];
     assert.equal((await there('keys', 'revoke', made)).code, 0);
     assert.match((await there('keys', 'list')).out, new RegExp(`${made} +reader +runs:read +revoked`));

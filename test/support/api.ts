@@ -8,7 +8,7 @@ import type { Route } from '../../api/kit/route.ts';
 import { loadConfig } from '../../config.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
-import { createTestPlace } from './database.ts';
+import { createTestServices } from './database.ts';
 import { DOMAIN_MODE, TEST_REDIS_URL, type Mode } from './modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
@@ -58,16 +58,16 @@ export async function startTestApi(
   mode: Mode = DOMAIN_MODE,
   { env = {}, routes = ROUTES, proxied = false }: TestApiOptions = {},
 ): Promise<TestApi> {
-  const place = await createTestPlace(mode);
+  const services = await createTestServices(mode);
   const proxies =
-    proxied && place.url !== undefined
-      ? [await openServiceProxy(place.url), await openServiceProxy(TEST_REDIS_URL ?? place.url)]
+    proxied && services.url !== undefined
+      ? [await openServiceProxy(services.url), await openServiceProxy(TEST_REDIS_URL ?? services.url)]
       : [];
   const [database, redis] = proxies;
   const key = `test-${randomUUID()}`;
   const config = loadConfig({
     DROVER_API_KEY: key,
-    ...place.env,
+    ...services.env,
     ...(database && { DATABASE_URL: database.url }),
     ...(redis && mode === 'full' && { REDIS_URL: redis.url }),
     ...env,
@@ -97,7 +97,7 @@ export async function startTestApi(
       await api.close(1000);
       await platform.close();
       await Promise.all(proxies.map((proxy) => proxy.close()));
-      await place.drop();
+      await services.drop();
     },
   };
 }

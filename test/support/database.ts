@@ -17,7 +17,7 @@ export interface TestDatabase {
 }
 
 /** Where a test's Drover keeps its data: a migrated database, and in full mode a prefix on Redis. */
-export interface TestPlace {
+export interface TestServices {
   /** The configuration that leads there. */
   env: Record<string, string>;
   /** Of the database, except in embedded mode. */
@@ -31,8 +31,8 @@ export async function openTestDatabase(
   env: Record<string, string> = {},
   options: DatabaseOptions = {},
 ): Promise<TestDatabase> {
-  const place = await createTestPlace(mode);
-  const config = loadConfig({ ...place.env, ...env });
+  const services = await createTestServices(mode);
+  const config = loadConfig({ ...services.env, ...env });
   const database = await openDatabase(config, options);
   return {
     config,
@@ -40,13 +40,13 @@ export async function openTestDatabase(
     admin,
     async close() {
       await database.close();
-      await place.drop();
+      await services.drop();
     },
   };
 }
 
 /** A migrated database and a queue prefix that nobody else uses. */
-export async function createTestPlace(mode: Mode): Promise<TestPlace> {
+export async function createTestServices(mode: Mode): Promise<TestServices> {
   if (mode === 'embedded') {
     const dataDir = await copyEmbeddedTemplate();
     const drop = () => rm(dataDir, { recursive: true, force: true });
@@ -70,9 +70,9 @@ export async function createTestPlace(mode: Mode): Promise<TestPlace> {
 
 /** A migrated database on the Postgres of the tests. */
 export async function createMigratedDatabase(): Promise<{ url: string; drop: () => Promise<undefined> }> {
-  const { name, ...place } = nameDatabase(TEST_DATABASE_URL ?? '');
+  const { name, ...database } = nameDatabase(TEST_DATABASE_URL ?? '');
   await copyPostgresTemplate(TEST_DATABASE_URL ?? '', name);
-  return place;
+  return database;
 }
 
 /** An empty database on the Postgres of the tests. */
@@ -82,9 +82,9 @@ export const createTestDatabase = () => createTestDatabaseAt(TEST_DATABASE_URL ?
 export async function createTestDatabaseAt(
   serverUrl: string,
 ): Promise<{ url: string; drop: () => Promise<undefined> }> {
-  const { name, ...place } = nameDatabase(serverUrl);
+  const { name, ...database } = nameDatabase(serverUrl);
   await query(serverUrl, `create database ${name}`);
-  return place;
+  return database;
 }
 
 function nameDatabase(serverUrl: string) {

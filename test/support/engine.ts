@@ -30,7 +30,7 @@ type ToolScript = (request: SeenRequest, n: number) => Promise<{ status: number;
 export interface Engine {
   platform: TestPlatform;
   context: Context;
-  tenant: string;
+  tenantId: string;
   /** A key with every scope. */
   caller: Caller;
   /** The stand-in of the model; its requests so far. */
@@ -101,7 +101,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
   const engine: Engine = {
     platform,
     context,
-    tenant,
+    tenantId: tenant,
     caller,
     model,
     tools,

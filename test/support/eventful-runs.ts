@@ -9,7 +9,7 @@ const SUM = use({ name: 'calculator', input: { expression: '1 + 1' } });
 
 /** Runs that have met everything that can happen to one. */
 export async function liveThroughEverything(engine: Engine): Promise<string[]> {
-  const { context, tenant } = engine;
+  const { context, tenantId: tenant } = engine;
   const runs: string[] = [];
   const begin = async (...[agent, message, more]: Parameters<Engine['start']>) => {
     const started = await engine.start(agent, message, more);
@@ -74,7 +74,7 @@ export async function liveThroughEverything(engine: Engine): Promise<string[]> {
 
 /** A failed run tried again, and a run replayed from before its first turn. */
 async function fork(engine: Engine, { failed, first }: { failed: string; first: string }): Promise<string[]> {
-  const { context, tenant: tenantId } = engine;
+  const { context, tenantId } = engine;
   engine.say(() => text('this time it works'));
   const idempotency = { tenantId, route: 'test', body: null };
   const retried = await retryRun(context, { tenantId, runId: failed, traceparent: undefined, idempotency });
@@ -97,7 +97,7 @@ async function fork(engine: Engine, { failed, first }: { failed: string; first: 
 
 /** Calls that need a person, decided in every way; and one that nobody has decided. */
 async function askPeople(engine: Engine, agent: string): Promise<string[]> {
-  const { context, tenant } = engine;
+  const { context, tenantId: tenant } = engine;
   const decisions = [
     { decision: 'approve' as const },
     { decision: 'deny' as const, reason: 'too dear' },

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { ROUTES } from '../../api/routes.ts';
 import { assertAsDescribed, request, type Answer, type Call } from './api.ts';
-import { createTestPlace, type TestPlace } from './database.ts';
+import { createTestServices, type TestServices } from './database.ts';
 import { TEST_REDIS_URL, type Mode } from './modes.ts';
 import { runProgram, startProcess, type TestProcess } from './processes.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
@@ -47,10 +47,10 @@ export interface InstallationOptions {
 /** Starts everything and answers when it is ready. */
 export async function startInstallation(mode: Mode, options: InstallationOptions = {}): Promise<Installation> {
   const [model, world] = [await startScriptedModel(), await startWorld()];
-  const place = await makePlace(mode, options);
+  const services = await makeServices(mode, options);
   const key = `test-${randomUUID()}`;
   const env = {
-    ...place.env,
+    ...services.env,
     DROVER_API_KEY: key,
     ANTHROPIC_BASE_URL: model.url,
     PORT: '0',
@@ -109,7 +109,7 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
       await Promise.allSettled(starting);
       await installation.endAll('SIGKILL');
       await Promise.all([model.close(), world.close()]);
-      await place.drop();
+      await services.drop();
     },
   };
   try {
@@ -130,20 +130,20 @@ function programOf(mode: Mode, name: string): { file: string; ready: RegExp } {
   return { file: 'workers/main.ts', ready: /"workers started"/ };
 }
 
-async function makePlace(mode: Mode, options: InstallationOptions): Promise<TestPlace> {
-  if (mode === 'embedded') return createTestPlace(mode);
+async function makeServices(mode: Mode, options: InstallationOptions): Promise<TestServices> {
+  if (mode === 'embedded') return createTestServices(mode);
   const { databaseUrl, redisUrl } = options;
-  const place = databaseUrl === undefined ? await createTestPlace(mode) : placeAt(databaseUrl);
+  const services = databaseUrl === undefined ? await createTestServices(mode) : servicesAt(databaseUrl);
   const env = {
-    ...place.env,
+    ...services.env,
     DROVER_EGRESS_ALLOW: '127.0.0.1',
     ...(mode === 'full' && { REDIS_URL: redisUrl ?? TEST_REDIS_URL ?? '' }),
   };
-  return { ...place, env };
+  return { ...services, env };
 }
 
 /** A database that whoever has made it drops. */
-function placeAt(url: string): TestPlace {
+function servicesAt(url: string): TestServices {
   const env = {
     DATABASE_URL: url,
     DROVER_SECRET_KEY: 'the tests have no secrets',

@@ -1,10 +1,10 @@
 /** `npx tsx test/support/make-templates.ts`: so that processes of tests that start together do not all begin with it. */
-import { createTestPlace } from './database.ts';
+import { createTestServices } from './database.ts';
 import { MODES } from './modes.ts';
 import { programOf } from './processes.ts';
 
 await programOf('api/main.ts');
 for (const mode of MODES) {
-  const place = await createTestPlace(mode);
-  await place.drop();
+  const services = await createTestServices(mode);
+  await services.drop();
 }

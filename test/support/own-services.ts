@@ -22,7 +22,7 @@ export interface OwnServices {
   close: () => Promise<void>;
 }
 
-/** Starts both; undefined where this machine does not have the servers. It installs nothing. */
+/** Starts both; undefined if this machine does not have the servers. It installs nothing. */
 export async function startOwnServices(): Promise<OwnServices | undefined> {
   if (!(await areInstalled())) return undefined;
   const dir = await mkdtemp(join(tmpdir(), 'drover-services-'));

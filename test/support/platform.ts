@@ -8,7 +8,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/bootstrap.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { createTestPlace } from './database.ts';
+import { createTestServices } from './database.ts';
 import { DOMAIN_MODE, type Mode } from './modes.ts';
 
 export interface TestPlatform {
@@ -42,14 +42,14 @@ export async function openTestPlatform(
   mode: Mode = DOMAIN_MODE,
   options: TestPlatformOptions = {},
 ): Promise<TestPlatform> {
-  const place = await createTestPlace(mode);
-  const closers = [place.drop];
+  const services = await createTestServices(mode);
+  const closers = [services.drop];
   const close = async () => {
     for (const each of closers.splice(0).toReversed()) await each();
   };
   try {
     const apiKey = `test-${randomUUID()}`;
-    const config = loadConfig({ DROVER_API_KEY: apiKey, ...place.env, ...options.env });
+    const config = loadConfig({ DROVER_API_KEY: apiKey, ...services.env, ...options.env });
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => void log.push(JSON.parse(line)) });
     const { context, close: closePlatform } = await openPlatform(config, { log: logger });

@@ -52,7 +52,7 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
 /** Rules, and a plan of three calls. */
 async function decideByRules(engine: Engine): Promise<void> {
   const agent = await engine.agent({ tools: ['calculator'], autonomy_level: 0 }, [{ name: 'note' }]);
-  await engine.context.db.withTenant(engine.tenant, (tx) =>
+  await engine.context.db.withTenant(engine.tenantId, (tx) =>
     createPolicy(tx, engine.caller, {
       name: 'no sums',
       when: 'tool.name == "calculator"',
@@ -78,7 +78,7 @@ async function wait(engine: Engine): Promise<void> {
   ]);
   const { run } = await engine.start(agent, 'ask me', { config: { keep_open: true } });
   await engine.finish(run);
-  const { tenant: tenantId } = engine;
+  const { tenantId } = engine;
   const signal = { tenantId, runId: run, payload: { message: 'this' } };
   for (const type of ['user', 'webhook'] as const) await postSignal(engine.context, { ...signal, type });
   await engine.finish(run);
@@ -92,9 +92,9 @@ async function keepToBudget(engine: Engine): Promise<void> {
   const { run } = await engine.start(agent, 'count', { config: { budget: { max_steps: 2 } } });
   await engine.finish(run);
   const { db } = engine.context;
-  await db.withTenant(engine.tenant, (tx) => settleLostReservations(tx, engine.tenant, 0));
-  await db.withTenant(engine.tenant, (tx) => rollUpBudgets(tx, engine.tenant, 100));
-  await db.withTenant(engine.tenant, (tx) => listBudgetDrift(tx, engine.tenant, 30));
+  await db.withTenant(engine.tenantId, (tx) => settleLostReservations(tx, engine.tenantId, 0));
+  await db.withTenant(engine.tenantId, (tx) => rollUpBudgets(tx, engine.tenantId, 100));
+  await db.withTenant(engine.tenantId, (tx) => listBudgetDrift(tx, engine.tenantId, 30));
 }
 
 /** What the scenario does not come to: refusals, renewals, several runs at once, the rates of a model. */
@@ -104,7 +104,7 @@ async function askDirectly(engine: Engine): Promise<void> {
   const ids: string[] = [];
   for (const message of ['one', 'two']) ids.push((await engine.start(agent, message)).run);
   const [runId = '', other = ''] = ids;
-  const ref = { tenant_id: engine.tenant, run_id: runId };
+  const ref = { tenant_id: engine.tenantId, run_id: runId };
   const claim = { ...ref, seq: 1, leaseMs: 60_000 };
   const ignore = () => undefined;
   await changeRuns(db, [
@@ -117,7 +117,7 @@ async function askDirectly(engine: Engine): Promise<void> {
   await claimRun(db, { ...claim, run_id: newId() });
   await loadRun(db, { ...ref, known: { seq: 1, length: 0, calls: [] } });
   await loadRun(db, { ...ref, beforeCheckpoint: 1 });
-  const lease = { tenantId: engine.tenant, runId, leaseMs: 1000 };
+  const lease = { tenantId: engine.tenantId, runId, leaseMs: 1000 };
   for (const fence of [1, 9]) await renewRunLease(db, { ...lease, fence });
   await renewCallLease(db, { ...lease, callId: newId(), attempt: 1 });
   const owner = { root_run_id: runId, workspace_id: engine.platform.workspaceId, agent_id: agent };

@@ -82,14 +82,14 @@ export function simulate(tape: readonly number[], limits: RunLimits, keepOpen: b
     if (simulation.pick(50) === 49) cancel(simulation);
     else outcomeOf(simulation, decide(simulation.state, limits));
   }
-  assert.deepEqual(decide(simulation.state, limits), { kind: 'rest' });
+  assert.deepEqual(decide(simulation.state, limits), { kind: 'dormant' });
   return simulation;
 }
 
 function outcomeOf(simulation: Simulation, decision: Decision): void {
   const { state } = simulation;
   switch (decision.kind) {
-    case 'rest':
+    case 'dormant':
       return somebodyActs(simulation);
     case 'begin_turn':
       return emit(simulation, ...beginTurn(state));

@@ -106,7 +106,7 @@ describe('Locally dispatched turns', () => {
       ['run.created', 'turn.started', 'run.started', ...changes, 'model.called'],
     );
     assert.equal(new Set(log.map(({ occurred_at }) => occurred_at)).size, 1, 'it took more than one commit');
-    const { context, tenant } = engine;
+    const { context, tenantId: tenant } = engine;
     assert.deepEqual(await reconcile(context, 0, tenant), { turns: 0, 'tool-calls': 0 });
     await engine.everyoneDies();
     assert.deepEqual(await reconcile(context, 0, tenant), { turns: 1, 'tool-calls': 0 });
@@ -122,7 +122,7 @@ describe('Locally dispatched turns', () => {
     const agent = await engine.agent({ system_prompt: 'before' });
     const { db } = engine.context;
     const patch = (system_prompt: string) =>
-      db.withTenant(engine.tenant, (tx) => updateAgent(tx, engine.caller, { id: agent, patch: { system_prompt } }));
+      db.withTenant(engine.tenantId, (tx) => updateAgent(tx, engine.caller, { id: agent, patch: { system_prompt } }));
     let creations = 0;
     await serve(2, {
       commit: async (change) => {
@@ -173,7 +173,7 @@ describe('Locally dispatched turns', () => {
   });
 
   it('go on elsewhere where their process dies between the commit that claims the run and the drive', async () => {
-    const { context, tenant } = engine;
+    const { context, tenantId: tenant } = engine;
     const agent = await engine.agent({}, [{ name: 'queued' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'queued') }) : text('done')));
     const { run } = await engine.start(agent, 'hello');
@@ -264,7 +264,7 @@ describe('Locally dispatched turns', () => {
     // Dispatched locally from the outbox, it finds the run held: a driver that goes on, or one whose lease runs out.
     await outboxEmpty();
     await engine.everyoneDies();
-    await reconcile(engine.context, 0, engine.tenant);
+    await reconcile(engine.context, 0, engine.tenantId);
     await completed(run);
   });
 
@@ -305,7 +305,7 @@ describe('Locally dispatched turns', () => {
     await serve(2);
     const agent = await engine.agent();
     engine.say([text('done')]);
-    const { context, tenant, platform } = engine;
+    const { context, tenantId: tenant, platform } = engine;
     const killed = { ...context, outbox: { ...context.outbox, send: () => undefined, reserveSlot: () => undefined } };
     const { body } = await createRun(killed, {
       tenantId: tenant,

@@ -165,7 +165,7 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   return { kind: 'error', code: 'bad-answer', message: 'The tool answered with something that is no tool result.' };
 }
 
-/** The HTTP status of a server that did not take a request; 0 where it is something else. The old transport only says it. */
+/** The HTTP status of a server that did not take a request; 0 if it is something else. The old transport only says it. */
 function statusOf(error: unknown): number {
   if (error instanceof StreamableHTTPError) return error.code ?? 0;
   const [, status] = /^Error POSTing to endpoint \(HTTP (\d{3})\)/.exec(messageOf(error)) ?? [];

@@ -34,7 +34,7 @@ export interface McpConnection {
 
 export interface McpPool {
   /**
-   * Connects where there is no connection; it is not closed for idleness until `release`. Rejects with what the server
+   * Connects if there is no connection; it is not closed for idleness until `release`. Rejects with what the server
    * or the guard says, or with `ServerRestingError` where it has failed again and again.
    */
   acquire(target: McpTarget): Promise<McpConnection>;

@@ -1,13 +1,13 @@
 /** What a stage of the gate is given, and what it may say. */
 import type { BudgetStanding } from '../../../core/budget.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
-import type { KnownTools } from '../../../core/intents.ts';
+import type { OfferedTools } from '../../../core/intents.ts';
 import type { PolicyRef } from '../../../core/policy.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { Governance } from '../governance.ts';
 import type { RuleInput } from '../rules.ts';
 
-export interface GateInput extends KnownTools {
+export interface GateInput extends OfferedTools {
   /** What is current, whatever the run has pinned. */
   governance: Governance;
   /** The agent's definition as the run pinned it, and the autonomy level of the run. */

@@ -51,8 +51,8 @@ export async function agentForRun(
 }
 
 /**
- * What was read under each governance of the context's policy cache, by which it is kept alive: whoever changes an agent or
- * a tool raises the policy epoch, and with the governance before it goes what was read under it.
+ * What was read under each entry of the context's policy cache, and lives as long as that entry: whoever changes an agent or
+ * a tool raises the policy epoch, which replaces the entry and drops what was read under it.
  */
 const starts = new WeakMap<Governance, LRUCache<string, Start>>();
 const MOST_STARTS = 1000;
@@ -68,10 +68,10 @@ export async function cachedStart(
   const { tenantId } = wanted;
   const key = `${wanted.workspaceId} ${wanted.agentId} ${wanted.config.agent_version ?? ''}`;
   const last = context.governance.last(tenantId);
-  const known = last && starts.get(last)?.get(key);
-  if (known) return { start: known, policyEpoch: last.epoch };
+  const cached = last && starts.get(last)?.get(key);
+  if (cached) return { start: cached, policyEpoch: last.epoch };
   return context.db.withTenant(tenantId, async (tx) => {
-    // First: what changes after it is seen at the commit.
+    // The epoch is read first: a change that comes after it is seen at the commit.
     const governance = await context.governance.current(tx, tenantId);
     const start = await readStart(tx, wanted);
     const kept = starts.get(governance) ?? new LRUCache<string, Start>({ max: MOST_STARTS });
@@ -80,7 +80,7 @@ export async function cachedStart(
   });
 }
 
-/** Throws 403 where a run would do more by itself than its agent may, and the caller must not allow that. */
+/** Throws 403 if the run would have a higher autonomy level than its agent, and the caller may not raise it. */
 export function checkAutonomy(level: number | undefined, definition: AgentDefinition, mayRaise: boolean): void {
   if ((level ?? 0) > (definition.autonomy_level ?? 2) && !mayRaise) {
     throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");

@@ -59,7 +59,7 @@ export interface ForkedRun {
 
 /**
  * Writes the fork. It goes on with the turn that was open at the point, or takes the turn that followed in the original;
- * where there is neither, it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
+ * if there is neither, it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
  */
 export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const { original, from } = fork;
@@ -93,7 +93,7 @@ async function pointOf(tx: Tx, fork: Fork): Promise<ForkPoint> {
   const { original, from, modified } = fork;
   const point = modified.messages ? withMessages(from.state, modified.messages) : forkPoint(original.id, from.state);
   if (point.turn) return point;
-  const turn = await findTurnAfter(tx, { run: original.id, seq: from.seq }, 'next');
+  const turn = await findTurnAfter(tx, { runId: original.id, seq: from.seq }, 'next');
   return { ...point, turn: turn ? { ...turn, begun: false, steps: 0, toolCalls: 0 } : null };
 }
 
@@ -181,7 +181,7 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       redo: point.redo,
       modified: given.map(([channel]) => channel),
       custom: fork.modified.custom ?? from.state.custom,
-      // One that is for a call of the original alone has no such call here.
+      // A signal for one call of the original has no such call in the fork.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
     },
   };
@@ -219,7 +219,7 @@ async function effectsAfter(
   const { redo } = point;
   const calls = await listRecordedCalls(
     tx,
-    { run: runId, seq: point.seq },
+    { runId, seq: point.seq },
     { redo: redo && { runId: redo.run_id, step: redo.step } },
   );
   return calls

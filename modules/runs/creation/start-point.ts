@@ -10,7 +10,7 @@ import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
 
 export interface StartPoint {
-  /** Null where the point is none of its checkpoints. */
+  /** Null if the point is none of its checkpoints. */
   checkpointId: string | null;
   seq: number;
   state: RunState;
@@ -33,7 +33,7 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
  * after it where it was completed. What no checkpoint holds is folded from the log.
  */
 export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
-  const turn = await findTurnAfter(tx, { run: run.id, seq: 0 }, 'last');
+  const turn = await findTurnAfter(tx, { runId: run.id, seq: 0 }, 'last');
   if (!turn) return firstStartPoint(tx, run);
   const messages = await readMessages(tx, run.id, run.length);
   const newest = await newestCheckpoint(tx, run, messages);
@@ -59,13 +59,13 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
   return undefined;
 }
 
-/** Undefined where the log or its messages are not what they were. */
+/** Undefined if the log or its messages do not fit their hashes. */
 async function foldUpTo(
   tx: Tx,
   run: RunRow,
   end: { seq: number; messages: MessageRow[] },
 ): Promise<StartPoint | undefined> {
-  const rows = await listEvents(tx, { run: run.id, after: 0, limit: end.seq });
+  const rows = await listEvents(tx, { runId: run.id, after: 0, limit: end.seq });
   const state = folded(rows);
   const messages = end.messages.slice(0, state?.length ?? 0);
   if (state?.seq !== end.seq || firstBrokenMessage(messages) !== null) return undefined;
@@ -84,7 +84,7 @@ function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
 /** The run before its first turn; one that was forked in the middle of a turn has started in it. */
 export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   let state: RunState | null = null;
-  for (const row of await listEvents(tx, { run: run.id, after: 0, limit: 3 })) {
+  for (const row of await listEvents(tx, { runId: run.id, after: 0, limit: 3 })) {
     const event = readEvent(row);
     const isStart =
       event.type === 'run.created' ||

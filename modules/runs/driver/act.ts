@@ -1,4 +1,4 @@
-/** Act: the calls that the driver makes itself, pure ones and those of tools that ask for it. */
+/** Makes the calls that belong to the driver itself: pure ones, and those of tools with `execution.inline`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallState } from '../../../core/state.ts';
 import { attempt } from '../../tool-calls/attempt.ts';
@@ -6,7 +6,7 @@ import { commitWithSteps, type InTurn } from './commit-attempts.ts';
 import type { DriveSession } from './session.ts';
 
 /**
- * Makes the calls at the same time, each with a commit of its own before it is sent and after. A pure one, which was left
+ * Makes the calls at the same time, each with a commit of its own before it is sent and after. A pure call that was left
  * over, waits for the next commit with its result, since making it again is harmless.
  */
 export async function runCalls(session: DriveSession, calls: readonly CallState[]): Promise<void> {
@@ -17,7 +17,7 @@ export async function runCalls(session: DriveSession, calls: readonly CallState[
 }
 
 /**
- * Makes the pure calls of an answer before it is committed, so that their rows are born finished. They have no effect and
+ * Makes the pure calls of an answer before it is committed, so that their rows are inserted as finished. They have no effect and
  * do not leave the process; one that the process has to stop is left to whoever drives the run next.
  */
 export async function runPureCalls(session: DriveSession): Promise<void> {

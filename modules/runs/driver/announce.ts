@@ -17,7 +17,7 @@ export function announce(session: DriveSession, call: CallModel): void {
   appendEvent(log, ...reachStepLimit(log.state, call, limits.maxSteps));
   const { provider, model, rateLimiter, rates } = modelsFor(session)[0];
   session.step = newStep();
-  // One with rates is asked in a step of its own.
+  // A model with rate limits is acquired in a step of its own.
   log.pending.rateLimiter = rates ? null : rateLimiter;
   const { length } = log.messages;
   const estimated_tokens = messagesFor(log.messages, contextTokens(definition)).tokens;

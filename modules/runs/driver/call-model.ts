@@ -1,15 +1,15 @@
-/** Makes the model call of a step: announced, within its budgets, past the gate; or says after how long to try again. */
+/** Makes the model call of a step: announced, within its budgets, let through by the rate limiter; or says after how long to try again. */
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit } from './commit.ts';
-import { findBudgets, lookAtBudgets, settleReservation } from '../../budgets/hold-to-budget.ts';
+import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';
 import { think } from './think.ts';
 import { ThrottledError } from './rate-limiter.ts';
 
-/** Undefined where the run's state says what is next; else the run is to be put off. Throws TurnFailure. */
+/** Undefined if the run's state says what is next; else the run is to be put off. Throws TurnFailure. */
 export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
@@ -18,7 +18,7 @@ export async function makeModelCall(
   await findBudgets(session);
   reserveCall(session, call);
   if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);
-  // The commit may have found that the governance has moved.
+  // The commit may have found that the policy epoch has advanced.
   if (await mustPause(session, call)) return undefined;
   const answer = await lookAtBudgets(session);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
@@ -28,8 +28,8 @@ export async function makeModelCall(
     return undefined;
   } catch (error) {
     if (!(error instanceof ThrottledError)) throw error;
-    settleReservation(session, 'released');
-    // Not all at once when the gate opens.
+    releaseReservation(session, 'released');
+    // Runs that wait must not all go on at once when the rate limiter lets requests through again.
     return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };
   }
 }

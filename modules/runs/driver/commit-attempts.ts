@@ -27,7 +27,7 @@ interface Attempts {
   session: DriveSession;
   call: CallState;
   inTurn: InTurn;
-  /** The one that was made last, or that was under way when its driver died. */
+  /** The number of the attempt that was made last, or that was under way when its driver died. */
   attempt: number;
   isRetry: boolean;
 }
@@ -82,7 +82,7 @@ async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEn
       await inTurn(() => begin(attempts, row));
     }
     isBegun = true;
-    // The commit may have met a newer governance than was looked at: that one counts before anything is sent.
+    // The commit may have found a newer policy epoch than the one that was checked: the newer one counts before anything is sent.
     if (session.governance.epoch === governance.epoch) return toClaim(attempts, row);
   }
 }
@@ -118,7 +118,7 @@ function found(row: ToolCallRow | undefined, id: string): ToolCallRow {
   return row;
 }
 
-/** Nobody waits with a driver's call: what a person would have to approve by now is not made either. */
+/** A driver's call cannot wait for a person: a call that now needs approval is not made either. */
 function obstacleOf({ decision }: Authorization): string | undefined {
   return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
 }
@@ -177,6 +177,6 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
 
 async function giveUp({ session, call, attempt }: Attempts, message: string): Promise<void> {
   const settlement = { status: 'failed' as const, code: 'stopped', message };
-  // Of a call that was put off, or is to be made again, no attempt is under way.
+  // A call that was put off, or is to be made again, has no attempt under way.
   await finish(session, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
 }

@@ -20,7 +20,7 @@ export async function commitOnce(session: DriveSession, change: RunChange): Prom
     if (made) return made;
     try {
       const outcome = await session.context.commit(change);
-      // The one in doubt may have come through just before this one.
+      // The commit in doubt may have come through just before this one.
       return outcome.ok || !isInDoubt ? outcome : ((await findMade(session, change)) ?? outcome);
     } catch (error) {
       isInDoubt ||= isDatabaseAway(error);
@@ -43,7 +43,7 @@ async function findMade(session: DriveSession, change: RunChange): Promise<Commi
   const { events, run_id: id, expect = 0 } = change;
   return session.context.db.withTenant(session.tenantId, async (tx) => {
     const run = await lockRun(tx, id);
-    const logged = await readEvents(tx, { run: id, after: expect, limit: events.length });
+    const logged = await readEvents(tx, { runId: id, after: expect, limit: events.length });
     const last = logged.at(-1);
     if (!run || !last || canonicalJson(logged.map(essence)) !== canonicalJson(events.map(essence))) return undefined;
     const { status } = run;

@@ -19,7 +19,7 @@ import { newUncommitted, type DriveSession } from './session.ts';
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
  * that goes on: at once, after a while, after calls.
  */
-export type HandOver = 'rest' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
+export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
 
 const MOST_RETRIES = 20;
 
@@ -49,7 +49,7 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
   throw new Error(`others kept appending to run ${session.run.id}`);
 }
 
-/** Nothing of the run is there before it, and whoever wants it waits: it is not retried. */
+/** Commits what creates the run. It is not retried: nothing is lost without it, and a client waits for the answer. */
 async function commitInitial(
   session: DriveSession,
   initialCommit: InitialCommit,
@@ -70,7 +70,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...toRunChange({ ...run, last_seq: initialCommit ? 0 : base.seq }, events),
     fence: session.fence,
   };
-  if (handOver === 'rest') change.dormant = true;
+  if (handOver === 'dormant') change.dormant = true;
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
   if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
@@ -92,11 +92,11 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       id: pending.checkpoint.id,
     });
   }
-  if (handOver && handOver !== 'rest' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
+  if (handOver && handOver !== 'dormant' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...creation(initialCommit, change) } : change;
 }
 
-/** Whether something leaves the process after the commit: not under a policy epoch of before. */
+/** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */
 function beginsCalls({ newCalls, events }: Pending): boolean {
   return newCalls.length > 0 || events.some(({ type }) => type === 'model.called' || type === 'tool.started');
 }
@@ -106,7 +106,7 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
   return { ordinal, role, content, chain };
 }
 
-function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'rest' | 'pause'>): OutboxRow[] {
+function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause'>): OutboxRow[] {
   const traceparent = session.traceparent;
   const turnId = session.log.state.turn?.id;
   const ids = {

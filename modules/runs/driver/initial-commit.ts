@@ -5,7 +5,7 @@ import type { RunChange } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 
-/** Whose run it is to be. */
+/** The ids of a run that is to be created. */
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
 /** What the driver begins with: the run as a claim would read it, if it were there. */

@@ -65,9 +65,9 @@ function foldLog(start: RunState | null, { events, messages, run }: ClaimedRun):
 interface OpenOptions {
   signal: AbortSignal;
   traceparent: string | undefined;
-  /** What this process knew of the run when it claimed it. */
-  known: CachedRun | undefined;
-  news: Drive['news'];
+  /** What the run cache of this process held when the run was claimed. */
+  cached: CachedRun | undefined;
+  heard: Drive['heard'];
   initialCommit: InitialCommit | undefined;
 }
 
@@ -75,7 +75,7 @@ interface OpenOptions {
 export async function openSession(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<DriveSession> {
   const { run } = claimed;
   const [position, pinned, governance] = await Promise.all([
-    findPosition(context, claimed, options.known),
+    findPosition(context, claimed, options.cached),
     context.definitions.load({
       tenantId: run.tenant_id,
       agentId: run.agent_id,
@@ -100,7 +100,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
     },
     traceparent: options.traceparent ?? run.traceparent ?? undefined,
-    news: options.news,
+    heard: options.heard,
     log: openLog(position),
     governance,
     isBudgeted: false,
@@ -114,7 +114,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   return session;
 }
 
-/** Where a run stands, from what is known of it or else from its rows. */
+/** The position of a run, from the run cache if it fits, else from its rows. */
 interface FoundPosition extends Position {
   /** Checkpoints that do not fit and have not been reported. */
   corrupt: CorruptCheckpoint[];
@@ -123,10 +123,10 @@ interface FoundPosition extends Position {
 async function findPosition(
   context: Context,
   loaded: ClaimedRun,
-  known: CachedRun | undefined,
+  cached: CachedRun | undefined,
 ): Promise<FoundPosition> {
-  if (known && loaded.from !== null) {
-    const position = carryOn(known, loaded);
+  if (cached && loaded.from !== null) {
+    const position = carryOn(cached, loaded);
     if (position) return { ...position, corrupt: [] };
   }
   const { tenant_id: tenantId, id: runId } = loaded.run;
@@ -153,12 +153,12 @@ export async function reauthorizePending(session: DriveSession): Promise<void> {
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
 export async function reload(session: DriveSession): Promise<void> {
-  const known = toCachedRun(session.log);
+  const cached = toCachedRun(session.log);
   const ref = { tenant_id: session.tenantId, run_id: session.run.id };
-  const fresh = await loadRun(session.context.db, { ...ref, known: known && positionOf(known) });
+  const fresh = await loadRun(session.context.db, { ...ref, known: cached && positionOf(cached) });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  rebase(session.log, await findPosition(session.context, fresh, known));
+  rebase(session.log, await findPosition(session.context, fresh, cached));
 }
 
 function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {

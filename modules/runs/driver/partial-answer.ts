@@ -1,4 +1,4 @@
-/** What a model had said of an answer that its turn did not wait for: kept in the log, and shown with the turn. */
+/** The text that a model had written when its turn was broken off: it is kept in the log, and shown with the turn. */
 import { cleanText } from '../../../core/content.ts';
 import { checkEvent, toLogged, type NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -7,7 +7,7 @@ import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
 import { findTurn } from '../../../db/turns.ts';
 import type { DriveSession, PartialAnswer } from './session.ts';
 
-/** The text as it may be kept; undefined where nothing was said. */
+/** The text as it may be kept; undefined if nothing was said. */
 export function partialText(partial: PartialAnswer | null): string | undefined {
   return partial?.text ? cleanText(partial.text.slice(0, LIMITS.partialAnswerChars)) : undefined;
 }

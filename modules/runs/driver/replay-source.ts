@@ -1,6 +1,6 @@
 /**
- * Answers from the record. A run that was forked from another does not repeat that run's effects silently, and a
- * recorded replay asks no model whose answer the record has (docs/replay.md).
+ * Answers calls of a fork from the record of the run that it was forked from. A fork does not silently repeat that run's
+ * effects, and a recorded replay asks no model whose answer the record has (docs/replay.md).
  */
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/ids.ts';
@@ -48,7 +48,7 @@ interface OriginalRun {
 export async function loadReplaySource(context: Context, run: RunRow, state: RunState): Promise<ReplaySource | null> {
   const { replay } = state;
   if (!replay || run.forked_at_seq === null) return null;
-  const point = { run: replay.fromRunId, seq: run.forked_at_seq };
+  const point = { runId: replay.fromRunId, seq: run.forked_at_seq };
   const past = replay.redo?.settled ?? [];
   const { calls, redo, original } = await context.db.withTenant(run.tenant_id, async (tx) => {
     const { redo: again } = replay;
@@ -86,7 +86,7 @@ export interface AskedModel {
   request: ModelRequest;
 }
 
-/** What the record says to the model call of a step; undefined where nothing is to be taken from it. */
+/** What the record says to the model call of a step; undefined if nothing is to be taken from it. */
 export function recordedAnswer(
   source: { state: RunState; replaySource: ReplaySource | null },
   step: number,

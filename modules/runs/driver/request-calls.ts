@@ -47,7 +47,7 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   appendMessage(session.log, { role: 'user', content, outcomes });
 }
 
-/** The answer that asks. */
+/** The answer that asks for the calls. */
 export interface AskedIn {
   step: number;
   /** A budget that the answer has used up: its calls are not made. */
@@ -57,7 +57,7 @@ export interface AskedIn {
 /** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
 type Verdict = GateDecision | Recorded;
 
-/** `passed`: what the gate had said of it. */
+/** `passed`: what the gate has decided about the call. */
 interface Recorded {
   kind: 'recorded';
   tool: ToolDefinition;
@@ -72,7 +72,7 @@ interface Requested {
   decision: Verdict;
   /** It is held until its plan is approved. */
   waits: boolean;
-  /** Of `intent.rejected`. */
+  /** The `attempt` of `intent.rejected`. */
   attempt: number;
 }
 
@@ -171,7 +171,7 @@ function outcomeOf(decision: Verdict): CallOutcome {
   return { status: decision.kind === 'deny' ? 'denied' : 'failed', output: decision.message, is_error: true };
 }
 
-/** What the model proposed is not valid. Arguments that a policy has spoilt are not the model's fault. */
+/** Whether the model proposed something invalid. Arguments that a policy has made invalid are not the model's fault. */
 function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind: 'invalid' }> {
   return decision.kind === 'invalid' && !decision.rewritten;
 }

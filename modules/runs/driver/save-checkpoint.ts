@@ -11,7 +11,7 @@ export function saveCheckpointIfDue(session: DriveSession): void {
   if (frequency === 'on_change' || steps >= LIMITS.checkpointSteps) saveCheckpoint(session, 'tool_result');
 }
 
-/** Lets the next commit write a checkpoint; answers its id, or undefined where the agent saves none by itself. */
+/** Lets the next commit write a checkpoint; answers its id, or undefined if the agent saves none by itself. */
 export function saveCheckpoint(session: DriveSession, trigger: 'turn_complete' | 'tool_result'): string | undefined {
   if (session.definition.execution_config?.checkpoint_frequency === 'manual') return undefined;
   const checkpoint_id = newId();

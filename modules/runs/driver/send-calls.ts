@@ -4,16 +4,16 @@ import { appendEvent } from '../../run-log/run-log.ts';
 import { commit } from './commit.ts';
 import type { DriveSession } from './session.ts';
 
-/** Hands the run over to whoever makes its calls. Undefined where others have written meanwhile: decide anew. */
-export async function sendCalls(session: DriveSession): Promise<'rest' | 'handed_over' | undefined> {
+/** Hands the run over to whoever makes its calls. Undefined if others have written meanwhile: decide anew. */
+export async function sendCalls(session: DriveSession): Promise<'dormant' | 'handed_over' | undefined> {
   const { log } = session;
   appendEvent(log, ...awaitCalls(log.state));
   // Whatever the log did not know as sent when it was last committed is sent with this commit, and nothing twice;
-  // reconciliation sees to jobs that were lost.
+  // reconciliation replaces jobs that were lost.
   const sent = new Set(log.base.calls.filter((call) => call.sent).map((call) => call.id));
   const unsent = log.state.calls.filter(
     (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
   );
-  if (unsent.length === 0) return (await commit(session, 'rest')) ? 'rest' : undefined;
+  if (unsent.length === 0) return (await commit(session, 'dormant')) ? 'dormant' : undefined;
   return (await commit(session, { awaitCalls: unsent })) ? 'handed_over' : undefined;
 }

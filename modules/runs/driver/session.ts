@@ -25,8 +25,8 @@ export interface Drive {
   readonly traceparent: string | undefined;
   /** What a run that was forked from another may take from its record. */
   readonly replaySource: ReplaySource | null;
-  /** What was heard over the bus and not looked at yet. */
-  readonly news: { governance: boolean };
+  /** Messages that were heard over the bus and not handled yet. */
+  readonly heard: { governance: boolean };
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   readonly signal: AbortSignal;
   readonly startedAtMs: number;
@@ -63,7 +63,7 @@ export interface OwnCall {
 
 /** What goes with the next commit, and is over once it is made. */
 export interface Uncommitted {
-  /** The run is to be created by it. */
+  /** Set while the run is still to be created, by the next commit. */
   initialCommit: InitialCommit | null;
   /** The answer that a model is writing, until the commit has it. */
   partial: PartialAnswer | null;
@@ -83,7 +83,7 @@ export function newStep(): Step {
   return { reservation: null, backOff: null, ownCalls: new Map(), gatedAt: new Map() };
 }
 
-/** Nothing but the pending changes of the log, or the initial commit of the run. */
+/** A new set of uncommitted things: empty, or with the initial commit of the run. */
 export function newUncommitted(initialCommit: InitialCommit | null = null): Uncommitted {
   return { initialCommit, partial: null, reauthorize: null };
 }

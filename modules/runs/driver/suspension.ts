@@ -1,11 +1,14 @@
 /** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
-import { settleReservation } from '../../budgets/hold-to-budget.ts';
+import { releaseReservation } from '../../budgets/hold-to-budget.ts';
 import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 
-/** What a suspended run does not do. Waiting for calls under way it may, and those that the ledger has as begun are made. */
+/**
+ * Whether a decision begins something, which a suspended run does not do. It may wait for calls under way, and makes those
+ * that the ledger has as begun.
+ */
 function beginsSomething(session: DriveSession, decision: Decision): boolean {
   switch (decision.kind) {
     case 'await_calls':
@@ -19,18 +22,18 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
   }
 }
 
-/** Whether the run must stop where it stands, before what it would do next. What was set aside for a model call is given back. */
+/** Whether the run must stop before its next decision. What was set aside for a model call is given back. */
 export async function mustPause(session: DriveSession, decision: Decision): Promise<boolean> {
   await catchUp(session);
   if (!beginsSomething(session, decision) || suspendedBy(session.governance, session.run.agent_id) === undefined)
     return false;
-  settleReservation(session, 'released');
+  releaseReservation(session, 'released');
   return true;
 }
 
-/** Somebody has said that the tenant's governance has moved: what it is now counts from here on. */
+/** Reads the tenant's policies and suspensions again after the bus has announced a change. */
 async function catchUp(session: DriveSession): Promise<void> {
-  if (!session.news.governance) return;
-  session.news.governance = false;
+  if (!session.heard.governance) return;
+  session.heard.governance = false;
   await reauthorizePending(session);
 }

@@ -26,9 +26,9 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
   const startedMs = performance.now();
   const record = { state: session.log.state, replaySource: session.replaySource };
-  const known = recordedAnswer(record, call.step, () => firstRequest(session, call));
-  const recorded = known?.kind === 'same';
-  const response = recorded ? known.response : await askModels(session, call);
+  const replayed = recordedAnswer(record, call.step, () => firstRequest(session, call));
+  const recorded = replayed?.kind === 'same';
+  const response = recorded ? replayed.response : await askModels(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
   const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
@@ -38,7 +38,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   if (!recorded) observe(session, { response, latencyMs, cost });
   const ordinal = appendMessage(session.log, { role: 'assistant', content, outcomes: null });
   const answer = { ...response, step: call.step, ordinal, toolCalls: calls, cost, latencyMs };
-  const replay = recorded ? { recorded } : known?.kind === 'differs' ? { differs: known.differs } : undefined;
+  const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const kinds = intents.map(({ kind }) => kind);
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, replay }));
   const usedUp = settleAnswer(session, { response, cost, recorded });
@@ -50,7 +50,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
 }
 
-/** Asks for the calls; where the governance that gated them has moved until the commit, once more from here. */
+/** Requests the calls; if the policy epoch has advanced by the commit, they are gated once more from here. */
 async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
   const point = mark(session.log);
   const { step } = session;

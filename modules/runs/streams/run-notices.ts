@@ -21,20 +21,20 @@ export function listenToRun(
   let advancedTo = 0;
   let hadGap = false;
   let lookAtMs = Number.POSITIVE_INFINITY;
-  let wake: () => void = () => undefined;
+  let notify: () => void = () => undefined;
 
-  const onAbort = () => wake();
+  const onAbort = () => notify();
   signal.addEventListener('abort', onAbort);
   const stops = [
     bus.subscribe(runId, (message) => {
       if (message.kind === 'advanced') advancedTo = Math.max(advancedTo, message.seq);
       const isDelta = message.kind === 'delta' || message.kind === 'progress';
       if (isDelta && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
-      wake();
+      notify();
     }),
     bus.onGap(() => {
       hadGap = true;
-      wake();
+      notify();
     }),
     () => signal.removeEventListener('abort', onAbort),
   ];
@@ -50,7 +50,7 @@ export function listenToRun(
         if (isTimeToLook(seq)) break;
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, Math.max(1, lookAtMs - Date.now()));
-          wake = () => {
+          notify = () => {
             clearTimeout(timer);
             resolve();
           };

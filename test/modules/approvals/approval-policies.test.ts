@@ -48,12 +48,12 @@ describe('Approvals and policies', () => {
   const caller = (keyId = KEY): Caller => ({ ...engine.caller, keyId });
   const inTenant: Engine['context']['db']['withTenant'] extends (tenant: string, work: infer W) => unknown
     ? (work: W) => Promise<unknown>
-    : never = (work) => engine.context.db.withTenant(engine.tenant, work);
+    : never = (work) => engine.context.db.withTenant(engine.tenantId, work);
 
   async function policy(rule: Partial<PolicyDefinition>): Promise<string> {
     const full = { name: newId(), priority: 1, when: 'true', decision: 'block' as const, reason: 'not now', ...rule };
     const { db } = engine.context;
-    const { id } = await db.withTenant(engine.tenant, (tx) => createPolicy(tx, caller(), full));
+    const { id } = await db.withTenant(engine.tenantId, (tx) => createPolicy(tx, caller(), full));
     made.push(id);
     return id;
   }
@@ -75,7 +75,7 @@ describe('Approvals and policies', () => {
     return pending[0] as Approval;
   }
   const decide = (approval: Approval, decided: ApprovalDecision, keyId = OTHER) =>
-    decideApproval(engine.context, { tenantId: engine.tenant, id: approval.id, by: caller(keyId) }, decided);
+    decideApproval(engine.context, { tenantId: engine.tenantId, id: approval.id, by: caller(keyId) }, decided);
   const refusedWith = (status: number, says: RegExp) => (error: unknown) =>
     error instanceof DroverError && error.status === status && says.test(error.message);
   const callOf = (run: string) => callOfRun(engine, run);

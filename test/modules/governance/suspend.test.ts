@@ -28,7 +28,7 @@ describe('Suspension', () => {
     const bus = { ...engine.context.bus, publish: () => undefined };
     return setSuspension({ ...engine.context, bus }, engine.caller, { kind, id, suspended: true });
   };
-  const view = (run: string) => engine.context.db.withTenant(engine.tenant, (tx) => findRun(tx, run));
+  const view = (run: string) => engine.context.db.withTenant(engine.tenantId, (tx) => findRun(tx, run));
   const toolOf = async (run: string) => {
     const row = await engine.row<{ pinned: { tools: { id: string }[] } }>('select pinned from runs where id = $1', run);
     return row.pinned.tools[0]?.id ?? '';
@@ -39,9 +39,9 @@ describe('Suspension', () => {
       const agent = await engine.agent();
       engine.say([text('done')]);
       const { run } = await engine.start(agent, 'hello');
-      const id = kind === 'agent' ? agent : engine.tenant;
+      const id = kind === 'agent' ? agent : engine.tenantId;
       await suspend(kind, id, true);
-      assert.equal(await engine.drive(run), 'rest');
+      assert.equal(await engine.drive(run), 'dormant');
       assert.equal(engine.model.requests.length, 0);
       const shown = await view(run);
       assert.deepEqual([shown?.status, shown?.suspended_by], ['created', kind]);
@@ -61,7 +61,7 @@ describe('Suspension', () => {
       return use({ name: 'calculator', input: { expression: '6*7' } });
     });
     const { run } = await engine.start(agent, 'What is 6*7?');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.equal(engine.model.requests.length, 1);
     assert.equal((await view(run))?.status, 'executing');
     await suspend('agent', agent, false);
@@ -84,7 +84,7 @@ describe('Suspension', () => {
     });
     engine.toolsAnswer(() => undefined);
     const { run } = await engine.start(agent, 'send it');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.deepEqual([engine.model.requests.length, engine.tools.seen.length], [1, 0]);
     await suspend('agent', agent, false);
     await engine.finish(run);
@@ -160,7 +160,7 @@ describe('Suspension', () => {
       await silently('agent', agent);
       return { status: 429, body: {} };
     });
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const call = () => callOfRun(engine, run);
     assert.deepEqual(await call(), { status: 'pending', attempt: 1 });
     assert.equal(engine.tools.seen.length, 1);
@@ -185,7 +185,7 @@ describe('Suspension', () => {
       attempts.add(started?.attempt);
       return context.commit(change);
     };
-    assert.equal(await engine.drive(run, { ...context, commit: late }), 'rest');
+    assert.equal(await engine.drive(run, { ...context, commit: late }), 'dormant');
     assert.equal(engine.tools.seen.length, 1);
     await suspend('agent', agent, false);
     await engine.finish(run);
@@ -202,7 +202,7 @@ describe('Suspension', () => {
     await engine.finish(run);
     const [approval] = await approvalsOfRun(engine, run);
     const id = approval?.id ?? '';
-    await decideApproval(engine.context, { tenantId: engine.tenant, id }, { decision: 'rerun' });
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id }, { decision: 'rerun' });
     await suspend('tool', await toolOf(run), true);
     await engine.finish(run);
     const call = await callOfRun(engine, run);

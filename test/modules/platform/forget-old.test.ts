@@ -17,15 +17,15 @@ for (const mode of DOMAIN_MODES) {
     before(async () => {
       engine = await openEngine(mode);
       agent = await engine.agent({ tools: ['ask_user'] });
-      const caller = { tenantId: engine.tenant, workspaceId: engine.platform.workspaceId };
-      await engine.context.db.withTenant(engine.tenant, (tx) =>
+      const caller = { tenantId: engine.tenantId, workspaceId: engine.platform.workspaceId };
+      await engine.context.db.withTenant(engine.tenantId, (tx) =>
         createBudget(tx, caller as Parameters<typeof createBudget>[1], {
           name: 'all',
           period: 'total',
           max_tokens: 1_000_000,
         }),
       );
-      engine.context.budgets.forget(engine.tenant);
+      engine.context.budgets.forget(engine.tenantId);
     });
     after(() => engine.close());
 
@@ -34,14 +34,14 @@ for (const mode of DOMAIN_MODES) {
     async function answered(last: 'ends' | 'asks again'): Promise<string> {
       engine.say([ASK, last === 'ends' ? text('done') : ASK]);
       const { run } = await engine.start(agent, 'ask me');
-      assert.equal(await engine.drive(run), 'rest');
+      assert.equal(await engine.drive(run), 'dormant');
       await postSignal(engine.context, {
-        tenantId: engine.tenant,
+        tenantId: engine.tenantId,
         runId: run,
         type: 'user',
         payload: { message: 'yes' },
       });
-      assert.equal(await engine.drive(run), 'rest');
+      assert.equal(await engine.drive(run), 'dormant');
       await maintain(engine.context, 'settle-budgets');
       return run;
     }

@@ -17,7 +17,7 @@ describe('Maintenance', () => {
     const agent = await engine.agent({ autonomy_level: 0 }, [{ name: 'pay' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'pay') }) : text('not paid')));
     const { run } = await engine.start(agent, 'pay it');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     await engine.tamper(`update approvals set expires_at = now() - interval '1 minute' where run_id = $1`, run);
     // Of a run that is not there; due before the other one.
     await engine.tamper(
@@ -56,7 +56,7 @@ describe('Maintenance', () => {
       const agent = await engine.agent({ tools: ['ask_user'] });
       engine.say([use({ name: 'ask_user', input: { question: 'Go on?' } })]);
       const { run } = await engine.start(agent, 'ask me');
-      assert.equal(await engine.drive(run), 'rest');
+      assert.equal(await engine.drive(run), 'dormant');
       await engine.tamper(
         `create table copies as select gen_random_uuid() as run, gen_random_uuid() as call from generate_series(1, ${WAITING})`,
       );

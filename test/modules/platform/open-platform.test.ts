@@ -14,10 +14,10 @@ import { waitUntil } from '../../support/wait-until.ts';
 if (MODES.includes('postgres')) {
   describe('opening a platform', () => {
     it('waits for a database that is away instead of ending, and says so', async () => {
-      const place = await createTestDatabase();
+      const testDatabase = await createTestDatabase();
       const secrets = { DROVER_SECRET_KEY: 'the tests have no secrets' };
-      await migrate(loadConfig({ DATABASE_URL: place.url, ...secrets }));
-      const proxy = await openServiceProxy(place.url);
+      await migrate(loadConfig({ DATABASE_URL: testDatabase.url, ...secrets }));
+      const proxy = await openServiceProxy(testDatabase.url);
       await proxy.cut();
       const log: string[] = [];
       const opening = openPlatform(loadConfig({ DATABASE_URL: proxy.url, ...secrets }), {
@@ -32,14 +32,14 @@ if (MODES.includes('postgres')) {
       await platform.context.db.ping(1000);
       await platform.close();
       await proxy.close();
-      await place.drop();
+      await testDatabase.drop();
     });
 
     it('ends where the database lacks migrations, and says what to do', async () => {
-      const place = await createTestDatabase();
-      const config = loadConfig({ DATABASE_URL: place.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
+      const testDatabase = await createTestDatabase();
+      const config = loadConfig({ DATABASE_URL: testDatabase.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
       await assert.rejects(openPlatform(config, { log: pino({ level: 'silent' }) }), /migrat|role/i);
-      await place.drop();
+      await testDatabase.drop();
     });
 
     it('closes the database and the bus where the queue cannot be opened', async () => {
@@ -106,14 +106,14 @@ function capture() {
 }
 
 async function migratedBehindProxy() {
-  const place = await createTestDatabase();
-  await migrate(loadConfig({ DATABASE_URL: place.url, ...secrets }));
-  const proxy = await openServiceProxy(place.url);
+  const testDatabase = await createTestDatabase();
+  await migrate(loadConfig({ DATABASE_URL: testDatabase.url, ...secrets }));
+  const proxy = await openServiceProxy(testDatabase.url);
   const close = async () => {
     await proxy.close();
-    await place.drop();
+    await testDatabase.drop();
   };
-  return { proxy, url: place.url, config: loadConfig({ DATABASE_URL: proxy.url, ...secrets }), close };
+  return { proxy, url: testDatabase.url, config: loadConfig({ DATABASE_URL: proxy.url, ...secrets }), close };
 }
 
 async function behindRedisProxy() {

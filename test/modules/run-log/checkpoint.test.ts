@@ -39,7 +39,7 @@ describe('Restoring a run', () => {
   /** The third turn of the run, on what was restored. */
   async function thirdTurn(run: string): Promise<void> {
     await engine.post(agent, run, 'third');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const steps = (await engine.log(run)).flatMap(({ type, step }) => (type === 'model.responded' ? [step] : []));
     assert.deepEqual(steps, [1, 2, 3, 4]);
     const asked = JSON.stringify(engine.model.requests.at(-1)?.body['messages']);
@@ -58,7 +58,7 @@ describe('Restoring a run', () => {
       second.seq,
     );
     await engine.post(agent, run, 'third');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.equal((await checkpoints(run)).at(-1)?.parent_id, second.id);
   });
 
@@ -75,7 +75,7 @@ describe('Restoring a run', () => {
         change.runs.add['steps'] ? Promise.reject(new Error('the process died')) : commit(change),
     };
     await assert.rejects(engine.drive(run, dying), /the process died/);
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.deepEqual(await corrupt(run), [second?.seq]);
     assert.equal((await checkpoints(run)).at(-1)?.steps, 4);
   });
@@ -176,7 +176,7 @@ describe('Restoring a run', () => {
 const DUTY = { stop: new AbortController().signal, draining: () => false, token: 'token' };
 
 /** The job as BullMQ would give it: its first attempt of five. */
-function jobOf({ tenant: tenantId }: Engine, runId: string): Job {
+function jobOf({ tenantId }: Engine, runId: string): Job {
   return {
     name: TURNS.name,
     queueName: TURNS.name,

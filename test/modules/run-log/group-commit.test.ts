@@ -32,12 +32,12 @@ describe('Group commit', () => {
 
   async function create(context: Context): Promise<string> {
     const { body } = await createRun(context, {
-      tenantId: engine.tenant,
+      tenantId: engine.tenantId,
       workspaceId: engine.platform.workspaceId,
       agentId: agent,
       config: {},
       mayRaiseAutonomy: false,
-      idempotency: { tenantId: engine.tenant, route: 'test', body: null },
+      idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
     });
     return body.run_id;
   }
@@ -54,7 +54,7 @@ describe('Group commit', () => {
   });
 
   it('commits the others one by one where one of them cannot be made', async () => {
-    const { tenant } = engine;
+    const { tenantId: tenant } = engine;
     const run = await create(engine.context);
     const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
     const of = { tenant_id: tenant, run_id: run, events, runs: { set: {}, add: {} } };

@@ -74,7 +74,7 @@ describe('Rebuilding the projections', () => {
     await engine.finish(edited.run);
     const { id } = await approval(edited.run);
     const change = { decision: 'edit' as const, arguments: { amount: 20 } };
-    await decideApproval(engine.context, { tenantId: engine.tenant, id }, change);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id }, change);
     for (const { run } of [planned, edited]) {
       const before = await approval(run);
       await engine.tamper('delete from approvals where run_id = $1', run);

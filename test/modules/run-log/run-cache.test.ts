@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { claimRun, loadRun, type KnownPosition } from '../../../db/claim-run.ts';
+import { claimRun, loadRun, type CachedPosition } from '../../../db/claim-run.ts';
 import { carryOn, positionOf, type CachedRun } from '../../../modules/run-log/run-cache.ts';
 import { restore } from '../../../modules/runs/driver/load.ts';
 import type { Context } from '../../../modules/governance/context.ts';
@@ -11,16 +11,16 @@ const calculate = (expression: string) => use({ name: 'calculator', input: { exp
 describe('What a process knows of a run', () => {
   let engine: Engine;
   let agent: string;
-  let knownAt: CachedRun | undefined;
+  let cachedAt: CachedRun | undefined;
 
   /** Drives as the engine does, and shows what the process knew before the next claim. */
   const spying = (): Context => {
-    const { runCache: known } = engine.context;
+    const { runCache } = engine.context;
     const take = (run: string) => {
-      knownAt = known.take(run);
-      return knownAt;
+      cachedAt = runCache.take(run);
+      return cachedAt;
     };
-    return { ...engine.context, runCache: { ...known, take } };
+    return { ...engine.context, runCache: { ...runCache, take } };
   };
 
   before(async () => {
@@ -45,16 +45,16 @@ describe('What a process knows of a run', () => {
   }
 
   const cold = async (run: string) => {
-    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenant, run_id: run });
+    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenantId, run_id: run });
     assert.ok(loaded.ok);
     const { state } = await restore((ref) => loadRun(engine.context.db, ref), loaded);
     return { state, messages: loaded.messages, at: loaded.events.at(-1)?.occurred_at };
   };
 
-  const warm = async (run: string, known: CachedRun, position: KnownPosition = positionOf(known)) => {
-    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenant, run_id: run, known: position });
+  const warm = async (run: string, cached: CachedRun, position: CachedPosition = positionOf(cached)) => {
+    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenantId, run_id: run, known: position });
     assert.ok(loaded.ok);
-    return { loaded, position: carryOn(known, loaded) };
+    return { loaded, position: carryOn(cached, loaded) };
   };
 
   it('is, with what came after, what the rows give', async () => {
@@ -63,8 +63,8 @@ describe('What a process knows of a run', () => {
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const context = spying();
     for (let round = 0; (await engine.drive(run, context)) === 'handed_over'; round++) {
-      assert.ok(knownAt, `round ${round}`);
-      const { position, loaded } = await warm(run, knownAt);
+      assert.ok(cachedAt, `round ${round}`);
+      const { position, loaded } = await warm(run, cachedAt);
       const { state, messages } = await cold(run);
       assert.ok(position);
       assert.ok(loaded.messages.length < messages.length);
@@ -92,29 +92,29 @@ describe('What a process knows of a run', () => {
 
   it('is left aside where the log is another one', async () => {
     const run = await resting();
-    const known = engine.context.runCache.take(run);
-    assert.ok(known);
-    assert.ok((await warm(run, known)).position);
-    const later = { ...known, at: new Date(0).toISOString() };
+    const cached = engine.context.runCache.take(run);
+    assert.ok(cached);
+    assert.ok((await warm(run, cached)).position);
+    const later = { ...cached, at: new Date(0).toISOString() };
     assert.equal((await warm(run, later)).position, null);
     engine.context.runCache.keep(run, later);
     await engine.post(agent, run, 'second');
     engine.say([calculate('1 + 1'), text('two')]);
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.equal((await cold(run)).messages.length, 8);
   });
 
   it('is left aside where the log is shorter, as in a database that was restored', async () => {
     const run = await resting();
-    const known = engine.context.runCache.take(run);
-    assert.ok(known);
-    const { seq, length } = positionOf(known);
+    const cached = engine.context.runCache.take(run);
+    assert.ok(cached);
+    const { seq, length } = positionOf(cached);
     for (const position of [
       { seq: seq + 1, length },
       { seq, length: length + 1 },
     ]) {
       const claimed = await loadRun(engine.context.db, {
-        tenant_id: engine.tenant,
+        tenant_id: engine.tenantId,
         run_id: run,
         known: { ...position, calls: [] },
       });
@@ -128,22 +128,27 @@ describe('What a process knows of a run', () => {
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const { run } = await engine.start(agent, 'first');
     assert.equal(await engine.drive(run), 'handed_over');
-    const known = engine.context.runCache.take(run);
-    assert.ok(known);
+    const cached = engine.context.runCache.take(run);
+    assert.ok(cached);
     await engine.makeCalls(run);
-    const { position } = await warm(run, known);
+    const { position } = await warm(run, cached);
     assert.deepEqual(Object.values(position?.messages.at(-1)?.outcomes ?? {}), [
       { status: 'succeeded', output: { ok: true }, is_error: false },
     ]);
-    assert.deepEqual(Object.values(known.messages.at(-1)?.outcomes ?? {})[0]?.status, 'pending');
-    const claimed = await claimRun(engine.context.db, { tenant_id: engine.tenant, run_id: run, seq: 0, leaseMs: 1000 });
+    assert.deepEqual(Object.values(cached.messages.at(-1)?.outcomes ?? {})[0]?.status, 'pending');
+    const claimed = await claimRun(engine.context.db, {
+      tenant_id: engine.tenantId,
+      run_id: run,
+      seq: 0,
+      leaseMs: 1000,
+    });
     assert.ok(claimed.ok);
   });
 
   it('is forgotten with the run that was driven longest ago, and by a drive that takes it', () => {
     const runs = createRunCache(2);
-    const known = { messages: [] } as unknown as CachedRun;
-    for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, known);
+    const cached = { messages: [] } as unknown as CachedRun;
+    for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, cached);
     assert.deepEqual(
       ['a', 'b', 'c', 'c'].map((run) => runs.take(run) !== undefined),
       [true, false, true, false],

@@ -41,7 +41,7 @@ for (const mode of DOMAIN_MODES) {
     });
     afterEach(async () => {
       await engine.rows('delete from budgets');
-      engine.context.budgets.forget(engine.tenant);
+      engine.context.budgets.forget(engine.tenantId);
     });
     after(() => engine.close());
 
@@ -57,13 +57,13 @@ for (const mode of DOMAIN_MODES) {
         run,
       );
     const limit = async (request: Partial<Parameters<typeof createBudget>[2]>) => {
-      const caller = { tenantId: engine.tenant, workspaceId: engine.platform.workspaceId } as Parameters<
+      const caller = { tenantId: engine.tenantId, workspaceId: engine.platform.workspaceId } as Parameters<
         typeof createBudget
       >[1];
-      const made = await engine.context.db.withTenant(engine.tenant, (tx) =>
+      const made = await engine.context.db.withTenant(engine.tenantId, (tx) =>
         createBudget(tx, caller, { period: 'day', ...request }),
       );
-      engine.context.budgets.forget(engine.tenant);
+      engine.context.budgets.forget(engine.tenantId);
       return made.id;
     };
     const standing = (id: string) =>
@@ -175,7 +175,7 @@ for (const mode of DOMAIN_MODES) {
           `select id from approvals where run_id = $1 and status = 'pending'`,
           run,
         );
-        const ref = { tenantId: engine.tenant, id: approval.id };
+        const ref = { tenantId: engine.tenantId, id: approval.id };
         await decideApproval(engine.context, ref, { decision: 'approve' });
         await engine.rows('update budgets set max_tokens = 100 where id = $1', id);
         assert.equal(await engine.drive(run), 'handed_over');
@@ -291,7 +291,7 @@ for (const mode of DOMAIN_MODES) {
         );
         assert.deepEqual([approval.tool, approval.kind, approval.arguments.max_steps], ['budget', 'approval', 4]);
         assert.equal(engine.model.requests.length, 1);
-        return { run, ref: { tenantId: engine.tenant, id: approval.id } };
+        return { run, ref: { tenantId: engine.tenantId, id: approval.id } };
       };
 
       it('go on with leave, and do not ask again', async () => {
@@ -320,7 +320,7 @@ for (const mode of DOMAIN_MODES) {
 
       it('ask nobody any more once the run is cancelled', async () => {
         const { run, ref } = await untilAsked();
-        await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
+        await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
         const { status } = await engine.row<{ status: string }>('select status from approvals where id = $1', ref.id);
         assert.equal(status, 'expired');
         await soundNow();
@@ -405,7 +405,7 @@ for (const mode of DOMAIN_MODES) {
       const run = await start({ max_tokens: 100_000 });
       const driving = engine.drive(run);
       await stuck.reached;
-      await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
       await driving;
       stuck.open();
       await engine.rows(`update reservations set created_at = created_at - interval '1 hour' where run_id = $1`, run);
@@ -433,9 +433,9 @@ for (const mode of DOMAIN_MODES) {
       await engine.finish(run);
       assert.equal((await rowOf(run)).status, 'failed');
       engine.say([SAID, END]);
-      const idempotency = { tenantId: engine.tenant, route: 'test', body: null };
+      const idempotency = { tenantId: engine.tenantId, route: 'test', body: null };
       const { body } = await retryRun(engine.context, {
-        tenantId: engine.tenant,
+        tenantId: engine.tenantId,
         runId: run,
         traceparent: undefined,
         idempotency,
@@ -456,7 +456,7 @@ for (const mode of DOMAIN_MODES) {
           fc.asyncProperty(fc.integer({ min: 400, max: 4000 }), fc.integer({ min: 2, max: 12 }), async (most, many) => {
             await engine.rows('delete from budgets');
             const id = await limit({ max_tokens: most });
-            for (const each of within) each.budgets.forget(engine.tenant);
+            for (const each of within) each.budgets.forget(engine.tenantId);
             // As much as a call may use: what was asked for, and what it says itself of its prompt.
             engine.say((request, n) => ({
               ...(n % 3 === 2 ? END : STEP),

@@ -125,7 +125,7 @@ describe('A call that another worker makes', () => {
   it('is not made any more when its run was cancelled before it', async () => {
     const { run } = await awaiting([{ name: 'pay' }]);
     engine.toolsAnswer(() => undefined);
-    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
     const output = 'The run was cancelled before the call was made.';
     assert.deepEqual(await ledger(run), { status: 'denied', attempt: 0, code: 'cancelled', output });
     await engine.makeCalls(run);
@@ -138,7 +138,7 @@ describe('A call that another worker makes', () => {
     engine.toolsAnswer(() => gate.pass().then(() => ({ status: 200, body: 'paid' })));
     const making = engine.makeCalls(run);
     await gate.reached;
-    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
     gate.open();
     await making;
     const { status } = (await ledger(run)) as { status: string };
@@ -149,7 +149,7 @@ describe('A call that another worker makes', () => {
   it('is settled by reconciliation when its worker died after the run had ended', async () => {
     const { run, call } = await awaiting([{ name: 'note', ...IDEMPOTENT }]);
     const answerLate = await dieDuringCall(run);
-    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run });
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
     const { 'tool-calls': sent = 0 } = await reconcile(engine.context, 0);
     assert.ok(sent >= 1);
     const job = await engine.context.queues.queue(TOOL_CALLS.name).getJob(`${call}-1`);
@@ -173,7 +173,7 @@ describe('A call that another worker makes', () => {
     const job = {
       name: TOOL_CALLS.name,
       queueName: TOOL_CALLS.name,
-      data: { tenantId: engine.tenant, runId: run, callId: call },
+      data: { tenantId: engine.tenantId, runId: run, callId: call },
       opts: {},
       attemptsMade: 0,
       moveToDelayed: async (at: number) => void delays.push(at - Date.now()),

@@ -20,7 +20,7 @@ const ANSWERS: Record<string, (request: AnthropicRequest) => AnthropicReply> = {
 if (MODES.includes('postgres')) describe('An answer whose commit loses its connection', onPostgres);
 
 function onPostgres(): void {
-  let place: Awaited<ReturnType<typeof createMigratedDatabase>>;
+  let testDatabase: Awaited<ReturnType<typeof createMigratedDatabase>>;
   let proxy: ServiceProxy;
   let engine: Engine;
   /** Another process, with a network of its own. */
@@ -28,17 +28,17 @@ function onPostgres(): void {
   let agent: string;
 
   before(async () => {
-    place = await createMigratedDatabase();
-    proxy = await openServiceProxy(place.url);
+    testDatabase = await createMigratedDatabase();
+    proxy = await openServiceProxy(testDatabase.url);
     engine = await openEngine('postgres', { DATABASE_URL: proxy.url });
-    outside = await openTestPlatform('postgres', { env: { DATABASE_URL: place.url } });
+    outside = await openTestPlatform('postgres', { env: { DATABASE_URL: testDatabase.url } });
     agent = await engine.agent({ tools: ['calculator'] }, [{ name: 'note' }]);
   });
   after(async () => {
     await outside.close();
     await engine.close();
     await proxy.close();
-    await place.drop();
+    await testDatabase.drop();
   });
 
   interface InFlight {
@@ -54,7 +54,7 @@ function onPostgres(): void {
     let holding: Promise<void> = Promise.resolve();
     engine.say(async (request, n) => {
       if (n > 0) return text('done');
-      holding = outside.context.db.withTenant(engine.tenant, async (tx) => {
+      holding = outside.context.db.withTenant(engine.tenantId, async (tx) => {
         await lockRun(tx, run);
         await held.pass();
       });
@@ -94,7 +94,7 @@ function onPostgres(): void {
   }
 
   const typesOf = async (run: string) =>
-    outside.context.db.withTenant(engine.tenant, async (tx) => {
+    outside.context.db.withTenant(engine.tenantId, async (tx) => {
       const rows = await tx.query<{ type: string }>('select type from run_events where run_id = $1 order by seq', [
         run,
       ]);
@@ -116,7 +116,7 @@ function onPostgres(): void {
     const answers = what === 'ends its run' ? 1 : 2;
     const finish = async ({ run, driving }: InFlight) => {
       const end = await driving;
-      assert.ok(end === 'rest' || end === 'handed_over', end);
+      assert.ok(end === 'dormant' || end === 'handed_over', end);
       await engine.makeCalls(run);
       if (end === 'handed_over') await engine.finish(run);
       await assertOnce(run, answers);
@@ -150,7 +150,7 @@ function onPostgres(): void {
       const flight = await inFlight(answer);
       await undo();
       await flight.letGo();
-      const signal = { tenantId: engine.tenant, runId: flight.run, type: 'user' as const, payload: 'early' };
+      const signal = { tenantId: engine.tenantId, runId: flight.run, type: 'user' as const, payload: 'early' };
       await postSignal(outside.context, signal);
       await proxy.restore();
       await finish(flight);
@@ -162,7 +162,7 @@ function onPostgres(): void {
     const flight = await inFlight(() => text('too late'));
     await undo();
     await flight.letGo();
-    await cancelRun(outside.context, { tenantId: engine.tenant, runId: flight.run });
+    await cancelRun(outside.context, { tenantId: engine.tenantId, runId: flight.run });
     await proxy.restore();
     assert.equal(await flight.driving, 'lost');
     assert.equal(await count(flight.run, 'model.responded'), 0);

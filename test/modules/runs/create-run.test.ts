@@ -42,13 +42,13 @@ describe('Creating a run', () => {
 
   const create = async (agentId: string, key?: string) => {
     const { body } = await createRun(other, {
-      tenantId: engine.tenant,
+      tenantId: engine.tenantId,
       workspaceId: engine.platform.workspaceId,
       agentId,
       input: { message: 'hello' },
       config: {},
       mayRaiseAutonomy: false,
-      idempotency: { tenantId: engine.tenant, route: 'test', body: null, key },
+      idempotency: { tenantId: engine.tenantId, route: 'test', body: null, key },
     });
     return body.run_id;
   };
@@ -73,7 +73,7 @@ describe('Creating a run', () => {
     const agent = await engine.agent();
     assert.equal((await pinned(await create(agent))).version, '1.0.0');
     const patch = { description: 'another' };
-    await engine.context.db.withTenant(engine.tenant, (tx) => updateAgent(tx, engine.caller, { id: agent, patch }));
+    await engine.context.db.withTenant(engine.tenantId, (tx) => updateAgent(tx, engine.caller, { id: agent, patch }));
     assert.equal((await pinned(await create(agent))).version, '1.1.0');
     assert.ok(statements.filter((name) => name === 'commit_run').length > 2, 'nothing was refused');
   });
@@ -84,7 +84,7 @@ describe('Creating a run', () => {
     const { id } = await engine.row<{ id: string }>('select id from tools where name = $1', before?.name);
     const request = { id, patch: { description: 'another' } };
     const { tools } = engine.context;
-    await engine.context.db.withTenant(engine.tenant, (tx) =>
+    await engine.context.db.withTenant(engine.tenantId, (tx) =>
       updateTool(tx, { caller: engine.caller, tools }, request),
     );
     const [after] = (await pinned(await create(agent))).tools;
@@ -94,7 +94,7 @@ describe('Creating a run', () => {
   it('is refused for an agent that was deprecated meanwhile', async () => {
     const agent = await engine.agent();
     await create(agent);
-    await engine.context.db.withTenant(engine.tenant, (tx) => retireAgent(tx, engine.caller, agent));
+    await engine.context.db.withTenant(engine.tenantId, (tx) => retireAgent(tx, engine.caller, agent));
     await assert.rejects(create(agent), (error) => error instanceof DroverError && error.status === 409);
     assert.equal((await engine.rows('select from runs where agent_id = $1', agent)).length, 1);
   });

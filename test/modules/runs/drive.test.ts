@@ -36,7 +36,7 @@ describe('Driving a run', () => {
     const counting = countStatements(engine.context, statements);
     engine.say([calculate('1 + 1'), calculate('2 * 3'), calculate('4 ^ 2'), text('2, 6 and 16')]);
     const { run } = await engine.start(agent, 'some sums');
-    assert.equal(await engine.drive(run, counting), 'rest');
+    assert.equal(await engine.drive(run, counting), 'dormant');
     assert.deepEqual(statements, [
       'claim_run',
       'commit_run', // the turn begins and the first model call is announced
@@ -74,10 +74,10 @@ describe('Driving a run', () => {
     await waitUntil('two are refused', () => ends.length === 2);
     gate.open();
     await Promise.all(driving);
-    assert.deepEqual(ends, ['held', 'held', 'rest']);
+    assert.deepEqual(ends, ['held', 'held', 'dormant']);
     assert.equal(engine.model.requests.length, 1);
     assert.equal(await engine.drive(run), 'finished');
-    const job = { tenantId: engine.tenant, runId: run, seq: 10_000 };
+    const job = { tenantId: engine.tenantId, runId: run, seq: 10_000 };
     const options = { stop: new AbortController().signal, draining: () => false };
     assert.equal(await driveRun(engine.context, job, options), 'beyond');
     assert.equal(await driveRun(engine.context, { ...job, runId: newId() }, options), 'missing');
@@ -95,7 +95,7 @@ describe('Driving a run', () => {
     const stalled = engine.drive(run);
     await gate.reached;
     await engine.everyoneDies();
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const log = await engine.log(run);
     gate.open();
     assert.equal(await stalled, 'lost');
@@ -115,11 +115,11 @@ describe('Driving a run', () => {
     const driving = engine.drive(run);
     await gate.reached;
     const payload = { checkpoint_id: newId(), at_seq: 1, problem: 'said by another' };
-    await appendToRun(engine.context, { tenantId: engine.tenant, runId: run }, () => ({
+    await appendToRun(engine.context, { tenantId: engine.tenantId, runId: run }, () => ({
       events: [{ type: 'checkpoint.corrupt', actor: 'system', payload }],
     }));
     gate.open();
-    assert.equal(await driving, 'rest');
+    assert.equal(await driving, 'dormant');
     const log = await engine.log(run);
     assert.deepEqual(
       log.map(({ seq }) => seq),
@@ -141,7 +141,7 @@ describe('Driving a run', () => {
     const { run } = await engine.start(agent, 'hello');
     const driving = engine.drive(run);
     await gate.reached;
-    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenant, runId: run }), true);
+    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run }), true);
     assert.equal(await driving, 'lost');
     gate.open();
     assert.deepEqual(types(await engine.log(run)).slice(-4), [
@@ -152,7 +152,7 @@ describe('Driving a run', () => {
     ]);
     const call = await engine.row("select status, error->>'code' as code from tool_calls where run_id = $1", run);
     assert.deepEqual(call, { status: 'unknown', code: 'cancelled' });
-    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenant, runId: run }), false);
+    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run }), false);
   });
 
   it('hands the run over while its process stops, and loses no message by it', async () => {
@@ -162,7 +162,7 @@ describe('Driving a run', () => {
     const drained = () =>
       driveRun(
         engine.context,
-        { tenantId: engine.tenant, runId: run, seq: 0 },
+        { tenantId: engine.tenantId, runId: run, seq: 0 },
         { stop: new AbortController().signal, draining: () => true },
       );
     assert.equal(await drained(), 'handed_over');
@@ -205,7 +205,7 @@ describe('Driving a run', () => {
     const agent = await engine.agent({ execution_config: { timeout_seconds: 0.1 } });
     engine.say(() => ({ hang: true }));
     const { run } = await engine.start(agent, 'hello');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const { error, status } = await ofRun<{ error: { code: string }; status: string }>(run, 'error, status');
     assert.deepEqual([status, error.code], ['failed', 'turn_timeout']);
   });
@@ -214,10 +214,10 @@ describe('Driving a run', () => {
     const agent = await engine.agent();
     engine.say([{ error: { status: 400, type: 'invalid_request_error', message: 'too odd' } }, text('better')]);
     const { run } = await engine.start(agent, 'odd', { config: { keep_open: true } });
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.equal((await ofRun<{ status: string }>(run, 'status')).status, 'awaiting_human');
     await engine.post(agent, run, 'plain');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const turns = await engine.rows(
       "select number, status, error->>'code' as code from turns where run_id = $1 order by number",
       run,
@@ -231,9 +231,9 @@ describe('Driving a run', () => {
   it('takes the next turn of a run that is kept open after one for which no model could be asked', async () => {
     const agent = await engine.agent({ llm_config: { default_model: 'gpt-5' } });
     const { run } = await engine.start(agent, 'one', { config: { keep_open: true } });
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     await engine.post(agent, run, 'two');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const turns = await engine.rows('select status from turns where run_id = $1 order by number', run);
     assert.deepEqual(turns, [{ status: 'failed' }, { status: 'failed' }]);
   });
@@ -259,7 +259,7 @@ describe('Driving a run', () => {
       return engine.context.commit(change);
     };
     const { run } = await engine.start(agent, 'a sum');
-    assert.equal(await engine.drive(run, { ...engine.context, commit }), 'rest');
+    assert.equal(await engine.drive(run, { ...engine.context, commit }), 'dormant');
     const asking = changes.find(({ new_calls }) => new_calls);
     assert.deepEqual(
       asking?.events.map(({ type }) => type),
@@ -286,7 +286,7 @@ describe('Driving a run', () => {
       'steps, tokens_in::int, tokens_out::int',
     );
     assert.equal(steps, 2);
-    assert.deepEqual(await as(engine.tenant), [{ steps, tokens_in, tokens_out, timed: true }]);
+    assert.deepEqual(await as(engine.tenantId), [{ steps, tokens_in, tokens_out, timed: true }]);
     assert.deepEqual(await as(newId()), [{ steps: 0, tokens_in: null, tokens_out: null, timed: null }]);
   });
 
@@ -308,7 +308,7 @@ describe('Driving a run', () => {
   it('fails the turn at once where the model has no key here, and skips such a fallback', async () => {
     const failing = await engine.agent({ llm_config: { default_model: 'gpt-5' } });
     const { run } = await engine.start(failing, 'hello');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     const { error } = await ofRun<{ error: { code: string; message: string } }>(run, 'error');
     assert.equal(error.code, 'model_unavailable');
     assert.match(error.message, /OPENAI_API_KEY/);
@@ -344,7 +344,7 @@ describe('Driving a run', () => {
         : text('I see'),
     );
     const { run } = await engine.start(agent, 'hello');
-    assert.equal(await engine.drive(run), 'rest');
+    assert.equal(await engine.drive(run), 'dormant');
     assert.equal(engine.tools.seen.length, 0);
     const results = bodies(engine)[1]?.messages.at(-1)?.content;
     assert.ok(Array.isArray(results));

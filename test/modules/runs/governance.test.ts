@@ -18,14 +18,14 @@ describe('Policies in a run', () => {
 
   afterEach(async () => {
     const { db } = engine.context;
-    for (const id of made.splice(0)) await db.withTenant(engine.tenant, (tx) => removePolicy(tx, engine.caller, id));
+    for (const id of made.splice(0)) await db.withTenant(engine.tenantId, (tx) => removePolicy(tx, engine.caller, id));
   });
 
   after(() => engine.close());
 
   async function policy(rule: Partial<PolicyDefinition>): Promise<string> {
     const full = { name: newId(), priority: 1, when: 'true', decision: 'block' as const, reason: 'no', ...rule };
-    const { id } = await engine.context.db.withTenant(engine.tenant, (tx) => createPolicy(tx, engine.caller, full));
+    const { id } = await engine.context.db.withTenant(engine.tenantId, (tx) => createPolicy(tx, engine.caller, full));
     made.push(id);
     return id;
   }
@@ -136,7 +136,7 @@ describe('Policies in a run', () => {
       if (n > 0) return text('I see');
       const name = offered(request, 'look');
       const { id } = await engine.row<{ id: string }>('select id from tools where name = $1', name);
-      await engine.context.db.withTenant(engine.tenant, (tx) => removeTool(tx, engine.caller, id));
+      await engine.context.db.withTenant(engine.tenantId, (tx) => removeTool(tx, engine.caller, id));
       return use({ name });
     });
     const { run } = await engine.start(agent, 'hello');

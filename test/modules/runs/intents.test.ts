@@ -102,9 +102,14 @@ describe('An intent that is not valid', () => {
     const rewrite = { arguments: { sum: 1 } };
     const when = 'tool.name == "calculator" && arguments.expression == "6*7"';
     const rule = { name: 'spoils', priority: 1, when, decision: 'rewrite' as const, reason: 'r', rewrite };
-    const by = { tenantId: engine.tenant, workspaceId: engine.platform.workspaceId, keyId: newId(), isOperator: true };
+    const by = {
+      tenantId: engine.tenantId,
+      workspaceId: engine.platform.workspaceId,
+      keyId: newId(),
+      isOperator: true,
+    };
     const caller = { ...by, boundWorkspaceId: undefined, scopes: ['admin' as const] };
-    await engine.context.db.withTenant(engine.tenant, (tx) => createPolicy(tx, caller, rule));
+    await engine.context.db.withTenant(engine.tenantId, (tx) => createPolicy(tx, caller, rule));
     const spoilt = use({ name: 'calculator', input: { expression: '6*7' } });
     const { rejected, turn } = await play([...Array.from({ length: LIMITS.invalidAnswers }, () => spoilt), text('42')]);
     assert.deepEqual([rejected, turn.status], [[], 'complete']);

@@ -59,7 +59,7 @@ describe('Plans', () => {
   const types = async (run: string, family: RegExp) =>
     (await engine.log(run)).map(({ type }) => type).filter((type) => family.test(type));
   const decide = (id: string, decided: ApprovalDecision) =>
-    decideApproval(engine.context, { tenantId: engine.tenant, id }, decided);
+    decideApproval(engine.context, { tenantId: engine.tenantId, id }, decided);
   const told = () => JSON.stringify(engine.model.requests.at(-1)?.body);
 
   /** What runs without a person, at levels 0 to 3 by the highest risk in the plan. */
@@ -134,17 +134,17 @@ describe('Plans', () => {
 
   it('that wait are rejected when their run is cancelled', async () => {
     const run = await proposed(MIXED);
-    await cancelRun(engine.context, { tenantId: engine.tenant, runId: run }, undefined);
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run }, undefined);
     assert.equal((await plans(run))[0]?.status, 'rejected');
     assert.equal((await approvals(run))[0]?.status, 'expired');
   });
 
   for (const [how, end] of [
-    ['is cancelled', (run: string) => cancelRun(engine.context, { tenantId: engine.tenant, runId: run })],
+    ['is cancelled', (run: string) => cancelRun(engine.context, { tenantId: engine.tenantId, runId: run })],
     [
       'fails',
       (run: string) =>
-        failRun(engine.context, { tenantId: engine.tenant, runId: run }, { code: 'internal', message: 'a fault' }),
+        failRun(engine.context, { tenantId: engine.tenantId, runId: run }, { code: 'internal', message: 'a fault' }),
     ],
   ] as const) {
     it(`that are under way end with errors when their run ${how}, naming the steps without a result`, async () => {
@@ -169,11 +169,11 @@ describe('Plans', () => {
     const { caller } = engine;
     const rule = { name: 'stop', priority: 1, when: 'arguments.n == 1', decision: 'block' as const, reason: 'stopped' };
     const { db } = engine.context;
-    const { id } = await db.withTenant(engine.tenant, (tx) => createPolicy(tx, caller, rule));
+    const { id } = await db.withTenant(engine.tenantId, (tx) => createPolicy(tx, caller, rule));
     const [approval] = await approvals(run);
     await assert.rejects(decide(approval?.id ?? '', { decision: 'approve' }), /lapsed: .*stopped/);
     await engine.finish(run);
-    await db.withTenant(engine.tenant, (tx) => removePolicy(tx, caller, id));
+    await db.withTenant(engine.tenantId, (tx) => removePolicy(tx, caller, id));
     assert.equal(engine.tools.seen.length, 0);
     assert.equal((await plans(run))[0]?.status, 'rejected');
   });

@@ -121,7 +121,7 @@ for (const mode of DOMAIN_MODES) {
       const runs = await Promise.all(Array.from({ length: 8 }, () => engine.start(agent, 'hello')));
       const within = [engine.context, second?.context ?? engine.context];
       const ends = await Promise.all(runs.map(({ run }, index) => engine.drive(run, within[index % 2])));
-      assert.deepEqual(ends.toSorted(), [...Array(5).fill('handed_over'), ...Array(3).fill('rest')]);
+      assert.deepEqual(ends.toSorted(), [...Array(5).fill('handed_over'), ...Array(3).fill('dormant')]);
       assert.equal(engine.model.requests.length, 3);
     });
 
@@ -129,7 +129,7 @@ for (const mode of DOMAIN_MODES) {
       const agent = await engine.agent({ llm_config: { default_model: 'claude-haiku-4-5' } });
       engine.say(() => ({ ...text('long'), usage: { input_tokens: 100, output_tokens: 6000 } }));
       const [first, next] = [await engine.start(agent, 'hello'), await engine.start(agent, 'hello')];
-      assert.equal(await engine.drive(first.run), 'rest');
+      assert.equal(await engine.drive(first.run), 'dormant');
       assert.equal(await engine.drive(next.run), 'handed_over');
       assert.equal(engine.model.requests.length, 1);
     });

@@ -42,7 +42,7 @@ describe('the stream of a run', () => {
       return rows;
     });
     await collect(
-      streamRun(early, { tenantId: engine.tenant, runId: run, after: 0, types: EVENT_TYPES, signal: look.signal }),
+      streamRun(early, { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: look.signal }),
     );
     assert.ok(stale);
     await engine.makeCalls(run);
@@ -53,7 +53,7 @@ describe('the stream of a run', () => {
     const startedMs = Date.now();
     const { signal } = new AbortController();
     const events = await collect(
-      streamRun(late, { tenantId: engine.tenant, runId: run, after: 0, types: EVENT_TYPES, signal }),
+      streamRun(late, { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal }),
     );
     assert.ok(Date.now() - startedMs < LIMITS.streamPollSeconds * 1000);
     assert.equal(looks, 2);
@@ -61,7 +61,7 @@ describe('the stream of a run', () => {
     assert.deepEqual(
       events,
       await collect(
-        streamRun(engine.context, { tenantId: engine.tenant, runId: run, after: 0, types: EVENT_TYPES, signal }),
+        streamRun(engine.context, { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal }),
       ),
     );
   });

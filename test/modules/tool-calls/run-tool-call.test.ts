@@ -22,7 +22,7 @@ describe('the attempt of a tool call', () => {
     assert.equal(await engine.drive(run), 'handed_over');
     const calls = await engine.rows<{ id: string }>('select id from tool_calls where run_id = $1 order by place', run);
     assert.equal(calls.length, 2);
-    const { context, tenant } = engine;
+    const { context, tenantId: tenant } = engine;
     const jobs = async () => {
       await context.outbox.close();
       const waiting = await context.queues.queue('turns').getJobs(['waiting', 'prioritized']);
@@ -66,7 +66,7 @@ describe('the attempt of a tool call', () => {
     const statements: string[] = [];
     await engine.makeCalls(next.run, withoutTransactions(statements));
     assert.deepEqual(statements, ['commit_run', 'commit_run']);
-    assert.equal(await engine.drive(next.run), 'rest');
+    assert.equal(await engine.drive(next.run), 'dormant');
   });
 
   it('is not claimed while it pauses, nor where another has claimed it', async () => {
@@ -105,7 +105,7 @@ describe('the attempt of a tool call', () => {
       'select id as call, turn_id as turn, step from tool_calls where run_id = $1',
       run,
     );
-    const { tenant, context } = engine;
+    const { tenantId: tenant, context } = engine;
     const { epoch: policyEpoch } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
     return { run, job: { tenantId: tenant, runId: run, callId: call, turnId: turn, step, attempt: 0, policyEpoch } };
   }

@@ -12,7 +12,8 @@ import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
 import type { Reply, Route } from './kit/route.ts';
 import { securityHeaders } from './kit/security-headers.ts';
-import type { ApiContext, ApiState, App, AppParts, Middleware } from './kit/state.ts';
+import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
+import type { AppParts } from './kit/route.ts';
 import { shortPath } from './kit/validate.ts';
 
 /** The HTTP application over these routes. `closing` fires when the server stops, so that streams end. */

@@ -8,7 +8,7 @@ import type { Context } from '../modules/governance/context.ts';
 import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
-import type { AppParts } from './kit/state.ts';
+import type { AppParts } from './kit/route.ts';
 
 const alive = defineRoute({
   method: 'get',

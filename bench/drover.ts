@@ -9,7 +9,7 @@ import type { ToolDefinition } from '../core/tool.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import { insertAgent } from '../db/agents.ts';
 import { insertTool } from '../db/tools.ts';
-import { migrate } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../modules/tenants/bootstrap.ts';
 import { createRun } from '../modules/runs/create-run.ts';

@@ -1,9 +1,3 @@
-import type { Config } from '../config.ts';
-import type { Database } from '../db/database.ts';
-import { createBus, type BusTransport } from './batching-bus.ts';
-import { openPostgresTransport } from './postgres-transport.ts';
-import { openRedisTransport } from './redis-transport.ts';
-
 /** What one process tells the others about a run. A hint: it may be lost, and the log has the truth. */
 export type BusMessage =
   | { runId: string; kind: 'advanced'; seq: number }
@@ -37,23 +31,4 @@ export interface Bus {
   onGap(listener: () => void): () => void;
   /** Sends what is left, and ends. */
   close(): Promise<void>;
-}
-
-/** Opens the bus of the mode: in this process, by NOTIFY, or by Redis. `onError` is told what was lost, and why. */
-export async function openBus(config: Config, database: Database, onError: (error: Error) => void): Promise<Bus> {
-  return createBus((receiver) => openTransport(config, database, receiver), onError);
-}
-
-type Open = Parameters<typeof createBus>[0];
-
-function openTransport(config: Config, database: Database, receiver: Parameters<Open>[0]): Promise<BusTransport> {
-  if (config.redisUrl !== undefined) {
-    return openRedisTransport({ url: config.redisUrl, channel: `${config.queuePrefix}:bus` }, receiver);
-  }
-  if (config.databaseUrl !== undefined) return openPostgresTransport(database, receiver);
-  return Promise.resolve({
-    maxBytes: Number.POSITIVE_INFINITY,
-    send: async (payloads) => payloads.forEach((payload) => receiver.onPayload(payload)),
-    close: async () => undefined,
-  });
 }

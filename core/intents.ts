@@ -5,7 +5,6 @@
 import { textOf, type AssistantBlock, type ToolUseBlock } from './content.ts';
 import type { FieldError } from './errors.ts';
 import { LIMITS } from './limits.ts';
-import type { RunState } from './state.ts';
 import { ARGUMENT_DEPTH, ASK_USER_TOOL, RAW_ARGUMENTS, type ToolDefinition } from './tool.ts';
 
 export const INTENT_KINDS = ['tool_call', 'ask_user', 'complete', 'plan'] as const;
@@ -97,7 +96,11 @@ export function faultOfPlace(name: string, place: number): IntentFault | undefin
   return { code: 'too_many_calls', message };
 }
 
-type Counted = Pick<RunState, 'steps' | 'turn'>;
+/** The part of a run's state that counts them. */
+interface Counted {
+  steps: number;
+  turn: { invalid?: { step: number; answers: number } } | null;
+}
 
 /** Answers in a row, the last one included, in which no intent was valid. */
 export function invalidAnswers({ steps, turn }: Counted): number {

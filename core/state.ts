@@ -1,31 +1,11 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
+import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
-import { foldCall, newCall, waitingCall } from './fold-call.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
-import type { ToolEffect } from './tool.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 
-export type CallStatus = 'awaiting_approval' | 'pending' | 'running' | 'succeeded' | 'failed' | 'denied' | 'unknown';
-
-export interface CallState {
-  id: string;
-  toolUseId: string;
-  name: string;
-  place: number;
-  mode: 'pure' | 'inline' | 'queued' | 'wait';
-  effect: ToolEffect;
-  status: CallStatus;
-  attempt: number;
-  /** A queued call whose job was sent; one that an approval has freed meanwhile is not yet. */
-  sent: boolean;
-  /** Whether a person has been asked about an unknown outcome, or has settled it. */
-  asked: 'no' | 'yes' | 'settled';
-  /** The approval that was opened last for this call. */
-  approvalId: string | null;
-  /** What the call waits for from outside, once its wait is open. */
-  wait: Wait | null;
-}
+export type { CallState, CallStatus } from './call-state.ts';
 
 export interface TurnState {
   id: string;

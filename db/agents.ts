@@ -1,5 +1,6 @@
 import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export type AgentStatus = 'active' | 'idle' | 'busy' | 'offline' | 'deprecated';
 
@@ -34,11 +35,11 @@ export interface NewAgentVersion {
   contentHash: string;
 }
 
-const AGENT = `
-  select a.id, a.workspace_id, a.name, a.status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at
-  from agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version`;
+const AGENT_COLUMNS = `
+  a.id, a.workspace_id, a.name, a.status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at`;
+const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
 
-const VERSION = 'select agent_id, version, ordinal, definition, created_at from agent_versions';
+const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
 
 /** Makes an agent with its first version. */
 export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId: string }): Promise<void> {
@@ -69,10 +70,13 @@ async function insertVersion(tx: Tx, version: NewAgentVersion): Promise<void> {
 
 /** An agent with its current definition, of this workspace where one is given. */
 export async function findAgent(tx: Tx, id: string, workspaceId?: string): Promise<AgentRow | undefined> {
-  const [row] = await tx.query<AgentRow>(`${AGENT} where a.id = $1 and ($2::uuid is null or a.workspace_id = $2)`, [
-    id,
-    workspaceId ?? null,
-  ]);
+  const [row] = await fetchRows<AgentRow>(
+    tx,
+    selectFrom(AGENT_COLUMNS, AGENT_TABLES, [
+      ['a.id', '=', id],
+      ['a.workspace_id', '=', workspaceId],
+    ]),
+  );
   return row;
 }
 
@@ -88,11 +92,12 @@ export async function listAgents(
   tx: Tx,
   page: { workspaceId: string; before?: string | undefined; limit: number; status?: AgentStatus | undefined },
 ): Promise<AgentRow[]> {
-  return tx.query<AgentRow>(
-    `${AGENT} where a.workspace_id = $1 and ($2::uuid is null or a.id < $2) and ($4::text is null or a.status = $4)
-     order by a.id desc limit $3`,
-    [page.workspaceId, page.before ?? null, page.limit, page.status ?? null],
-  );
+  const query = selectFrom(AGENT_COLUMNS, AGENT_TABLES, [
+    ['a.workspace_id', '=', page.workspaceId],
+    ['a.id', '<', page.before],
+    ['a.status', '=', page.status],
+  ]);
+  return fetchRows<AgentRow>(tx, query.orderBy('a.id', 'desc').limit(page.limit));
 }
 
 /** Deprecates an agent: no new runs and versions from now on; existing runs go on. */
@@ -105,15 +110,19 @@ export async function listAgentVersions(
   tx: Tx,
   page: { agentId: string; before?: number | undefined; limit: number },
 ): Promise<AgentVersionRow[]> {
-  return tx.query<AgentVersionRow>(
-    `${VERSION} where agent_id = $1 and ($2::int is null or ordinal < $2) order by ordinal desc limit $3`,
-    [page.agentId, page.before ?? null, page.limit],
-  );
+  const query = selectFrom(VERSION_COLUMNS, 'agent_versions', [
+    ['agent_id', '=', page.agentId],
+    ['ordinal', '<', page.before],
+  ]);
+  return fetchRows<AgentVersionRow>(tx, query.orderBy('ordinal', 'desc').limit(page.limit));
 }
 
 /** One version of an agent. */
 export async function findAgentVersion(tx: Tx, agentId: string, version: string): Promise<AgentVersionRow | undefined> {
-  const [row] = await tx.query<AgentVersionRow>(`${VERSION} where agent_id = $1 and version = $2`, [agentId, version]);
+  const [row] = await tx.query<AgentVersionRow>(
+    `select ${VERSION_COLUMNS} from agent_versions where agent_id = $1 and version = $2`,
+    [agentId, version],
+  );
   return row;
 }
 

@@ -1,5 +1,6 @@
 import type { Scope } from '../core/scopes.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface ApiKeyRow {
   id: string;
@@ -82,12 +83,11 @@ export async function listApiKeys(
   tx: Tx,
   page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
 ): Promise<ApiKeyRow[]> {
-  return tx.query<ApiKeyRow>(
-    `select ${COLUMNS} from api_keys
-     where ($1::uuid is null or id < $1) and ($3::uuid is null or workspace_id = $3)
-     order by id desc limit $2`,
-    [page.before ?? null, page.limit, page.workspaceId ?? null],
-  );
+  const query = selectFrom(COLUMNS, 'api_keys', [
+    ['id', '<', page.before],
+    ['workspace_id', '=', page.workspaceId],
+  ]);
+  return fetchRows<ApiKeyRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
 /** Revokes a key; again is no different, and not new. Undefined if there is none, in this workspace where one is given. */

@@ -1,6 +1,7 @@
 /** Approvals as they are read; `commit_run` writes them. */
 import type { PolicyRef } from '../core/policy.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 interface Approval {
   id: string;
@@ -39,15 +40,19 @@ export interface PlannedCall {
   arguments: Record<string, unknown>;
 }
 
-const APPROVAL = `select a.id, a.run_id, a.turn_id, a.kind, a.tool_call_id, a.plan_id, a.tool, a.arguments, a.digest, a.status,
+const COLUMNS = `a.id, a.run_id, a.turn_id, a.kind, a.tool_call_id, a.plan_id, a.tool, a.arguments, a.digest, a.status,
   a.decision, a.reason, a.expires_at, a.created_at, a.decided_at, a.original_arguments, a.message, a.policy, a.four_eyes,
-  a.decided_by, a.status = 'pending' and a.expires_at <= now() as is_due from approvals a join runs r on r.id = a.run_id`;
+  a.decided_by, a.status = 'pending' and a.expires_at <= now() as is_due`;
+const TABLES = 'approvals a join runs r on r.id = a.run_id';
 
 /** An approval of a run in this workspace. */
 export async function findApproval(tx: Tx, id: string, workspaceId?: string): Promise<ApprovalRow | undefined> {
-  const [row] = await tx.query<ApprovalRow>(
-    `${APPROVAL} where a.id = $1 and ($2::uuid is null or r.workspace_id = $2)`,
-    [id, workspaceId ?? null],
+  const [row] = await fetchRows<ApprovalRow>(
+    tx,
+    selectFrom(COLUMNS, TABLES, [
+      ['a.id', '=', id],
+      ['r.workspace_id', '=', workspaceId],
+    ]),
   );
   return row;
 }
@@ -63,11 +68,13 @@ export async function listApprovals(
     limit: number;
   },
 ): Promise<ApprovalRow[]> {
-  return tx.query<ApprovalRow>(
-    `${APPROVAL} where r.workspace_id = $1 and ($2::text is null or a.status = $2) and ($3::uuid is null or a.run_id = $3)
-       and ($4::uuid is null or a.id < $4) order by a.id desc limit $5`,
-    [filter.workspaceId, filter.status ?? null, filter.runId ?? null, filter.before ?? null, filter.limit],
-  );
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['r.workspace_id', '=', filter.workspaceId],
+    ['a.status', '=', filter.status],
+    ['a.run_id', '=', filter.runId],
+    ['a.id', '<', filter.before],
+  ]);
+  return fetchRows<ApprovalRow>(tx, query.orderBy('a.id', 'desc').limit(filter.limit));
 }
 
 /** Those of a run that nobody has decided yet. */
@@ -95,7 +102,7 @@ export async function replaceArguments(
 /** The approval under which a call may be made; undefined if a person has given none. */
 export async function findGrant(tx: Tx, of: { runId: string; callId: string }): Promise<ApprovalRow | undefined> {
   const [row] = await tx.query<ApprovalRow>(
-    `${APPROVAL} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and (a.tool_call_id = $2::uuid
+    `select ${COLUMNS} from ${TABLES} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and (a.tool_call_id = $2::uuid
          or a.arguments->'steps' @> jsonb_build_array(jsonb_build_object('tool_call_id', $2::text)))
        order by a.id desc limit 1`,
     [of.runId, of.callId],

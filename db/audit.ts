@@ -1,6 +1,7 @@
 /** The audit log: rows are added, read and sealed, never changed. */
 import { auditHash, type AuditAction, type AuditActor, type ChainPlace, type SealedContent } from '../core/audit.ts';
 import type { Database, Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface NewAuditRow {
   id: string;
@@ -66,26 +67,17 @@ export interface AuditFilter {
 
 /** A page of rows, newest first. */
 export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditRow[]> {
-  return tx.query<AuditRow>(
-    `select ${COLUMNS} from audit_log
-     where ($1::uuid is null or workspace_id = $1) and ($2::text is null or action = $2)
-       and ($3::uuid is null or actor_id = $3) and ($4::text is null or actor_type = $4)
-       and ($5::text is null or target_id = $5)
-       and ($6::timestamptz is null or created_at >= $6) and ($7::timestamptz is null or created_at < $7)
-       and ($8::uuid is null or id < $8)
-     order by id desc limit $9`,
-    [
-      filter.workspaceId ?? null,
-      filter.action ?? null,
-      filter.actorId ?? null,
-      filter.actorType ?? null,
-      filter.targetId ?? null,
-      filter.createdAfter ?? null,
-      filter.createdBefore ?? null,
-      filter.before ?? null,
-      filter.limit,
-    ],
-  );
+  const query = selectFrom(COLUMNS, 'audit_log', [
+    ['workspace_id', '=', filter.workspaceId],
+    ['action', '=', filter.action],
+    ['actor_id', '=', filter.actorId],
+    ['actor_type', '=', filter.actorType],
+    ['target_id', '=', filter.targetId],
+    ['created_at', '>=', filter.createdAfter],
+    ['created_at', '<', filter.createdBefore],
+    ['id', '<', filter.before],
+  ]);
+  return fetchRows<AuditRow>(tx, query.orderBy('id', 'desc').limit(filter.limit));
 }
 
 export type SealedAuditRow = SealedContent & { hash: string };

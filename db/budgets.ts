@@ -1,6 +1,7 @@
 /** Budgets as they are kept, and what is spent of them. See `db/functions/budgets.sql`. */
 import type { BudgetStanding, RunBudget } from '../core/budget.ts';
 import type { Database, Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface BudgetRow {
   id: string;
@@ -22,9 +23,9 @@ export interface BudgetRow {
   open_cost_usd: string;
 }
 
-const BUDGET = `select b.id, b.workspace_id, b.agent_id, b.name, b.period, b.max_tokens, b.max_cost_usd, b.soft_limit,
-  b.on_soft_limit, b.created_at, b.updated_at, s.period_start, s.tokens, s.cost_usd, s.open_tokens, s.open_cost_usd
-  from budgets b cross join lateral budget_spending(b, null, null, null) s`;
+const COLUMNS = `b.id, b.workspace_id, b.agent_id, b.name, b.period, b.max_tokens, b.max_cost_usd, b.soft_limit,
+  b.on_soft_limit, b.created_at, b.updated_at, s.period_start, s.tokens, s.cost_usd, s.open_tokens, s.open_cost_usd`;
+const TABLES = 'budgets b cross join lateral budget_spending(b, null, null, null) s';
 
 export interface NewBudget {
   id: string;
@@ -71,10 +72,13 @@ export async function deleteBudget(tx: Tx, id: string): Promise<void> {
 
 /** A budget; of this workspace, where one is given. */
 export async function findBudget(tx: Tx, id: string, workspaceId?: string): Promise<BudgetRow | undefined> {
-  const [row] = await tx.query<BudgetRow>(`${BUDGET} where b.id = $1 and ($2::uuid is null or b.workspace_id = $2)`, [
-    id,
-    workspaceId ?? null,
-  ]);
+  const [row] = await fetchRows<BudgetRow>(
+    tx,
+    selectFrom(COLUMNS, TABLES, [
+      ['b.id', '=', id],
+      ['b.workspace_id', '=', workspaceId],
+    ]),
+  );
   return row;
 }
 
@@ -83,11 +87,11 @@ export async function listBudgets(
   tx: Tx,
   page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
 ): Promise<BudgetRow[]> {
-  return tx.query<BudgetRow>(
-    `${BUDGET} where ($1::uuid is null or b.id < $1) and ($3::uuid is null or b.workspace_id = $3)
-     order by b.id desc limit $2`,
-    [page.before ?? null, page.limit, page.workspaceId ?? null],
-  );
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['b.id', '<', page.before],
+    ['b.workspace_id', '=', page.workspaceId],
+  ]);
+  return fetchRows<BudgetRow>(tx, query.orderBy('b.id', 'desc').limit(page.limit));
 }
 
 /** The owners of a tenant's budgets: workspaces, agents, or the tenant itself. */

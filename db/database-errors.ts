@@ -25,13 +25,19 @@ const AWAY_CODES = new Set([
   '53300',
 ]);
 
-/** The drivers' own errors carry no code, only these words (pg, pg-pool, PGlite). */
+/** The drivers' own errors and the pool's carry no code, only these words (pg, PGlite, `db/knex-client.ts`). */
 const AWAY_MESSAGES =
-  /^(Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after calling end|PGlite is clos|The database was busy|No answer from the database)/;
+  /^(Connection terminated|Query read timeout|timeout expired|Client has encountered a connection error|Client was closed|PGlite is clos|The database (was busy|is closed)|No answer from the database)/;
 
 /** Whether `commit_run` refused a change because a tool call is no longer in the state that the change was made for. */
 export function hasMovedOn(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'DR001';
+}
+
+/** Whether a statement was prepared before a migration changed what it gives; a new connection prepares it anew. */
+export function isStalePlan(error: unknown): boolean {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
+  return code === '26000' || (code === '0A000' && /cached plan/.test((error as Error).message));
 }
 
 /** Whether the database could not be reached or went away: worth a 503, and for a job worth another try later. */

@@ -1,11 +1,7 @@
 import type { PostgresConnectionOptions } from 'bullmq';
 import type { ClientBase } from 'pg';
-import type { Config } from '../config.ts';
-import { openEmbedded } from './embedded.ts';
-import { openPostgres } from './postgres.ts';
 
 export { hasMovedOn, isDatabaseAway } from './database-errors.ts';
-export { migrate, pendingMigrations } from './migrate.ts';
 
 /** One transaction. `values` are sent apart from the text (`$1`, `$2`, …). */
 export interface Tx {
@@ -57,22 +53,20 @@ export interface Database {
   close(): Promise<void>;
 }
 
+/** What the database needs of the configuration. */
+export interface DatabaseSettings {
+  /** Without one the database is PGlite, in `dataDir`. */
+  readonly databaseUrl: string | undefined;
+  /** An absolute path, or `memory:`. */
+  readonly dataDir: string;
+  readonly poolSize: number;
+}
+
 export interface DatabaseOptions {
   /** How long a caller waits for a connection before it gets an error; 5000 ms on Postgres, 15000 ms on PGlite. */
   checkoutTimeoutMs?: number;
   /** Told of lost connections, which are replaced by themselves. */
   onError?: (error: Error) => void;
-}
-
-/**
- * Connects, and checks that row level security holds for both roles; it does not migrate (`migrate`).
- * @throws DatabaseRoleError where a role is missing or bypasses row level security, DataDirLockedError where another
- * process holds the data directory, the driver's error where the server cannot be reached.
- */
-export function openDatabase(config: Config, options: DatabaseOptions = {}): Promise<Database> {
-  return config.databaseUrl === undefined
-    ? openEmbedded(config.dataDir, options)
-    : openPostgres({ url: config.databaseUrl, poolSize: config.poolSize }, options);
 }
 
 /** What a SQL function answers: one row with one column. */

@@ -3,15 +3,13 @@ import { PGlite } from '@electric-sql/pglite';
 import { createPgConfig } from '@electric-sql/pglite/node-postgres';
 import { vector } from '@electric-sql/pglite-pgvector';
 import pg from 'pg';
-import type { ClientBase, ClientConfig, Pool, QueryResult } from 'pg';
-import { withDeadline } from '../lib/deadline.ts';
-import { withClient } from './checkout.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
+import { openKnexPool, runStatement, withConnection } from './knex-client.ts';
+import { queriesOf } from './queries.ts';
 import { ANNOUNCE_WORKER, createQueuePool, WITHDRAW_WORKER } from './queue-pool.ts';
 import { ensureRoles } from './roles.ts';
-import { checkRoles, type SessionOwner, TYPES } from './session.ts';
-import { runTransaction } from './transaction.ts';
+import { checkRoles, TYPES } from './session.ts';
 
 const IN_MEMORY = 'memory:';
 const IN_MEMORY_URL = 'memory://';
@@ -29,10 +27,7 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
       extensions: { vector },
     });
     const database = createDatabase({ pglite, lock, options });
-    await database.asOwner(async (client) => {
-      await ensureRoles(client);
-      await checkRoles(client);
-    });
+    await prepare(database);
     return database;
   } catch (error) {
     lock?.release();
@@ -40,50 +35,40 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
   }
 }
 
+/** A database that cannot be used is closed: its pool would keep the process from ending. */
+async function prepare(database: Database): Promise<void> {
+  try {
+    await database.asOwner(async (client) => {
+      await ensureRoles(client);
+      await checkRoles(client);
+    });
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
 function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; options: DatabaseOptions }): Database {
   const { pglite, lock, options } = parts;
-  const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
-  const pool = openPool(pglite, checkoutTimeoutMs, options.onError ?? (() => undefined));
-  const run = <T>(owner: SessionOwner, work: (client: ClientBase) => Promise<T>) =>
-    withClient(pool, owner, work).catch((error: unknown) => {
-      throw explainWait(error, checkoutTimeoutMs);
-    });
+  const pool = openPool(pglite, options);
+  const { app, maintenance, owner, queue } = pool.as;
 
   const database: Database = {
     kind: 'pglite',
     tookOverLock: lock?.tookOver ?? false,
-    withTenant: (tenantId, work) => run('app', (client) => runTransaction(client, tenantId, work)),
-    asMaintenance: (work) => run('maintenance', (client) => runTransaction(client, undefined, work)),
-    call: (statement) =>
-      run('app', async (client) => {
-        const { rows } = await client.query({ ...statement, values: [...statement.values] });
-        return rows;
-      }),
-    async ping(timeoutMs) {
-      const answer = run('app', (client) => client.query('select 1'));
-      await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);
-    },
-    listen: createListen(pglite, (text) => run('app', (client) => client.query(text))),
-    async announceWorker(queue) {
-      await run('queue', (client) => client.query(ANNOUNCE_WORKER, [queue]));
+    ...queriesOf({ app, maintenance }),
+    listen: createListen(pglite, (text) => runStatement(app, { text })),
+    async announceWorker(name) {
+      await runStatement(queue, { text: ANNOUNCE_WORKER, values: [name] });
       return async () => {
-        if (!pglite.closed) await run('queue', (client) => client.query(WITHDRAW_WORKER, [queue]));
+        if (!pglite.closed) await runStatement(queue, { text: WITHDRAW_WORKER, values: [name] });
       };
     },
-    async notify(channel, payload) {
-      await run('app', (client) =>
-        client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] }),
-      );
-    },
-    queueConnection: () =>
-      createQueuePool(
-        (text, values) => run('queue', (client) => client.query({ text, values: [...values] })),
-        database,
-      ),
-    asOwner: (work) => run('owner', work),
+    queueConnection: () => createQueuePool((text, values) => runStatement(queue, { text, values }), database),
+    asOwner: (work) => withConnection(owner, work),
     async close() {
       if (pglite.closed) return;
-      await pool.end();
+      await pool.close();
       await pglite.close();
       lock?.release();
     },
@@ -91,32 +76,26 @@ function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; 
   return database;
 }
 
-function openPool(pglite: PGlite, checkoutTimeoutMs: number, report: (error: Error) => void): Pool {
-  // Each client needs a connection object of its own: with a shared one, the end of one client would end its successor.
-  class EmbeddedClient extends pg.Client {
-    constructor(config: ClientConfig = {}) {
-      super(Object.assign({}, config, { host: 'localhost', connection: createPgConfig(pglite).connection }));
-    }
-  }
-  const pool = new pg.Pool({
-    Client: EmbeddedClient,
-    max: 1,
-    pipeline: true,
-    types: TYPES,
-    idleTimeoutMillis: 0,
-    allowExitOnIdle: true,
-    connectionTimeoutMillis: checkoutTimeoutMs,
+function openPool(pglite: PGlite, options: DatabaseOptions) {
+  const report = options.onError ?? (() => undefined);
+  const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
+  const connect = async () => {
+    // Each client needs a connection object of its own: with a shared one, the end of one client would end its successor.
+    const { connection } = createPgConfig(pglite);
+    const client = new pg.Client(Object.assign({}, { host: 'localhost', pipeline: true, types: TYPES, connection }));
+    client.on('error', report);
+    await client.connect();
     // The session outlives the clients: a new one must not meet what a dropped one has left.
-    async onConnect(client) {
-      await client.query("rollback; deallocate all; set timezone to 'UTC'");
-    },
-  });
-  pool.on('error', report);
-  pool.on('connect', (client) => client.on('error', report));
-  return pool;
+    await client.query("rollback; deallocate all; set timezone to 'UTC'");
+    return client;
+  };
+  const busy =
+    `The database was busy for ${checkoutTimeoutMs} ms. The embedded database has one session: ` +
+    `a transaction that waits for another one never ends.`;
+  return openKnexPool({ connect, max: 1, checkoutTimeoutMs, busy }, ['app', 'maintenance', 'owner', 'queue']);
 }
 
-function createListen(pglite: PGlite, execute: (text: string) => Promise<QueryResult>): Database['listen'] {
+function createListen(pglite: PGlite, execute: (text: string) => Promise<unknown>): Database['listen'] {
   const listeners = new Map<string, number>();
   return async (channel, onPayload) => {
     const stopHearing = pglite.onNotification((from, payload) => {
@@ -132,13 +111,4 @@ function createListen(pglite: PGlite, execute: (text: string) => Promise<QueryRe
       if (left === 0 && !pglite.closed) await execute(`unlisten ${pg.escapeIdentifier(channel)}`);
     };
   };
-}
-
-function explainWait(error: unknown, timeoutMs: number): unknown {
-  if (!(error instanceof Error) || error.message !== 'timeout exceeded when trying to connect') return error;
-  return new Error(
-    `The database was busy for ${timeoutMs} ms. The embedded database has one session: ` +
-      `a transaction that waits for another one never ends.`,
-    { cause: error },
-  );
 }

@@ -3,6 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { EventType } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 import type { EventRow } from './claim-run.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
@@ -31,25 +32,30 @@ export interface EventFilter {
   turnId?: string | undefined;
 }
 
+const COLUMNS = `
+  e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at, m.content,
+  case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', k.arguments, 'output', k.output,
+    'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call,
+  case when e.type = 'client_tools.requested' then (
+    select jsonb_agg(jsonb_build_object('id', c.id, 'tool_use_id', c.tool_use_id, 'name', c.name,
+      'arguments', c.arguments) order by c.step, c.place)
+    from tool_calls c where c.id in (select jsonb_array_elements_text(e.payload->'tool_call_ids')::uuid)) end as calls`;
+const TABLES = `
+  run_events e
+  join runs r on r.id = e.run_id
+  left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
+    and e.type in ('model.responded', 'turn.completed')
+  left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid`;
+
 /** A page of a run's log in order of `seq`. One query, whatever the events refer to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEvent[]> {
-  return tx.query<LoggedEvent>(
-    `select e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at, m.content,
-       case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', k.arguments, 'output', k.output,
-         'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call,
-       case when e.type = 'client_tools.requested' then (
-         select jsonb_agg(jsonb_build_object('id', c.id, 'tool_use_id', c.tool_use_id, 'name', c.name,
-           'arguments', c.arguments) order by c.step, c.place)
-         from tool_calls c where c.id in (select jsonb_array_elements_text(e.payload->'tool_call_ids')::uuid)) end as calls
-     from run_events e
-     join runs r on r.id = e.run_id
-     left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
-       and e.type in ('model.responded', 'turn.completed')
-     left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid
-     where e.run_id = $1 and e.seq > $2 and ($4::text[] is null or e.type = any($4)) and ($5::uuid is null or e.turn_id = $5)
-     order by e.seq limit $3`,
-    [filter.runId, filter.after, filter.limit, filter.types ?? null, filter.turnId ?? null],
-  );
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['e.run_id', '=', filter.runId],
+    ['e.seq', '>', filter.after],
+    ['e.type', 'in', filter.types],
+    ['e.turn_id', '=', filter.turnId],
+  ]);
+  return fetchRows<LoggedEvent>(tx, query.orderBy('e.seq').limit(filter.limit));
 }
 
 /** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */

@@ -2,9 +2,8 @@ import { runMigrations } from 'bullmq';
 import createKnex from 'knex';
 import type { Knex } from 'knex';
 import type { ClientBase } from 'pg';
-import type { Config } from '../config.ts';
 import { DatabaseRoleError } from './database-errors.ts';
-import type { Database } from './database.ts';
+import type { Database, DatabaseSettings } from './database.ts';
 import { openEmbedded } from './embedded.ts';
 import {
   applyFunctions,
@@ -13,7 +12,8 @@ import {
   READ_FUNCTIONS,
   type AppliedFunctions,
 } from './functions.ts';
-import { MIGRATIONS, type Migration } from './migrations/index.ts';
+import { MIGRATIONS } from './migrations/index.ts';
+import type { Migration } from './migrations/migration.ts';
 import { withOwnerClient } from './postgres.ts';
 import { ensureRoles } from './roles.ts';
 import { MAINTENANCE_ROLE, QUEUE_SCHEMA } from './session.ts';
@@ -28,10 +28,13 @@ const HISTORY_TABLE = 'schema_migrations';
  * one that is open needs; without, on a connection of its own.
  * @throws DatabaseRoleError where the database's user lacks a right, with what an administrator can run.
  */
-export async function migrate(config: Config, database?: Database): Promise<string[]> {
+export async function migrate(
+  settings: Pick<DatabaseSettings, 'databaseUrl' | 'dataDir'>,
+  database?: Database,
+): Promise<string[]> {
   if (database !== undefined) return database.asOwner(migrateOn);
-  if (config.databaseUrl !== undefined) return withOwnerClient(config.databaseUrl, migrateOn);
-  const embedded = await openEmbedded(config.dataDir, {});
+  if (settings.databaseUrl !== undefined) return withOwnerClient(settings.databaseUrl, migrateOn);
+  const embedded = await openEmbedded(settings.dataDir, {});
   try {
     return await embedded.asOwner(migrateOn);
   } finally {

@@ -1,6 +1,7 @@
 /** Policies and their immutable versions. */
 import type { PolicyDefinition } from '../core/policy.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 /** A policy with its current version. */
 export interface PolicyRow {
@@ -25,10 +26,8 @@ interface NewVersion {
   keyId: string;
 }
 
-const POLICY = `
-  select p.id, p.current_version as version, v.definition, p.created_at, p.updated_at
-  from policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version
-  where p.status = 'active'`;
+const COLUMNS = 'p.id, p.current_version as version, v.definition, p.created_at, p.updated_at';
+const TABLES = 'policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version';
 
 /** Makes a policy with its first version; undefined if the name is taken. */
 export async function insertPolicy(tx: Tx, policy: NewVersion): Promise<PolicyRow | undefined> {
@@ -65,7 +64,9 @@ async function insertVersion(tx: Tx, policy: NewVersion, version: number): Promi
 }
 
 export async function findPolicy(tx: Tx, id: string): Promise<PolicyRow | undefined> {
-  const [row] = await tx.query<PolicyRow>(`${POLICY} and p.id = $1`, [id]);
+  const [row] = await tx.query<PolicyRow>(`select ${COLUMNS} from ${TABLES} where p.status = 'active' and p.id = $1`, [
+    id,
+  ]);
   return row;
 }
 
@@ -76,10 +77,11 @@ export async function countPolicies(tx: Tx): Promise<number> {
 
 /** A page of policies, newest first. */
 export async function listPolicies(tx: Tx, page: { before?: string | undefined; limit: number }): Promise<PolicyRow[]> {
-  return tx.query<PolicyRow>(`${POLICY} and ($1::uuid is null or p.id < $1) order by p.id desc limit $2`, [
-    page.before ?? null,
-    page.limit,
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['p.status', '=', 'active'],
+    ['p.id', '<', page.before],
   ]);
+  return fetchRows<PolicyRow>(tx, query.orderBy('p.id', 'desc').limit(page.limit));
 }
 
 /** A page of a policy's versions, newest first. */
@@ -88,11 +90,11 @@ export async function listPolicyVersions(
   id: string,
   page: { before?: number | undefined; limit: number },
 ): Promise<PolicyVersionRow[]> {
-  return tx.query<PolicyVersionRow>(
-    `select version, definition, created_at from policy_versions
-      where policy_id = $1 and ($2::int is null or version < $2) order by version desc limit $3`,
-    [id, page.before ?? null, page.limit],
-  );
+  const query = selectFrom('version, definition, created_at', 'policy_versions', [
+    ['policy_id', '=', id],
+    ['version', '<', page.before],
+  ]);
+  return fetchRows<PolicyVersionRow>(tx, query.orderBy('version', 'desc').limit(page.limit));
 }
 
 /** Deletes a policy: it does not apply any more; its versions stay for the decisions that refer to them. */

@@ -3,6 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { Wait } from '../core/waits.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
 
 export interface OpenWait extends Wait {
@@ -47,8 +48,8 @@ export interface RunView {
   updated_at: Date;
 }
 
-const VIEW = `
-  select r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
+const COLUMNS = `
+  r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
     r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
     r.parent_run_id, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
     r.updated_at, r.idle_since, m.content as output,
@@ -59,11 +60,11 @@ const VIEW = `
       select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until,
     case when r.status in ('completed', 'failed', 'cancelled') then null
       when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
-      when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by
-  from runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
+      when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by`;
+const TABLES = 'runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal';
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
-  const [row] = await tx.query<RunView>(`${VIEW} where r.id = $1`, [id]);
+  const [row] = await tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = $1`, [id]);
   return row;
 }
 
@@ -81,23 +82,16 @@ export interface RunFilter {
 
 /** A page of runs, newest first. Each filter has an index that serves it. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
-  const values: unknown[] = [];
-  const where = Object.entries({
-    'r.workspace_id =': filter.workspaceId,
-    'r.agent_id =': filter.agentId,
-    'r.thread_id =': filter.threadId,
-    'r.status = any': filter.status,
-    'r.created_at >=': filter.createdAfter,
-    'r.created_at <': filter.createdBefore,
-    'r.id <': filter.before,
-  }).flatMap(([test, value]) => {
-    if (value === undefined) return [];
-    values.push(value);
-    return [`${test} ($${values.length})`];
-  });
-  values.push(filter.limit);
-  const condition = where.length > 0 ? `where ${where.join(' and ')}` : '';
-  return tx.query<RunView>(`${VIEW} ${condition} order by r.id desc limit $${values.length}`, values);
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['r.workspace_id', '=', filter.workspaceId],
+    ['r.agent_id', '=', filter.agentId],
+    ['r.thread_id', '=', filter.threadId],
+    ['r.status', 'in', filter.status],
+    ['r.created_at', '>=', filter.createdAfter],
+    ['r.created_at', '<', filter.createdBefore],
+    ['r.id', '<', filter.before],
+  ]);
+  return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
 }
 
 /** The row of a run as drivers know it, without a lock. */

@@ -1,5 +1,6 @@
 import type { SealedSecret } from '../core/secret-box.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface SecretRow {
   name: string;
@@ -38,11 +39,9 @@ export async function findSecret(tx: Tx, name: string): Promise<SecretRow | unde
 
 /** A page of secrets by name, without their values. */
 export async function listSecrets(tx: Tx, page: { after?: string | undefined; limit: number }): Promise<SecretRow[]> {
-  return tx.query<SecretRow>(
-    `select name, created_at, updated_at from secrets
-     where name not like 'webhook:%' and ($1::text is null or name collate "C" > $1) order by name collate "C" limit $2`,
-    [page.after ?? null, page.limit],
-  );
+  const query = selectFrom('name, created_at, updated_at', 'secrets').whereNot('name', 'like', 'webhook:%');
+  if (page.after !== undefined) void query.whereRaw('name collate "C" > ?', [page.after]);
+  return fetchRows<SecretRow>(tx, query.orderByRaw('name collate "C"').limit(page.limit));
 }
 
 /** False if there is none. */

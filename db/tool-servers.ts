@@ -1,5 +1,6 @@
 /** The servers that the tools of a tenant are at, or have been, of whatever transport; the table has its name from the first. */
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface ToolServerRow {
   id: string;
@@ -11,13 +12,12 @@ export interface ToolServerRow {
   tools: { id: string; name: string }[];
 }
 
-const SERVER = `
-  select s.id, s.address, s.suspended_at is not null as suspended, s.created_at,
+const COLUMNS = `
+  s.id, s.address, s.suspended_at is not null as suspended, s.created_at,
     coalesce((select jsonb_agg(jsonb_build_object('id', t.id, 'name', t.name) order by t.name)
       from tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version
       where t.status = 'registered' and v.definition->'transport' @> (s.address - 'args')
-        and coalesce(v.definition->'transport'->'args', '[]') = coalesce(s.address->'args', '[]')), '[]') as tools
-  from mcp_servers s`;
+        and coalesce(v.definition->'transport'->'args', '[]') = coalesce(s.address->'args', '[]')), '[]') as tools`;
 
 /** A server that a tool is at; one that is known stays as it is. */
 export async function insertToolServer(
@@ -31,7 +31,7 @@ export async function insertToolServer(
 }
 
 export async function findToolServer(tx: Tx, id: string): Promise<ToolServerRow | undefined> {
-  const [row] = await tx.query<ToolServerRow>(`${SERVER} where s.id = $1`, [id]);
+  const [row] = await tx.query<ToolServerRow>(`select ${COLUMNS} from mcp_servers s where s.id = $1`, [id]);
   return row;
 }
 
@@ -48,8 +48,6 @@ export async function listToolServers(
   tx: Tx,
   page: { before?: string | undefined; limit: number },
 ): Promise<ToolServerRow[]> {
-  return tx.query<ToolServerRow>(`${SERVER} where ($1::uuid is null or s.id < $1) order by s.id desc limit $2`, [
-    page.before ?? null,
-    page.limit,
-  ]);
+  const query = selectFrom(COLUMNS, 'mcp_servers s', [['s.id', '<', page.before]]);
+  return fetchRows<ToolServerRow>(tx, query.orderBy('s.id', 'desc').limit(page.limit));
 }

@@ -1,5 +1,6 @@
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 /** A registered tool with its current definition. Built-in tools have no row. */
 export interface ToolRow {
@@ -26,10 +27,10 @@ export interface NewToolVersion {
   contentHash: string;
 }
 
-const TOOL = `
-  select t.id, t.name, t.suspended_at is not null as suspended, t.proposed, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at
-  from tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version
-  where t.status = 'registered'`;
+const COLUMNS = `
+  t.id, t.name, t.suspended_at is not null as suspended, t.proposed, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at`;
+const TABLES = 'tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version';
+const TOOL = `select ${COLUMNS} from ${TABLES} where t.status = 'registered'`;
 
 /** Registers a tool with its first version; undefined if the name is taken. */
 export async function insertTool(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
@@ -94,13 +95,16 @@ export async function listTools(
   tx: Tx,
   page: { before?: string | undefined; limit: number; name?: string | undefined; permissions?: string[] | undefined },
 ): Promise<ToolRow[]> {
-  const needed = (page.permissions ?? []).map((name) => ({ name }));
-  return tx.query<ToolRow>(
-    `${TOOL} and ($1::uuid is null or t.id < $1) and ($3::text is null or t.name = $3)
-       and v.definition->'permissions' @> $4::jsonb
-     order by t.id desc limit $2`,
-    [page.before ?? null, page.limit, page.name ?? null, JSON.stringify(needed)],
-  );
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['t.status', '=', 'registered'],
+    ['t.id', '<', page.before],
+    ['t.name', '=', page.name],
+  ]);
+  if (page.permissions !== undefined) {
+    const needed = page.permissions.map((name) => ({ name }));
+    void query.whereRaw(`v.definition->'permissions' @> ?::jsonb`, [JSON.stringify(needed)]);
+  }
+  return fetchRows<ToolRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
 }
 
 /** The registered tools over a kind of transport, oldest first. */

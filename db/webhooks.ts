@@ -1,5 +1,6 @@
 /** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook has subscribed to. */
 import type { Database, Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface WebhookRow {
   id: string;
@@ -51,14 +52,15 @@ export async function insertWebhook(tx: Tx, hook: NewWebhook): Promise<WebhookRo
   return row;
 }
 
-const IN_WORKSPACE = '($2::uuid is null or workspace_id = $2)';
-
 /** A webhook, of this workspace where one is given. */
 export async function findWebhook(tx: Tx, id: string, workspaceId?: string): Promise<WebhookRow | undefined> {
-  const [row] = await tx.query<WebhookRow>(`select ${WEBHOOK} from webhooks where id = $1 and ${IN_WORKSPACE}`, [
-    id,
-    workspaceId ?? null,
-  ]);
+  const [row] = await fetchRows<WebhookRow>(
+    tx,
+    selectFrom(WEBHOOK, 'webhooks', [
+      ['id', '=', id],
+      ['workspace_id', '=', workspaceId],
+    ]),
+  );
   return row;
 }
 
@@ -67,10 +69,11 @@ export async function listWebhooks(
   tx: Tx,
   page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
 ): Promise<WebhookRow[]> {
-  return tx.query<WebhookRow>(
-    `select ${WEBHOOK} from webhooks where ($1::uuid is null or id < $1) and ${IN_WORKSPACE} order by id desc limit $3`,
-    [page.before ?? null, page.workspaceId ?? null, page.limit],
-  );
+  const query = selectFrom(WEBHOOK, 'webhooks', [
+    ['id', '<', page.before],
+    ['workspace_id', '=', page.workspaceId],
+  ]);
+  return fetchRows<WebhookRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
 export interface WebhookChange {
@@ -111,12 +114,15 @@ export async function listDeliveries(
   tx: Tx,
   filter: { webhookId: string; status?: string | undefined; before?: string | undefined; limit: number },
 ): Promise<DeliveryRow[]> {
-  return tx.query<DeliveryRow>(
-    `select ${DELIVERY} from webhook_deliveries where webhook_id = $1 and ($2::text is null or status = $2)
-       and ($3::uuid is null or (created_at, id) < (select b.created_at, b.id from webhook_deliveries b where b.id = $3))
-     order by created_at desc, id desc limit $4`,
-    [filter.webhookId, filter.status ?? null, filter.before ?? null, filter.limit],
-  );
+  const query = selectFrom(DELIVERY, 'webhook_deliveries', [
+    ['webhook_id', '=', filter.webhookId],
+    ['status', '=', filter.status],
+  ]);
+  if (filter.before !== undefined) {
+    const after = '(created_at, id) < (select b.created_at, b.id from webhook_deliveries b where b.id = ?)';
+    void query.whereRaw(after, [filter.before]);
+  }
+  return fetchRows<DeliveryRow>(tx, query.orderByRaw('created_at desc, id desc').limit(filter.limit));
 }
 
 /** Lets a delivery be sent once more, at once; undefined if there is no such delivery. */

@@ -1,8 +1,9 @@
 import { FlowProducer, Queue, Worker } from 'bullmq';
-import type { ConnectionOptions, createRedisBackend, Processor, WorkerOptions } from 'bullmq';
+import type { Processor, WorkerOptions } from 'bullmq';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Database } from '../db/database.ts';
 import { openPostgresQueues } from './postgres-queues.ts';
+import type { ReportError } from './queue-transport.ts';
 import { openRedisQueues } from './redis-queues.ts';
 
 /** What the queues need of the configuration. */
@@ -49,19 +50,6 @@ export interface QueueBackend {
   /** Workers take no new job; what they hold has until `graceMs` (default: the configuration's) to end, then it is aborted and left to others. */
   close(graceMs?: number): Promise<void>;
 }
-
-/** The parts that differ between the two. `factory` is typed as Redis's; BullMQ's classes call nothing else of it. */
-export interface QueueTransport {
-  readonly kind: 'redis' | 'postgres';
-  readonly factory: typeof createRedisBackend;
-  readonly producerConnection: ConnectionOptions;
-  readonly workerConnection: ConnectionOptions;
-  ping(timeoutMs: number): Promise<void>;
-  close(): Promise<void>;
-}
-
-/** Told of errors as they come, at most one line a kind in 10 s. */
-export type ReportError = (error: Error, source: string) => void;
 
 const STALLED_LIMIT = 5;
 const FORCE_CLOSE_MS = 2000;

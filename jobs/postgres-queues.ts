@@ -1,7 +1,7 @@
 import { assertSchemaCompatibility, PostgresConnection, PostgresQueueBackend } from 'bullmq';
 import type { ConnectionOptions, createRedisBackend, PgPool } from 'bullmq';
 import type { Database } from '../db/database.ts';
-import type { QueueTransport } from './backend.ts';
+import type { QueueTransport } from './queue-transport.ts';
 
 /** The factories take the connection from here; BullMQ only asks that there is something. */
 const UNUSED_CONNECTION: ConnectionOptions = {};

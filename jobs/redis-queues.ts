@@ -1,7 +1,7 @@
 import { createRedisBackend } from 'bullmq';
 import { Redis, type RedisOptions } from 'ioredis';
 import { withDeadline } from '../lib/deadline.ts';
-import type { QueueTransport, ReportError } from './backend.ts';
+import type { QueueTransport, ReportError } from './queue-transport.ts';
 
 const CONNECT_TIMEOUT_MS = 5000;
 const COMMAND_TIMEOUT_MS = 5000;

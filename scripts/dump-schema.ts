@@ -1,7 +1,8 @@
 /** Writes db/schema.sql: what the migrations make, so that a change of the schema shows in a diff. */
 import { writeFile } from 'node:fs/promises';
 import { loadConfig } from '../config.ts';
-import { migrate, openDatabase } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
 import { describeSchema } from '../db/describe-schema.ts';
 import { runOnce } from '../modules/platform/run-once.ts';
 

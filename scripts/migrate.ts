@@ -1,6 +1,6 @@
 /** Brings the database to this version's schema: the release step of a deployment. */
 import { loadConfig } from '../config.ts';
-import { migrate } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
 import { runOnce } from '../modules/platform/run-once.ts';
 
 await runOnce(async () => {

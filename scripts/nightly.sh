@@ -32,6 +32,23 @@ for mode in postgres full; do
   step npm run torture -- --mode "$mode" --runs 120 --seconds 300
 done
 
+# The release before beside this one: it is built from its commit, within the repository, where it finds the packages.
+released=$(node -p 'JSON.parse(fs.readFileSync("db/released.json")).commit ?? ""')
+if [ -n "$released" ]; then
+  previous=.drover/previous
+  rm -rf "$previous"
+  build_previous() {
+    git archive --prefix="$previous/" "$released" | tar -x &&
+      npx tsc -p "$previous/tsconfig.build.json" --outDir "$previous/dist" &&
+      cp "$previous/package.json" "$previous/dist/" && mkdir -p "$previous/dist/db/functions" &&
+      cp "$previous"/db/functions/*.sql "$previous/dist/db/functions/" && npm run build
+  }
+  step build_previous
+  for mode in postgres full; do
+    step node dist/scripts/torture.js --mode "$mode" --runs 120 --seconds 120 --apis 2 --workers 4 --previous "$previous/dist"
+  done
+fi
+
 printf '\n%s failed\n' "${#failed[@]}"
 for each in "${failed[@]}"; do printf '  %s\n' "$each"; done
 exit "${#failed[@]}"

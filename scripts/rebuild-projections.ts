@@ -1,6 +1,6 @@
 /** `npm run projections:rebuild [-- --check]`: makes the projections what the logs say, or only tells what differs. */
 import { loadConfig } from '../config.ts';
-import { openDatabase } from '../db/database.ts';
+import { openDatabase } from '../db/open-database.ts';
 import { rebuildProjections } from '../modules/run-log/rebuild-projections.ts';
 import { runOnce } from '../modules/platform/run-once.ts';
 

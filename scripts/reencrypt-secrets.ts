@@ -1,6 +1,6 @@
 /** `npm run secrets:reencrypt`: puts every secret under the first key of DROVER_SECRET_KEY (docs/secrets.md). */
 import { loadConfig } from '../config.ts';
-import { openDatabase } from '../db/database.ts';
+import { openDatabase } from '../db/open-database.ts';
 import { openKeyring } from '../modules/tenants/open-keyring.ts';
 import { runOnce } from '../modules/platform/run-once.ts';
 import { reencryptSecrets } from '../modules/tenants/secrets.ts';

@@ -1,5 +1,6 @@
 /** `npm run torture`: proves on this machine that nothing is lost and nothing happens twice. See docs/torture.md. */
 import { messageOf } from '../core/errors.ts';
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { torture, type TortureOptions } from './torture/torture.ts';
 
@@ -18,6 +19,7 @@ is left. Ends with 0 where nothing was lost, repeated or different, else with 1.
   --combined N         processes that are both, as npm start (1)
   --lease N            DROVER_LEASE_MS of the fleet (2000)
   --skew N             most seconds by which each process's clock is off, either way (180)
+  --previous DIR       compiled programs of the release before: every second API and worker runs from there
   --database-url URL   a Postgres whose user may create databases, in place of a private one
   --redis-url URL      a Redis, in place of a private one
   --plan               prints the schedule of faults and does nothing
@@ -40,6 +42,7 @@ const { values } = parseArgs({
     combined: { type: 'string', default: '1' },
     lease: { type: 'string', default: '2000' },
     skew: { type: 'string', default: '180' },
+    previous: { type: 'string' },
     'database-url': { type: 'string' },
     'redis-url': { type: 'string' },
     plan: { type: 'boolean', default: false },
@@ -99,6 +102,7 @@ function readOptions(): TortureOptions {
     apis: whole('apis', 1),
     combined: whole('combined', 0),
     leaseMs: whole('lease', 500),
+    previous: values.previous === undefined ? undefined : resolve(values.previous),
     skewSeconds: whole('skew', 0),
     planOnly: values.plan,
     keepLogs: values['keep-logs'],

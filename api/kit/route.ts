@@ -1,12 +1,14 @@
 /** A route as data: what it takes and gives, in schemas that check requests and make `/openapi.json`. */
 import type { Readable } from 'node:stream';
+import type { Queue } from 'bullmq';
 import { z } from 'zod';
 import type { Scope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
+import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
-import type { ApiContext, AppParts } from './state.ts';
+import type { ApiContext } from './state.ts';
 import { checkParams, checkPart } from './validate.ts';
 
 /**
@@ -84,6 +86,17 @@ export interface Incoming {
   context: Context;
   app: AppParts;
   caller: Caller | undefined;
+}
+
+/** What belongs to the application as a whole, made once by `createApp`. */
+export interface AppParts {
+  /** Every route there is. */
+  routes: readonly Route[];
+  authenticator: Authenticator;
+  /** The queues to look at. */
+  queues: readonly Queue[];
+  /** Fires when the server stops: what would stay open ends then. */
+  closing: AbortSignal;
 }
 
 /** Makes a route. Fields that no schema names are refused with 400, ids that are none with 404. */

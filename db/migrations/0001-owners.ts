@@ -1,5 +1,5 @@
 /** Who owns things (tenants, workspaces, keys) and what they register (agents, tools). */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const owners: Migration = {
   name: '0001-owners',

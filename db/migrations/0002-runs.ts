@@ -3,7 +3,7 @@
  * (threads, runs, turns). What is only inserted is partitioned by a UUIDv7; what is updated is not: Postgres
  * plans each UPDATE of a partitioned table anew. No foreign keys here: `commit_run` is the only writer.
  */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const runs: Migration = {
   name: '0002-runs',

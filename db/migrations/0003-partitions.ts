@@ -2,7 +2,7 @@
  * Daily partitions by UUIDv7: a day's runs share one. A missing partition never stops a write, the default one takes it;
  * `ensure_partitions` makes them ahead and moves what the default holds into its place in one transaction.
  */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const partitions: Migration = {
   name: '0003-partitions',

@@ -3,7 +3,7 @@
  * the tenant that is set for the transaction and nothing where none is set; `drover_maintenance` has a named policy
  * for each act that has no tenant yet, and no right beyond it.
  */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { isolate, tenantTable } from './tenant-table.ts';
 
 const TENANT_TABLES = [

@@ -3,7 +3,7 @@
  * is spent of them (`budget_usage`: the rows that have settled, added up). A budget's standing is its usage and the rows
  * that are not in it yet, so that no row is written by many runs at once and none is read twice.
  */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 const TABLES = `

@@ -1,5 +1,5 @@
 /** What runs wait for from outside: one row a wait, which costs nothing until it is answered or its time is up. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 export const waits: Migration = {

@@ -1,5 +1,5 @@
 /** Policies with their immutable versions, and what the gate decided by them. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 export const policies: Migration = {

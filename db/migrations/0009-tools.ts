@@ -1,5 +1,5 @@
 /** What tools need beside their definitions: secrets, and what their servers propose. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 export const tools: Migration = {

@@ -2,7 +2,7 @@
  * The audit log. The service may add rows and read them, nothing else: it can neither change nor delete one, nor give it
  * a place in the chain. Maintenance gives places and hashes to rows that have none yet, and can change nothing else.
  */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { isolate, tenantTable } from './tenant-table.ts';
 
 export const audit: Migration = {

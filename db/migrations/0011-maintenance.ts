@@ -1,5 +1,5 @@
 /** When each act of maintenance is due, by the database's clock: those of the workers may differ by minutes. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const maintenance: Migration = {
   name: '0011-maintenance',

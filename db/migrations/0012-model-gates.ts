@@ -3,7 +3,7 @@
  * where the installation knows its rates. Nothing of a tenant's is in here. It is not in Redis, since it would be lost
  * with it, and every worker would learn anew what all of them together may ask for.
  */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const modelGates: Migration = {
   name: '0012-model-gates',

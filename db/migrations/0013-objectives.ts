@@ -1,5 +1,5 @@
 /** Requests that have become runs, by the id that their sender gave them: for as long as there is the run. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 export const objectives: Migration = {

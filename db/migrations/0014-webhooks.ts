@@ -1,5 +1,5 @@
 /** Webhooks, and what is to be delivered to them: rows that `commit_run` writes with the events that they are for. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 export const webhooks: Migration = {

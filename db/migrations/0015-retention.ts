@@ -1,5 +1,5 @@
 /** What maintenance may delete because it is over and old; `db/retention.ts` says which rows. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const retention: Migration = {
   name: '0015-retention',

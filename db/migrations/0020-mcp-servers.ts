@@ -1,5 +1,5 @@
 /** Where the tools of a tenant have MCP servers: what a suspension stops as one. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 import { tenantTable } from './tenant-table.ts';
 
 export const mcpServers: Migration = {

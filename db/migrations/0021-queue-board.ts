@@ -1,5 +1,5 @@
 /** What the queue board reads: every turn by its state, without its content, and the workers of a queue. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const queueBoard: Migration = {
   name: '0021-queue-board',

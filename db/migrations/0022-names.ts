@@ -1,5 +1,5 @@
 /** Columns, tables and stored values by the field's words. What the functions of before were called goes, too. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 const FUNCTIONS_OF_BEFORE = [
   'model_gate_ms(text)',

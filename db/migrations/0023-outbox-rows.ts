@@ -1,5 +1,5 @@
 /** A row of the outbox is one job, whatever its queue, with the time before which it shall not run and the job it is a part of. */
-import type { Migration } from './index.ts';
+import type { Migration } from './migration.ts';
 
 export const outboxRows: Migration = {
   name: '0023-outbox-rows',

@@ -1,5 +1,4 @@
 /** Every migration in its order. Forward only: a released one is never edited, a change is a new file. */
-import type { Knex } from 'knex';
 import { owners } from './0001-owners.ts';
 import { runs } from './0002-runs.ts';
 import { partitions } from './0003-partitions.ts';
@@ -18,11 +17,7 @@ import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
 import { names } from './0022-names.ts';
-
-export interface Migration {
-  name: string;
-  up(knex: Knex): Promise<void>;
-}
+import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
   // In the order of their numbers.

@@ -5,7 +5,8 @@ import type { NewEvent } from '../../core/events.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from './context.ts';
-import { gate, type GateDecision, type GateInput } from './gate.ts';
+import { gate, type GateDecision } from './gate.ts';
+import type { GateInput } from './stages/stage.ts';
 import type { Governance } from './governance.ts';
 
 export interface GatedRun {

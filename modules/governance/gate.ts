@@ -2,36 +2,16 @@
  * What stands between a model's wish and a tool: one function, one order. A call that does not pass is an observation
  * for the model, with its reason.
  */
-import type { BudgetStanding } from '../../core/budget.ts';
-import type { AgentDefinition } from '../../core/definition.ts';
-import { faultOf, type OfferedTools } from '../../core/intents.ts';
+import { faultOf } from '../../core/intents.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
-import type { Governance } from './governance.ts';
-import type { RuleInput } from './rules.ts';
 import { judgeAutonomy } from './stages/autonomy.ts';
 import { judgeBinding } from './stages/binding.ts';
 import { judgeBudget } from './stages/budget.ts';
 import { judgePermissions } from './stages/permissions.ts';
 import { judgeRails } from './stages/rails.ts';
 import { judgeRules } from './stages/rules.ts';
-
-export interface GateInput extends OfferedTools {
-  /** What is current, whatever the run has pinned. */
-  governance: Governance;
-  /** The agent's definition as the run pinned it, and the autonomy level of the run. */
-  definition: AgentDefinition;
-  autonomyLevel: number;
-  /** What a rule's `when` sees of them. */
-  agent: RuleInput['agent'];
-  run: RuleInput['run'];
-  name: string;
-  arguments: Record<string, unknown>;
-  /** Calls of this turn before this one. */
-  callsInTurn: number;
-  /** A budget of which nothing is left. */
-  usedUp: BudgetStanding | undefined;
-}
+import type { GatedCall, GateInput, Rewrite, Stage, StageVerdict } from './stages/stage.ts';
 
 /** Which stage has decided, and by which rule where one has. */
 export interface DecidedBy {
@@ -46,36 +26,12 @@ interface Decided {
   rewritten?: Rewrite | undefined;
 }
 
-interface Rewrite {
-  policy: PolicyRef;
-  message: string;
-}
-
 export type GateDecision =
   | ({ kind: 'allow'; tool: ToolDefinition; message: string } & Decided)
   /** A person must approve exactly these arguments first; with `fourEyes` another one than who asked. */
   | ({ kind: 'ask'; tool: ToolDefinition; code: string; message: string; fourEyes: boolean } & Decided)
   | ({ kind: 'invalid'; tool: ToolDefinition | undefined; code: string; message: string } & Decided)
   | ({ kind: 'deny'; tool: ToolDefinition; code: string; message: string } & Decided);
-
-/** A call in the gate, its tool known and its arguments valid. */
-export interface GatedCall extends GateInput {
-  tool: ToolDefinition;
-  rewritten: Rewrite | undefined;
-}
-
-/** What a stage says; undefined lets the call go on to the next one. */
-export type StageVerdict =
-  | { kind: 'deny'; code: string; message: string; policy?: PolicyRef }
-  | { kind: 'ask'; code: string; message: string; policy?: PolicyRef; fourEyes?: boolean }
-  /** Only a rule says so: the call need not pass the autonomy matrix. */
-  | { kind: 'allow'; message: string; policy: PolicyRef }
-  | { kind: 'rewrite'; message: string; policy: PolicyRef; arguments: Record<string, unknown> };
-
-export interface Stage {
-  name: string;
-  judge: (call: GatedCall) => StageVerdict | undefined;
-}
 
 /** The order that holds (docs/design/decisions.md): a new stage is a file in `modules/governance/stages/` and a line here (docs/extending.md). */
 const ORDER: readonly Stage[] = [

@@ -1,5 +1,5 @@
 /** Whether a process could do its work now: what `/readyz` says. */
-import { pendingMigrations } from '../../db/database.ts';
+import { pendingMigrations } from '../../db/migrate.ts';
 import type { ProcessContext } from '../context.ts';
 
 const CHECK_MS = 2000;

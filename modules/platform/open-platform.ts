@@ -1,9 +1,11 @@
 /** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino, { type Logger } from 'pino';
-import { openBus } from '../../bus/bus.ts';
+import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
-import { isDatabaseAway, migrate, openDatabase, pendingMigrations, type Database } from '../../db/database.ts';
+import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { migrate, pendingMigrations } from '../../db/migrate.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
 import { createDefinitionCache } from '../agents/definitions.ts';

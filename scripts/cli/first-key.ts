@@ -1,5 +1,5 @@
 import { loadConfig } from '../../config.ts';
-import { openDatabase } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import type { ApiKeyRequest } from '../../modules/tenants/create-api-key.ts';
 import { createOperatorKey } from '../../modules/tenants/create-operator-key.ts';
 import { CommandError, EXIT } from './errors.ts';

@@ -13,6 +13,8 @@ export interface FleetOptions {
   workers: number;
   /** API and workers in one process, as `npm start`. */
   combined: number;
+  /** The compiled programs of the release before: every second API and worker runs from there. */
+  previous?: string | undefined;
   /** The whole environment of each process. */
   env: Record<string, string>;
   /** Where each process writes its log. */
@@ -49,7 +51,10 @@ const READY_MS = 60_000;
 // The torture runs from source or compiled, and so does its fleet.
 const EXTENSION = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
 const TYPESCRIPT = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
-const program = (path: string) => fileURLToPath(new URL(`../../${path}${EXTENSION}`, import.meta.url));
+const program = (path: string, build: string | undefined) =>
+  build === undefined
+    ? fileURLToPath(new URL(`../../${path}${EXTENSION}`, import.meta.url))
+    : join(build, `${path}.js`);
 
 /** Starts everything and answers when all are ready. */
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
@@ -66,7 +71,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     const skewMs = options.skewMs(slots.length);
-    const start = (name: string) => launch(name, path, { env: { PORT: String(port) }, skewMs });
+    const build = index % 2 === 1 ? options.previous : undefined;
+    const start = (name: string) => launch(name, path, { env: { PORT: String(port) }, skewMs, build });
     const parts = { dir: options.dir, start, isReady: () => answers(url, '/healthz'), ready, doomed };
     urls.push(url);
     slots.push(makeSlot(`${kind}-${index + 1}`, kind, parts));
@@ -75,7 +81,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   for (let index = 0; index < options.combined; index++) await addServer('combined', index, 'scripts/start');
   for (let index = 0; index < options.workers; index++) {
     const skewMs = options.skewMs(slots.length);
-    const start = (name: string) => launch(name, 'workers/main', { env: { ANTHROPIC_API_KEY: name }, skewMs });
+    const build = index % 2 === 1 ? options.previous : undefined;
+    const start = (name: string) => launch(name, 'workers/main', { env: { ANTHROPIC_API_KEY: name }, skewMs, build });
     slots.push(makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready, doomed }));
   }
   const fleet: Fleet = {
@@ -117,15 +124,22 @@ const newState = (): FleetState => ({
   doomed: new WeakSet(),
 });
 
-type Launch = (name: string, path: string, how: { env: Record<string, string>; skewMs: number }) => ChildProcess;
+interface LaunchOptions {
+  env: Record<string, string>;
+  skewMs: number;
+  /** Compiled programs; the torture's own where none are named. */
+  build?: string | undefined;
+}
+
+type Launch = (name: string, path: string, how: LaunchOptions) => ChildProcess;
 
 function createLaunch(options: FleetOptions, state: FleetState): Launch {
   const { children, ready, doomed } = state;
-  return (name, path, { env, skewMs }) => {
+  return (name, path, { env, skewMs, build }) => {
     if (state.closed) throw new Error('the fleet is closed');
     const log = openSync(join(options.dir, `${name}.log`), 'a');
     const injector = ['--import', new URL(`./fault-injector${EXTENSION}?skew=${skewMs}`, import.meta.url).href];
-    const child = spawn(process.execPath, [...TYPESCRIPT, ...injector, program(path)], {
+    const child = spawn(process.execPath, [...TYPESCRIPT, ...injector, program(path, build)], {
       env: { ...options.env, ...env },
       stdio: ['ignore', log, log, 'ipc'],
     });

@@ -1,7 +1,8 @@
 /** A look behind the API, past the faults in the network: the database and the queues themselves. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { loadConfig } from '../../config.ts';
-import { openDatabase, type Database, type Tx } from '../../db/database.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { TURNS } from '../../jobs/turns.ts';

@@ -31,6 +31,8 @@ export interface TortureOptions {
   leaseMs: number;
   /** Most seconds by which the clock of a process is off, either way. */
   skewSeconds: number;
+  /** The compiled programs of the release before: every second API and worker runs from there. */
+  previous: string | undefined;
   planOnly: boolean;
   keepLogs: boolean;
 }
@@ -119,13 +121,14 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     ANTHROPIC_BASE_URL: model.url,
     ANTHROPIC_API_KEY: 'unused',
   };
-  const { apis, workers, combined } = options;
+  const { apis, workers, combined, previous } = options;
   const throughProxies = { DATABASE_URL: databaseProxy.url, ...(redisProxy && { REDIS_URL: redisProxy.url }) };
   const skewMs = skewsOf(options);
   const fleet = await startFleet({
     apis,
     workers,
     combined,
+    previous,
     env: { ...env, ...throughProxies },
     dir: services.dir,
     skewMs,

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { openBus, type Bus, type BusMessage } from '../../bus/bus.ts';
+import type { Bus, BusMessage } from '../../bus/bus.ts';
+import { openBus } from '../../bus/open-bus.ts';
 import { newId } from '../../lib/new-id.ts';
-import { openDatabase, type Database } from '../../db/database.ts';
+import type { Database } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { disconnectRedis } from '../support/redis.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
 import { DataDirLockedError, lockDataDir } from '../../db/data-dir-lock.ts';
-import { openDatabase } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 
 const LOCK_MODULE = new URL('../../db/data-dir-lock.ts', import.meta.url).href;
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { newId } from '../../lib/new-id.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -205,6 +206,18 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.deepEqual(await database.call(statement), [{ a: 1, b: 2 }]);
     });
 
+    it('refuses at once what comes after it was closed', async () => {
+      // An embedded one of its own: the first holds the data directory.
+      const closed = await openDatabase(
+        mode === 'embedded' ? { ...testDatabase.config, dataDir: 'memory:' } : testDatabase.config,
+      );
+      await closed.close();
+      const late = await closed.withTenant(newId(), (tx) => tx.query('select 1')).catch((error: unknown) => error);
+      assert.ok(late instanceof Error);
+      assert.match(late.message, /closed/);
+      assert.ok(isDatabaseAway(late));
+    });
+
     it('errs after a bounded wait where every connection is taken, and goes on afterwards', async () => {
       let freeAll: () => void = () => undefined;
       const freed = new Promise<void>((resolve) => {
@@ -252,6 +265,15 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.equal(heard.length, 2);
     });
 
+    it("leaves jsonb's operators and the words of the server as they are", async () => {
+      const tx = database.withTenant(newId(), (each) => each.query(`select '{"a":1}'::jsonb ? $1 as has`, ['a']));
+      assert.deepEqual(await tx, [{ has: true }]);
+      const secret = database.withTenant(newId(), (each) => each.query('select $1::text::int', ['hidden']));
+      await assert.rejects(secret, { message: 'invalid input syntax for type integer: "hidden"' });
+      const named = database.call({ name: 'zero', text: 'select 1 / $1::int', values: [0] });
+      await assert.rejects(named, { message: 'division by zero' });
+    });
+
     it('says that it took over no lock', () => assert.equal(database.tookOverLock, false));
   });
 }
@@ -265,7 +287,8 @@ describe('isDatabaseAway', () => {
       coded('ENOENT', { address: '/run/postgresql/.s.PGSQL.5432' }),
       new Error('Connection terminated unexpectedly'),
       new Error('Connection terminated due to connection timeout'),
-      new Error('timeout exceeded when trying to connect'),
+      new Error('The database was busy for 5 ms.'),
+      new Error('The database is closed.'),
       new Error('Query read timeout'),
       new Error('wrapped', { cause: coded('ECONNREFUSED') }),
       new AggregateError([coded('ECONNREFUSED')]),

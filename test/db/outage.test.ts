@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
 import { loadConfig } from '../../config.ts';
-import { isDatabaseAway, openDatabase, type Database } from '../../db/database.ts';
+import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { createMigratedDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';

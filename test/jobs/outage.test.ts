@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { loadConfig, type Config } from '../../config.ts';
-import { openDatabase, type Database } from '../../db/database.ts';
+import type { Database } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { openQueueBackend, type QueueBackend } from '../../jobs/backend.ts';
 import { createMigratedDatabase } from '../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../support/modes.ts';

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type pg from 'pg';
 import { loadConfig, type Config } from '../../config.ts';
-import { openDatabase, type Database, type DatabaseOptions } from '../../db/database.ts';
+import type { Database, DatabaseOptions } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
 import { TEST_DATABASE_URL, TEST_REDIS_URL, type Mode } from './modes.ts';
 import { copyEmbeddedTemplate, copyPostgresTemplate, query } from './template.ts';
 

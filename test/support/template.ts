@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { loadConfig } from '../../config.ts';
-import { migrate } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
 import { hashOf, madeOnce } from './made-once.ts';
 
 /** Any number of its own: test processes that lack the template wait for the first one to make it. */

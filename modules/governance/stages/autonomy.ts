@@ -1,5 +1,5 @@
 import { ASK_USER_TOOL, type RiskLevel } from '../../../core/tool.ts';
-import type { GatedCall, StageVerdict } from '../gate.ts';
+import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** What runs without a person, by autonomy level (docs/design/decisions.md; the same for single calls and for plans). */
 const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [

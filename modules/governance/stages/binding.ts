@@ -1,5 +1,5 @@
 import { toolSuspension } from '../governance.ts';
-import type { GatedCall, StageVerdict } from '../gate.ts';
+import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** A run keeps the version of a tool that it pinned, but not a tool that was taken out of the registry or is suspended. */
 export function judgeBinding({ governance, tool }: GatedCall): StageVerdict | undefined {

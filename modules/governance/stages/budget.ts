@@ -1,5 +1,5 @@
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
-import type { GatedCall, StageVerdict } from '../gate.ts';
+import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** Whose budget is used up makes no more calls, whatever a rule has allowed: the run stops with what it has. */
 export function judgeBudget({ usedUp }: GatedCall): StageVerdict | undefined {

@@ -1,4 +1,4 @@
-import type { GatedCall, StageVerdict } from '../gate.ts';
+import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** The agent must have been granted each permission that the tool requires. */
 export function judgePermissions({ definition, tool }: GatedCall): StageVerdict | undefined {

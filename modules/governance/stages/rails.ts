@@ -1,4 +1,4 @@
-import type { GatedCall, StageVerdict } from '../gate.ts';
+import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** The agent's tool rails: which tools, and how many calls in a turn. */
 export function judgeRails({ definition, tool, callsInTurn }: GatedCall): StageVerdict | undefined {

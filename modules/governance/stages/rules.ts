@@ -1,5 +1,5 @@
 import { effectOf } from '../../../core/tool.ts';
-import type { GatedCall, StageVerdict } from '../gate.ts';
+import type { GatedCall, StageVerdict } from './stage.ts';
 import { judgeByRules, matchRules, type RuleInput } from '../rules.ts';
 
 /** The tenant's policies: any matching `block` wins, else the first match by priority. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { BudgetStanding } from '../../../core/budget.ts';
 import { RISK_LEVELS, type RiskLevel, type ToolDefinition } from '../../../core/tool.ts';
-import { gate, type GateInput } from '../../../modules/governance/gate.ts';
+import { gate } from '../../../modules/governance/gate.ts';
+import type { GateInput } from '../../../modules/governance/stages/stage.ts';
 import { governanceOf } from '../../support/governance.ts';
 import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
 import { toolOf } from '../../support/tool-attempt.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { mergePatch, RULE_DECISIONS, type PolicyDefinition } from '../../../core/policy.ts';
-import { gate, type GateDecision, type GateInput } from '../../../modules/governance/gate.ts';
+import { gate, type GateDecision } from '../../../modules/governance/gate.ts';
+import type { GateInput } from '../../../modules/governance/stages/stage.ts';
 import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
 import { governanceOf } from '../../support/governance.ts';
 import { toolOf } from '../../support/tool-attempt.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
-import { migrate } from '../../../db/database.ts';
+import { migrate } from '../../../db/migrate.ts';
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
 import { createTestDatabase } from '../../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../../support/modes.ts';

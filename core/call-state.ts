@@ -1,6 +1,28 @@
-/** What the events of one tool call mean for its state. */
+/** The state of one tool call, and what its events mean for it. */
 import type { RunEvent } from './events.ts';
-import type { CallState, CallStatus } from './state.ts';
+import type { ToolEffect } from './tool.ts';
+import type { Wait } from './waits.ts';
+
+export type CallStatus = 'awaiting_approval' | 'pending' | 'running' | 'succeeded' | 'failed' | 'denied' | 'unknown';
+
+export interface CallState {
+  id: string;
+  toolUseId: string;
+  name: string;
+  place: number;
+  mode: 'pure' | 'inline' | 'queued' | 'wait';
+  effect: ToolEffect;
+  status: CallStatus;
+  attempt: number;
+  /** A queued call whose job was sent; one that an approval has freed meanwhile is not yet. */
+  sent: boolean;
+  /** Whether a person has been asked about an unknown outcome, or has settled it. */
+  asked: 'no' | 'yes' | 'settled';
+  /** The approval that was opened last for this call. */
+  approvalId: string | null;
+  /** What the call waits for from outside, once its wait is open. */
+  wait: Wait | null;
+}
 
 type ToolEvent = Extract<RunEvent, { type: `tool.${string}` }>;
 type Requested = Extract<ToolEvent, { type: 'tool.requested' }>;

@@ -1,0 +1,24 @@
+import createKnex from 'knex';
+import type { Knex } from 'knex';
+import type { Tx } from './database.ts';
+
+/** Knex without a connection: it puts queries together, which a transaction sends (`fetchRows`). */
+const builder = createKnex({ client: 'pg' });
+
+/** A condition that holds only where its value is given. */
+export type Filter = readonly [column: string, operator: '=' | '<' | '>' | '>=' | 'in', value: unknown];
+
+/** `select columns from tables`, narrowed by those filters whose value is not undefined. A question mark in a text is a value. */
+export function selectFrom(columns: string, tables: string, filters: readonly Filter[] = []): Knex.QueryBuilder {
+  const query = builder.queryBuilder().select(builder.raw(columns)).from(builder.raw(tables));
+  for (const [column, operator, value] of filters) {
+    if (value !== undefined) void query.where(column, operator, value as Knex.Value);
+  }
+  return query;
+}
+
+/** Runs a query that was put together here. */
+export async function fetchRows<R extends object>(tx: Tx, query: Knex.QueryBuilder): Promise<R[]> {
+  const { sql, bindings } = query.toSQL().toNative();
+  return tx.query<R>(sql, bindings);
+}

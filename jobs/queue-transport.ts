@@ -1,0 +1,14 @@
+import type { ConnectionOptions, createRedisBackend } from 'bullmq';
+
+/** The parts that differ between the two. `factory` is typed as Redis's; BullMQ's classes call nothing else of it. */
+export interface QueueTransport {
+  readonly kind: 'redis' | 'postgres';
+  readonly factory: typeof createRedisBackend;
+  readonly producerConnection: ConnectionOptions;
+  readonly workerConnection: ConnectionOptions;
+  ping(timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Told of errors as they come, at most one line a kind in 10 s. */
+export type ReportError = (error: Error, source: string) => void;

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+
+/** ARCHITECTURE.md has both orders. Folders of one line do not import each other, but for the programs of the first one. */
+const FOLDERS = [
+  ['scripts', 'bench'],
+  ['api', 'workers'],
+  ['modules'],
+  ['config.ts'],
+  ['llm', 'tools'],
+  ['jobs', 'bus'],
+  ['db'],
+  ['core', 'lib'],
+];
+const MODULES =
+  'platform webhooks runs tool-calls waits approvals governance budgets run-log agents tools-registry tenants audit'.split(
+    ' ',
+  );
+
+const root = new URL('../', import.meta.url);
+
+/** By file what it imports of the source, types and imports at run time included. */
+const imports = new Map(sourceFiles().map((file) => [file, importsOf(file)]));
+const arrows = [...imports].flatMap(([from, targets]) => targets.map((to) => ({ from, to })));
+
+describe('the structure', () => {
+  it('has every folder of the source in its place', () => {
+    const unplaced = (of: string[], known: string[]) => of.filter((name) => !known.includes(name));
+    const folders = [...new Set([...imports.keys()].map(folderOf))];
+    assert.deepEqual(unplaced(folders, FOLDERS.flat()), []);
+    const modules = [...imports.keys()]
+      .filter((file) => file.startsWith('modules/'))
+      .flatMap((file) => moduleOf(file) ?? []);
+    assert.deepEqual([...new Set(modules)].toSorted(), MODULES.toSorted());
+    assert.ok(arrows.length > 1000, 'the imports are read');
+  });
+
+  it('has no circle of files', () => assert.deepEqual(circles(), []));
+
+  it('has no arrow upward between folders', () => {
+    const rank = (file: string) => FOLDERS.findIndex((line) => line.includes(folderOf(file)));
+    refuse(({ from, to }) => folderOf(from) !== folderOf(to) && rank(from) >= rank(to));
+  });
+
+  it('has no arrow upward between modules', () => {
+    const rank = (file: string) => MODULES.indexOf(moduleOf(file) ?? '');
+    refuse(
+      ({ from, to }) =>
+        folderOf(from) === 'modules' &&
+        rank(to) >= 0 &&
+        moduleOf(from) !== moduleOf(to) &&
+        (rank(from) < 0 || rank(from) > rank(to)),
+    );
+  });
+
+  it('has no arrow into the inside of a module', () => {
+    refuse(({ from, to }) => moduleOf(to) !== undefined && to.split('/').length > 3 && moduleOf(from) !== moduleOf(to));
+  });
+
+  it('has no route that imports db', () => refuse(({ from, to }) => folderOf(from) === 'api' && folderOf(to) === 'db'));
+});
+
+function refuse(isWrong: (arrow: { from: string; to: string }) => boolean): void {
+  assert.deepEqual(
+    arrows.filter(isWrong).map(({ from, to }) => `${from} → ${to}`),
+    [],
+  );
+}
+
+function folderOf(file: string): string {
+  return file.split('/')[0] ?? '';
+}
+
+/** Files at the top of `modules/` belong to none, and stand below them all. */
+function moduleOf(file: string): string | undefined {
+  const [folder, module, ...rest] = file.split('/');
+  return folder === 'modules' && rest.length > 0 ? module : undefined;
+}
+
+/** Circles by depth-first search: a file that is met again on the way from it. */
+function circles(): string[] {
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (file: string, way: readonly string[]) => {
+    if (way.includes(file)) found.push([...way.slice(way.indexOf(file)), file].join(' → '));
+    if (done.has(file)) return;
+    done.add(file);
+    for (const next of imports.get(file) ?? []) visit(next, [...way, file]);
+  };
+  for (const file of imports.keys()) visit(file, []);
+  return found;
+}
+
+function sourceFiles(): string[] {
+  const skipped = /^(test|node_modules|dist|\..*)$/;
+  return readdirSync(root, { withFileTypes: true }).flatMap((entry) => {
+    if (skipped.test(entry.name)) return [];
+    if (entry.isFile()) return entry.name.endsWith('.ts') ? [entry.name] : [];
+    if (!entry.isDirectory()) return [];
+    const names = readdirSync(new URL(`${entry.name}/`, root), { recursive: true, encoding: 'utf8' });
+    return names.filter((name) => name.endsWith('.ts')).map((name) => `${entry.name}/${name}`);
+  });
+}
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(new URL(file, root), 'utf8');
+  const places = [...text.matchAll(/(?:\bfrom|\bimport\(?)\s*'(\.[^']+\.ts)'/g)].map((match) => match[1] ?? '');
+  return places.map((place) => posix.join(posix.dirname(file), place));
+}

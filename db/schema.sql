@@ -733,4 +733,4 @@ function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint 
 function steps_of(calls jsonb) returns jsonb executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
-function void_leases() returns void security definer executable by public
+function void_leases() returns void security definer executable by drover_maintenance

@@ -26,3 +26,6 @@ begin
   update runs set driver_lease_expires_at = null where driver_lease_expires_at is not null;
   update tool_calls set lease_expires_at = now() where status = 'running' and lease_expires_at > now();
 end $$;
+
+revoke execute on function void_leases() from public;
+grant execute on function void_leases() to drover_maintenance;

@@ -220,6 +220,20 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       await assert.rejects(direct, /permission denied/);
     });
 
+    it("let the service call no function that acts with its owner's rights", async () => {
+      const { rows } = await database.asOwner((client) =>
+        client.query<{ name: string }>(
+          `select proname as name from pg_proc where prosecdef and pronamespace = 'public'::regnamespace
+             and has_function_privilege('drover_app', oid, 'execute')`,
+        ),
+      );
+      assert.deepEqual(rows, []);
+      await assert.rejects(
+        database.withTenant(ben, (tx) => tx.query('select void_leases()')),
+        /permission denied/,
+      );
+    });
+
     it("give nothing of another's through the functions of the hot path", async () => {
       const [run] = await database.withTenant(anna, (tx) => tx.query<{ id: string }>('select id from runs'));
       const [call] = await database.withTenant(anna, (tx) => tx.query<{ id: string }>('select id from tool_calls'));
@@ -231,7 +245,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         return row?.result;
       };
       const nothing = { events: [], runs: { set: { status: 'failed' }, add: {} } };
-      const change = JSON.stringify({ tenant: ben, run: run.id, ...nothing });
+      const change = JSON.stringify({ tenant_id: ben, run_id: run.id, ...nothing });
       const missing = { ok: false, why: 'missing' };
       const briefly = (result: unknown) => {
         const { ok, why } = result as typeof missing;
@@ -240,7 +254,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.deepEqual(briefly(await ask('commit_run', change)), missing);
       const [first] = (await ask('change_runs', `[${change}]`)) as unknown[];
       assert.deepEqual(briefly(first), missing);
-      const claim = { tenant: ben, run: run.id, seq: 0, claim: true, lease_ms: 1000 };
+      const claim = { tenant_id: ben, run_id: run.id, seq: 0, claim: true, lease_ms: 1000 };
       assert.deepEqual(briefly(await ask('claim_run', JSON.stringify(claim))), missing);
       assert.equal(await ask('renew_run_lease', ben, run.id, 0, 1000), false);
       assert.equal(await ask('renew_call_lease', ben, call.id, 0, 1000), false);

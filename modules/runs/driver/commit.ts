@@ -2,7 +2,7 @@
 import { newId } from '../../../lib/new-id.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
-import type { CommitResult, OutboxRow, RunChange } from '../../../db/commit-run.ts';
+import type { CommitResult, OutboxRow, ReservationChange, RunChange } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { toCreation } from './initial-commit.ts';
@@ -77,7 +77,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (pending.messages.length > 0) change.messages = pending.messages.map(toStored);
   if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
   if (pending.calls.length > 0) change.calls = pending.calls;
-  if (pending.reservations.length > 0) change.reservations = pending.reservations;
+  const reservations = [...pending.reservations, ...(handOver ? releaseOf(session) : [])];
+  if (reservations.length > 0) change.reservations = reservations;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
@@ -94,6 +95,11 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
+}
+
+/** Of a model call that is announced and that this driver does not make: whoever goes on sets aside anew. */
+function releaseOf({ step: { reservation } }: DriveSession): ReservationChange[] {
+  return reservation?.call ? [{ step: reservation.step, settle: 'released' }] : [];
 }
 
 /** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */

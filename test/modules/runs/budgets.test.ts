@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { RunBudget } from '../../../core/budget.ts';
 import { createBudget } from '../../../modules/budgets/write-budget.ts';
+import { driveRun } from '../../../modules/runs/drive.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { decideApproval, expireApproval } from '../../../modules/approvals/decide-approval.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
@@ -425,6 +426,19 @@ for (const mode of DOMAIN_MODES) {
         (await reservationsOf(run)).map(({ state }) => state),
         ['released'],
       );
+    });
+
+    it('release what was set aside for a call that a driver leaves to the next one', async () => {
+      engine.say([STEP, END]);
+      const run = await start({ max_tokens: 100_000 });
+      const stopping = { stop: new AbortController().signal, draining: () => engine.model.requests.length > 0 };
+      const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
+      assert.equal(await driveRun(engine.context, job, stopping), 'handed_over');
+      const statesNow = async () => (await reservationsOf(run)).map(({ step, state }) => `${step} ${state}`);
+      assert.deepEqual(await statesNow(), ['1 settled', '2 released']);
+      await engine.finish(run);
+      assert.deepEqual(await statesNow(), ['1 settled', '2 released', '2 settled']);
+      await soundNow();
     });
 
     it('go on from one run to its retry', async () => {

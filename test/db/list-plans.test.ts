@@ -42,7 +42,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         select ${ids('t')}, '1.0.0', 1, $tenant, '{"permissions": []}', '' ${series}`);
       await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, config,
           pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at,
-          updated_at, last_seq, fence, rests)
+          updated_at, last_seq, fence, dormant)
         select ${ids('r')}, $tenant, $workspace, ${ids('a')}, '1.0.0', ${ids('h')}, 'agent', 'completed', 1, '{}',
           '{}', false, ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true ${series}`);
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type)

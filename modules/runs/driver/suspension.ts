@@ -1,7 +1,6 @@
 /** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
-import { releaseReservation } from '../../budgets/hold-to-budget.ts';
 import { reauthorizePending } from './load.ts';
 import type { DriveSession } from './session.ts';
 
@@ -22,13 +21,10 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
   }
 }
 
-/** Whether the run must stop before its next decision. What was set aside for a model call is given back. */
+/** Whether the run must stop before its next decision. */
 export async function mustPause(session: DriveSession, decision: Decision): Promise<boolean> {
   await catchUp(session);
-  if (!beginsSomething(session, decision) || suspendedBy(session.governance, session.run.agent_id) === undefined)
-    return false;
-  releaseReservation(session, 'released');
-  return true;
+  return beginsSomething(session, decision) && suspendedBy(session.governance, session.run.agent_id) !== undefined;
 }
 
 /** Reads the tenant's policies and suspensions again after the bus has announced a change. */

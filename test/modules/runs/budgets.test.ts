@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import type { RunBudget } from '../../../core/budget.ts';
 import { createBudget } from '../../../modules/budgets/write-budget.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
+import { setSuspension } from '../../../modules/governance/suspend.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { decideApproval, expireApproval } from '../../../modules/approvals/decide-approval.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
@@ -436,6 +437,23 @@ for (const mode of DOMAIN_MODES) {
       assert.equal(await driveRun(engine.context, job, stopping), 'handed_over');
       const statesNow = async () => (await reservationsOf(run)).map(({ step, state }) => `${step} ${state}`);
       assert.deepEqual(await statesNow(), ['1 settled', '2 released']);
+      await engine.finish(run);
+      assert.deepEqual(await statesNow(), ['1 settled', '2 released', '2 settled']);
+      await soundNow();
+    });
+
+    it('release what was set aside for a call that a suspension stops', async () => {
+      const suspend = (suspended: boolean) =>
+        setSuspension(engine.context, engine.caller, { kind: 'agent', id: agent, suspended });
+      engine.say(async (_request, n) => {
+        if (n === 0) await suspend(true);
+        return n === 0 ? STEP : END;
+      });
+      const run = await start({ max_tokens: 100_000 });
+      assert.equal(await engine.drive(run), 'dormant');
+      const statesNow = async () => (await reservationsOf(run)).map(({ step, state }) => `${step} ${state}`);
+      assert.deepEqual(await statesNow(), ['1 settled', '2 released']);
+      await suspend(false);
       await engine.finish(run);
       assert.deepEqual(await statesNow(), ['1 settled', '2 released', '2 settled']);
       await soundNow();

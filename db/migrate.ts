@@ -54,9 +54,16 @@ export async function pendingMigrations(database: Database): Promise<string[]> {
       : [];
     const names = new Set(applied.map((row) => row.name));
     const pending = MIGRATIONS.map((migration) => migration.name).filter((name) => !names.has(name));
+    if (isOfNewerBuild(applied)) return pending;
     const functions = (await exists(FUNCTIONS_TABLE)) ? await tx.query<AppliedFunctions>(READ_FUNCTIONS) : [];
     return [...pending, ...(await outdatedFunctions(functions)).map(({ name }) => name)];
   });
+}
+
+/** Whether a build that knows more migrations has been here: its functions fit its schema, and older ones may not. */
+function isOfNewerBuild(applied: readonly { name: string }[]): boolean {
+  const known = new Set(MIGRATIONS.map((migration) => migration.name));
+  return applied.some(({ name }) => !known.has(name));
 }
 
 async function migrateOn(client: ClientBase): Promise<string[]> {
@@ -65,7 +72,9 @@ async function migrateOn(client: ClientBase): Promise<string[]> {
     await ensureRoles(client);
     await ensureVector(client);
     await runMigrations(client, QUEUE_SCHEMA);
-    return [...(await runKnex(client)), ...(await applyFunctions(client))];
+    const migrations = await runKnex(client);
+    const { rows } = await client.query<{ name: string }>(`select name from ${HISTORY_TABLE}`);
+    return isOfNewerBuild(rows) ? migrations : [...migrations, ...(await applyFunctions(client))];
   } finally {
     await client.query('select pg_advisory_unlock($1)', [MIGRATION_LOCK]);
   }

@@ -44,6 +44,19 @@ describe('migrate', () => {
     await database.close();
   });
 
+  it('leaves the functions alone where a build that knows more migrations has been, of whatever version', async () => {
+    const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
+    const database = await openDatabase(config);
+    await migrate(config, database);
+    await database.asOwner((client) =>
+      client.query(`insert into schema_migrations (name, batch, migration_time) values ('9999-future', 9, now());
+        update schema_functions set hash = 'another'`),
+    );
+    assert.deepEqual(await pendingMigrations(database), []);
+    assert.deepEqual(await migrate(config, database), []);
+    await database.close();
+  });
+
   if (MODES.includes('postgres')) describe('on Postgres', onPostgres);
 });
 

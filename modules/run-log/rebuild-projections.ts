@@ -55,13 +55,11 @@ async function rebuildRun(db: Database, owner: RunOwner, check: boolean): Promis
     const differences: Difference[] = [];
     for (const projection of PROJECTIONS) {
       const { table, key } = projection;
-      // oxlint-disable-next-line no-await-in-loop -- one connection
       const stored = await readRows(tx, projection, owner.runId);
       for (const pair of pairsOf(key, stored, rows[table])) {
         const found = compare(projection, pair);
         const row = `${key} ${String((pair.stored ?? pair.expected)?.[key])}`;
         differences.push(...found.map((difference) => ({ runId: owner.runId, table, row, ...difference })));
-        // oxlint-disable-next-line no-await-in-loop
         if (!check && found.length > 0) await mend(tx, projection, pair);
       }
     }

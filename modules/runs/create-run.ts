@@ -63,11 +63,9 @@ const MOST_ATTEMPTS = 20;
 
 async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    // oxlint-disable-next-line no-await-in-loop -- again where an agent, a tool or a policy has changed meanwhile
     const { start, policyEpoch } = await cachedStart(context, request);
     checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
     const made = newRun(request, start, undefined);
-    // oxlint-disable-next-line no-await-in-loop
     const result = await commitNew(context, made, policyEpoch);
     if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
     if (result.why !== 'policy_epoch') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);

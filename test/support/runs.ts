@@ -85,7 +85,6 @@ export async function untilRun(
       const tail = log.slice(-5).map(({ seq, type }) => `${seq} ${type}`);
       throw new Error(`after ${timeoutMs} ms run ${run} is ${answer.json.status}: ${tail.join(', ')}`);
     }
-    // oxlint-disable-next-line no-await-in-loop -- polling is the point
     await pause(40);
   }
 }

@@ -7,10 +7,8 @@ export async function waitUntil(
   timeoutMs = 45_000,
 ): Promise<void> {
   const endsAt = Date.now() + timeoutMs;
-  // oxlint-disable-next-line no-await-in-loop -- polling is the point
   while (!(await holds())) {
     if (Date.now() > endsAt) throw new Error(`waited ${timeoutMs} ms in vain: ${what}`);
-    // oxlint-disable-next-line no-await-in-loop -- polling is the point
     await delay(10);
   }
 }

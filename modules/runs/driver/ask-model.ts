@@ -44,7 +44,6 @@ async function askWithin(session: DriveSession, call: CallModel, deadline: Deadl
   let failure: ModelError | undefined;
   for (const [index, resolved] of left.entries()) {
     if (failure) fallBack(session, { from: left[index - 1] ?? resolved, to: resolved, failure });
-    // oxlint-disable-next-line no-await-in-loop -- one after the other
     const passedTokens = await acquire(session, resolved, call);
     const answer = await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 });
     if (!(answer instanceof ModelError)) {

@@ -80,7 +80,7 @@ export class TurnsAdapter extends QueueAdapter {
   async #cards(turns: readonly BoardTurn[]): Promise<TurnCard[]> {
     const states = new Set(turns.map(({ state }) => state));
     const ids = new Map<string, Map<string, string>>();
-    for (const state of states) if (isListed(state)) ids.set(state, await this.#jobIdsByRun(state));
+    for (const state of states) if (isListed(state)) ids.set(state, await this.#jobsOfTurns(state));
     return Promise.all(
       turns.map(async (turn) => {
         const id = turn.state === 'waiting' ? nextJobOf(turn) : ids.get(turn.state)?.get(turn.run_id);
@@ -88,6 +88,13 @@ export class TurnsAdapter extends QueueAdapter {
         return new TurnCard(this.jobs, turn, job && isOf(job, turn) ? job : undefined);
       }),
     );
+  }
+
+  /** The jobs of turns in a state. A turn ends in the database first: its job may still be active, and is then looked up there before. */
+  async #jobsOfTurns(state: ListedState): Promise<Map<string, string>> {
+    if (state === 'active' || state === 'delayed') return this.#jobIdsByRun(state);
+    const active = await this.#jobIdsByRun('active');
+    return new Map([...active, ...(await this.#jobIdsByRun(state))]);
   }
 
   /** The newest job of each run in a state of the queue. */
@@ -102,8 +109,10 @@ export class TurnsAdapter extends QueueAdapter {
   }
 }
 
+type ListedState = 'active' | 'delayed' | 'completed' | 'failed';
+
 /** States that few jobs are in, or that the queue keeps few of: their ids are listed, since they say where a run was. */
-function isListed(state: TurnState): state is 'active' | 'delayed' | 'completed' | 'failed' {
+function isListed(state: TurnState): state is ListedState {
   return state === 'active' || state === 'delayed' || state === 'completed' || state === 'failed';
 }
 

@@ -32,31 +32,34 @@ const MOST_KEPT = 2000;
 const builtins = new Map(BUILTIN_TOOLS.map((tool) => [tool.id, tool]));
 
 /** Keeps the versions that were asked for last. */
-export function createDefinitionCache(db: Database): DefinitionCache {
-  const agents = new LRUCache<string, AgentDefinition>({ max: MOST_KEPT });
-  const tools = new LRUCache<string, ToolDefinition>({ max: MOST_KEPT });
+export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): DefinitionCache {
+  const agents = new LRUCache<string, AgentDefinition>({ max: mostKept });
+  const tools = new LRUCache<string, ToolDefinition>({ max: mostKept });
 
-  const keptTool = (tenantId: string, pin: { id: string; version: string }) =>
-    builtins.get(pin.id) ?? tools.get(toolKey(tenantId, pin));
+  const keptTools = (pins: Pins): ToolDefinition[] =>
+    pins.tools
+      .map((pin) => builtins.get(pin.id) ?? tools.get(toolKey(pins.tenantId, pin)))
+      .filter((tool) => tool !== undefined);
 
   const kept = (pins: Pins): PinnedDefinitions | undefined => {
     const definition = agents.get(agentKey(pins));
-    const pinned = pins.tools.map((pin) => keptTool(pins.tenantId, pin)).filter((tool) => tool !== undefined);
-    if (!definition || pinned.length < pins.tools.length) return undefined;
-    return { definition, tools: new Map(pinned.map((tool) => [tool.name, tool])) };
+    const found = keptTools(pins);
+    return definition && found.length === pins.tools.length ? { definition, tools: byName(found) } : undefined;
   };
 
+  // What is put together is what was found and what was loaded, not what the cache holds afterwards: a run with more
+  // tools than are kept would push out its own.
   const loadIn = async (tx: Tx, pins: Pins): Promise<PinnedDefinitions> => {
-    const cached = kept(pins);
-    if (cached) return cached;
-    const definition = await loadAgentVersion(tx, pins.agentId, pins.agentVersion);
+    const definition = agents.get(agentKey(pins)) ?? (await loadAgentVersion(tx, pins.agentId, pins.agentVersion));
     if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
+    const found = keptTools(pins);
+    const known = new Set(found.map(pinKey));
+    const missing = pins.tools.filter((pin) => !known.has(pinKey(pin)));
+    const loaded = missing.length === 0 ? [] : await loadToolVersions(tx, missing);
+    if (loaded.length < missing.length) throw new Error(`a tool of agent ${pins.agentId} has lost its pinned version`);
     agents.set(agentKey(pins), definition);
-    const missing = pins.tools.filter((tool) => !keptTool(pins.tenantId, tool));
-    for (const tool of await loadToolVersions(tx, missing)) tools.set(toolKey(pins.tenantId, tool), tool);
-    const loaded = kept(pins);
-    if (!loaded) throw new Error(`a tool of run's agent ${pins.agentId} has no such version any more`);
-    return loaded;
+    for (const tool of loaded) tools.set(toolKey(pins.tenantId, tool), tool);
+    return { definition, tools: byName([...found, ...loaded]) };
   };
 
   return {
@@ -66,4 +69,6 @@ export function createDefinitionCache(db: Database): DefinitionCache {
 }
 
 const agentKey = (pins: Pins) => `${pins.tenantId}/${pins.agentId}/${pins.agentVersion}`;
-const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${tool.id}/${tool.version}`;
+const pinKey = ({ id, version }: { id: string; version: string }) => `${id}/${version}`;
+const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${pinKey(tool)}`;
+const byName = (tools: readonly ToolDefinition[]) => new Map(tools.map((tool) => [tool.name, tool]));

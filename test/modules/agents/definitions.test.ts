@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import type { PinnedTool } from '../../../core/events.ts';
+import { createDefinitionCache } from '../../../modules/agents/definitions.ts';
+import { openEngine, type Engine } from '../../support/engine.ts';
+
+describe('the cache of definitions', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine?.close());
+
+  it('answers with all tools of a run that has more of them than are kept', async () => {
+    const agentId = await engine.agent({}, [{ name: 'one' }, { name: 'two' }, { name: 'three' }]);
+    const { run } = await engine.start(agentId, 'hello');
+    const { agent_version: agentVersion, pins: tools } = await engine.row<{
+      agent_version: string;
+      pins: PinnedTool[];
+    }>("select agent_version, (pinned->'tools') as pins from runs where id = $1", run);
+    const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools };
+    const cache = createDefinitionCache(engine.context.db, 2);
+    for (let time = 1; time <= 3; time++) {
+      const { definition, tools } = await cache.load(pins);
+      assert.equal(definition.name, 'tester');
+      assert.deepEqual([...tools.keys()].map((name) => name.replace(/_.*/, '')).toSorted(), ['one', 'three', 'two']);
+    }
+  });
+});

@@ -13,6 +13,7 @@ export const MAINTENANCE_ACTS = [
   'make-partitions',
   'seal-audit',
   'send-webhooks',
+  'renew-priorities',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
@@ -43,6 +44,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));
     case 'expire-idle':
+    case 'renew-priorities':
       return 60_000;
     case 'forget-old':
     case 'make-partitions':

@@ -2,7 +2,9 @@
 import { LIMITS } from '../../core/limits.ts';
 import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
+import { CONTRACTS } from '../../jobs/contracts.ts';
 import type { MaintenanceAct } from '../../jobs/maintenance.ts';
+import { renewPriorities } from '../../jobs/renew-priorities.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
@@ -31,6 +33,12 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { sealed: await sealAudit(context) };
     case 'end-waits':
       return { ended: await endDueWaits(context) };
+    case 'renew-priorities': {
+      const moved = await Promise.all(
+        CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),
+      );
+      return { moved: moved.reduce((sum, each) => sum + each, 0) };
+    }
     case 'expire-idle':
       return { expired: await expireIdle(context) };
     case 'forget-old':

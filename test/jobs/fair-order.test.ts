@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { LIMITS } from '../../core/limits.ts';
-import { createFairOrder } from '../../jobs/fair-order.ts';
+import { createFairOrder, ROUND_MS } from '../../jobs/fair-order.ts';
 
 const START = 1_763_770_000_000;
 
@@ -36,11 +36,21 @@ describe('the order of jobs between tenants', () => {
           now += pause;
           const priority = order.next(tenant);
           order.spent(tenant, ms);
-          assert.ok(Number.isInteger(priority) && priority >= 1 && priority <= 2 ** 21);
+          assert.ok(Number.isInteger(priority) && priority >= 1 && priority < 2 ** 21);
           const later = createFairOrder(() => now + LIMITS.fairAheadSeconds * 1000).next('newcomer');
           assert.ok((later - priority + 2 ** 21) % 2 ** 21 <= LIMITS.fairAheadSeconds, `${priority}, ${later}`);
         }
       }),
     );
+  });
+
+  it('does not put a tenant to the front whose time has gone into the next round of priorities', () => {
+    const order = createFairOrder(() => 850 * ROUND_MS - 3000);
+    const flood = Array.from({ length: 10 }, () => order.next('flood'));
+    assert.deepEqual(
+      flood,
+      flood.toSorted((a, b) => a - b),
+    );
+    assert.ok(order.next('few') < (flood.at(-1) ?? 0));
   });
 });

@@ -71,4 +71,4 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
 const agentKey = (pins: Pins) => `${pins.tenantId}/${pins.agentId}/${pins.agentVersion}`;
 const pinKey = ({ id, version }: { id: string; version: string }) => `${id}/${version}`;
 const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${pinKey(tool)}`;
-const byName = (tools: readonly ToolDefinition[]) => new Map(tools.map((tool) => [tool.name, tool]));
+const byName = (found: readonly ToolDefinition[]) => new Map(found.map((tool) => [tool.name, tool]));

@@ -13,11 +13,11 @@ describe('the cache of definitions', () => {
   it('answers with all tools of a run that has more of them than are kept', async () => {
     const agentId = await engine.agent({}, [{ name: 'one' }, { name: 'two' }, { name: 'three' }]);
     const { run } = await engine.start(agentId, 'hello');
-    const { agent_version: agentVersion, pins: tools } = await engine.row<{
+    const { agent_version: agentVersion, pins: pinned } = await engine.row<{
       agent_version: string;
       pins: PinnedTool[];
     }>("select agent_version, (pinned->'tools') as pins from runs where id = $1", run);
-    const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools };
+    const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools: pinned };
     const cache = createDefinitionCache(engine.context.db, 2);
     for (let time = 1; time <= 3; time++) {
       const { definition, tools } = await cache.load(pins);

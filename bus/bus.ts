@@ -20,7 +20,8 @@ export type BusMessage =
     }
   /** The tenant's policies or suspensions have changed: the driver of the run reads them before its next call. */
   | { runId: string; kind: 'governed' }
-  | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt' };
+  /** Drivers that hold the run by a lower fence than `below` have lost it; the one after them may hear it, too. */
+  | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt'; below?: number };
 
 export interface Bus {
   /** Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. */

@@ -18,6 +18,8 @@ export type Decision =
   /** Nothing to do until somebody sends something. */
   | { kind: 'dormant' }
   | { kind: 'begin_turn' }
+  /** The message that has waited for the end of a turn begins the next one. */
+  | { kind: 'take_queued' }
   /** `announced`: the log already says that this call is made. `last`: the step limit is reached. */
   | { kind: 'call_model'; step: number; toolChoice: 'auto' | 'none'; announced: boolean; last: boolean }
   /** Calls that the driver makes itself. */
@@ -40,7 +42,8 @@ export type Decision =
 /** Decides. Every reachable state that is not terminal has an answer; a property test walks them. */
 export function decide(state: RunState, limits: RunLimits): Decision {
   const turn = state.turn;
-  if (isTerminal(state.status) || !turn) return { kind: 'dormant' };
+  if (isTerminal(state.status)) return { kind: 'dormant' };
+  if (!turn) return state.queued && state.status === 'awaiting_human' ? { kind: 'take_queued' } : { kind: 'dormant' };
   if (state.status === 'created' || (state.status === 'awaiting_human' && !turn.begun)) return { kind: 'begin_turn' };
 
   const pending = decideOnCalls(state, limits);

@@ -36,7 +36,7 @@ const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() })
 export type PinnedTool = z.output<typeof pinnedTool>;
 
 const turnInput = z.object({ message: z.string(), attachments: z.array(attachment).optional() });
-/** What a turn begins with. */
+/** What a turn begins with, or is given on its way. */
 export type TurnInput = z.output<typeof turnInput>;
 
 const keptSignal = z.object({
@@ -49,7 +49,7 @@ const keptSignal = z.object({
 
 /** Events of the run itself, its turns and its checkpoints. */
 const RUN_EVENTS = {
-  'run.created': defineEvent(1, {
+  'run.created': defineEvent(2, {
     agent_id: uuid,
     agent_version: z.string(),
     thread_id: uuid,
@@ -122,7 +122,22 @@ const RUN_EVENTS = {
     ordinal: count.optional(),
     checkpoint_id: uuid.optional(),
   }),
-  'turn.interrupted': defineEvent(1, { reason: z.enum(['cancel', 'interrupt']) }),
+  /** `interrupt` and `reject`: a person has stopped the turn, or refused its plan; the run goes on with the next one. */
+  'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
+
+  /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
+  'message.queued': defineEvent(1, {
+    message_id: uuid,
+    mode: z.enum(['queue', 'steer']),
+    input: turnInput,
+    requested_by: key,
+  }),
+  /** It begins the next turn, or was put into the conversation of the open one, which then has `length` messages. */
+  'message.dequeued': defineEvent(1, {
+    message_id: uuid,
+    as: z.enum(['turn', 'steer']),
+    length: count.optional(),
+  }),
 
   'checkpoint.saved': defineEvent(1, {
     checkpoint_id: uuid,

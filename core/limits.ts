@@ -66,6 +66,10 @@ export const LIMITS = {
   sliceMs: 30_000,
   /** Steps after which a checkpoint is saved within a turn. */
   checkpointSteps: 25,
+  /** Messages of a session that are shown with it. */
+  sessionMessages: 50,
+  /** Characters of a message to a session. */
+  chatMessageChars: 5000,
   /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
   cachedRuns: 200,
   cachedRunTokens: 50_000,

@@ -13,6 +13,8 @@ export const runConfig = z.strictObject({
   max_turns: z.int().min(1).max(1000).optional(),
   autonomy_level: z.int().min(0).max(3).optional(),
   budget: runBudget.optional(),
+  /** The run belongs to a session: whatever of an answer needs approval is one plan, and policies see its user. */
+  session: z.strictObject({ user_id: z.string() }).optional(),
 });
 export type RunConfig = z.output<typeof runConfig>;
 
@@ -20,7 +22,7 @@ export type RunConfig = z.output<typeof runConfig>;
  * What a client may ask for: the settings, the version of the agent and whether the run stays open, which `run.created`
  * has in fields of their own. Null in place of a model means none, as if the setting were not there.
  */
-export const requestedConfig = runConfig.extend({
+export const requestedConfig = runConfig.omit({ session: true }).extend({
   model_override: runConfig.shape.model_override.unwrap().nullish(),
   agent_version: z.string().max(50).optional(),
   keep_open: z.boolean().optional(),
@@ -28,7 +30,7 @@ export const requestedConfig = runConfig.extend({
 export type RequestedConfig = z.output<typeof requestedConfig>;
 
 /** What a run keeps of what was asked for; `base` has the settings that stay where nothing else was asked for. */
-export function keptConfig(requested: RequestedConfig, base: RunConfig = {}): RunConfig {
+export function keptConfig(requested: RequestedConfig & Pick<RunConfig, 'session'>, base: RunConfig = {}): RunConfig {
   const { agent_version: _version, keep_open: _open, ...settings } = requested;
   const { model_override, ...kept } = { ...base, ...settings };
   return typeof model_override === 'string' ? { ...kept, model_override } : kept;

@@ -4,6 +4,7 @@ import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from 
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { KeptSignal, Wait } from './waits.ts';
+import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
 
 export type { CallState, CallStatus } from './call-state.ts';
 
@@ -13,6 +14,8 @@ export interface TurnState {
   input: TurnInput;
   /** The user's message is in the conversation. */
   begun: boolean;
+  /** Length of the conversation before the turn. */
+  from?: number;
   steps: number;
   toolCalls: number;
   /** Driving time so far in ms: model calls and the tools that the driver ran, without waiting. */
@@ -51,6 +54,10 @@ export interface RunState {
   plan?: { id: string; calls: string[] } | null;
   /** Signals that nothing has consumed yet, oldest first. */
   signals: KeptSignal[];
+  /** The message that waits for its turn. */
+  queued?: QueuedMessage | null;
+  /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
+  unread?: TurnInput[];
   replay: ReplayState | null;
   budget: BudgetState;
   /** The channel of that name: data that a client has put there. */
@@ -101,7 +108,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
 }
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
-  const change = budgetChange(state, event);
+  const change = budgetChange(state, event) ?? queueChange(state, event);
   if (change) return change;
   switch (event.type) {
     case 'run.forked':
@@ -112,8 +119,9 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return startTurn(state, event);
     case 'turn.completed':
     case 'turn.failed':
-    case 'turn.interrupted':
       return { turn: null, modelCall: null, calls: [] };
+    case 'turn.interrupted':
+      return interrupted(state);
     case 'run.max_steps_reached':
       return onTurn(state, { maxStepsReached: true });
     case 'model.called':
@@ -129,6 +137,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'plan.proposed':
       return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
     case 'plan.rejected':
+    case 'plan.refined':
     case 'plan.completed':
       return { plan: null };
     case 'approval.requested':
@@ -217,6 +226,7 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     number: event.payload.number,
     input: event.payload.input,
     begun: event.payload.continues !== undefined,
+    from: state.length,
     steps: event.payload.continues?.steps ?? 0,
     toolCalls: event.payload.continues?.tool_calls ?? 0,
     drivenMs: 0,
@@ -232,6 +242,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
   const { payload } = event;
   return {
     ...onTurn(state, { begun: true }),
+    ...(state.unread && { unread: [] }),
     length: payload.length,
     modelCall: { step: event.step ?? 0, toolChoice: payload.tool_choice, failures: 0, retries: 0 },
   };

@@ -1,6 +1,6 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
-import type { PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
+import type { NewEvent, PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { CallStatus, RunState } from '../core/state.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
@@ -29,6 +29,8 @@ export interface CachedPosition {
   calls: string[];
 }
 
+type MessageQueued = Extract<NewEvent, { type: 'message.queued' }>['payload'];
+
 export interface RunRow {
   id: string;
   tenant_id: string;
@@ -39,6 +41,9 @@ export interface RunRow {
   status: RunStatus;
   open_turn_id: string | null;
   turn_count: number;
+  /** The last message that was queued, and the id of the last one that was taken: it waits while they differ. */
+  queued: MessageQueued | null;
+  dequeued_id: string | null;
   config: RunConfig;
   pinned: { tools: PinnedTool[] };
   keep_open: boolean;
@@ -50,6 +55,7 @@ export interface RunRow {
   last_seq: number;
   fence: number;
   root_run_id: string;
+  updated_at: string;
   forked_at_seq: number | null;
   traceparent: string | null;
 }

@@ -457,6 +457,8 @@ table runs row level security forced
   checkpoint_seq bigint
   driver_lease_expires_at timestamp with time zone
   dormant boolean not null
+  queued jsonb
+  dequeued_id uuid
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
@@ -482,6 +484,24 @@ table secrets row level security forced
   constraint secrets_pkey PRIMARY KEY (tenant_id, name)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+
+table sessions row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  agent_id uuid not null
+  user_id text not null
+  autonomy_level smallint not null
+  context jsonb not null default '{}'::jsonb
+  archived_at timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint sessions_autonomy_level_check CHECK (((autonomy_level >= 0) AND (autonomy_level <= 3)))
+  constraint sessions_id_fkey FOREIGN KEY (id) REFERENCES threads(id)
+  constraint sessions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint sessions_pkey PRIMARY KEY (id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select, update to drover_app
 
 table signals row level security forced
   run_id uuid not null

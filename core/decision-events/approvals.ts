@@ -82,7 +82,7 @@ export function grantApproval(approval: DecidedApproval, given: Given): NewEvent
 
 /** How an approval ends without the calls: a person said no, or nobody said anything in time, or it lapsed for a reason. */
 export type Refusal =
-  | { kind: 'denied'; reason?: string | undefined; decidedBy: string | undefined; message: string }
+  | { kind: 'denied'; reason?: string | undefined; decidedBy: string | undefined; message: string; refine?: boolean }
   | { kind: 'expired'; reason?: string | undefined; message: string };
 
 /** The calls are not made, and the model reads why. */
@@ -95,10 +95,15 @@ export function refuseApproval(approval: DecidedApproval, refusal: Refusal): New
     payload: { tool_call_id: id, error },
   }));
   const { planId: plan_id } = approval;
-  const rejected: NewEvent[] = plan_id
-    ? [{ ...system, type: 'plan.rejected', payload: { plan_id, reason: refusal.message } }]
-    : [];
-  return [ended(approval, refusal), ...denied, ...rejected];
+  return [ended(approval, refusal), ...denied, ...(plan_id ? [endOfPlan(approval, plan_id, refusal)] : [])];
+}
+
+function endOfPlan(approval: DecidedApproval, plan_id: string, refusal: Refusal): NewEvent {
+  if (refusal.kind === 'denied' && refusal.refine) {
+    const payload = { plan_id, feedback: refusal.reason ?? '' };
+    return { ...byActor(approval, 'user'), type: 'plan.refined', payload };
+  }
+  return { ...byActor(approval, 'system'), type: 'plan.rejected', payload: { plan_id, reason: refusal.message } };
 }
 
 function ended(approval: DecidedApproval, refusal: Refusal): NewEvent {

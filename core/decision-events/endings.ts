@@ -20,6 +20,24 @@ export function endAsCancelled({ status: from, turnId }: OpenRun, reason: string
   ];
 }
 
+/** A person ends the open turn, not the run. Statuses that lie before the first turn are gone through on the way. */
+export function interruptTurn({ status, turnId }: OpenRun, reason: 'interrupt' | 'reject'): NewEvent[] {
+  const by = { actor: 'user' as const, turn_id: turnId };
+  const way = WAY_TO_WAITING[status] ?? ['awaiting_human'];
+  return [
+    ...(status === 'created' ? [{ ...by, type: 'run.started' as const, payload: {} }] : []),
+    ...way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'user' })),
+    { ...by, type: 'turn.interrupted', payload: { reason } },
+  ];
+}
+
+/** From statuses that do not lead to `awaiting_human` at once. */
+const WAY_TO_WAITING: Partial<Record<RunStatus, RunStatus[]>> = {
+  created: ['initializing', 'planning', 'awaiting_human'],
+  initializing: ['planning', 'awaiting_human'],
+  awaiting_human: ['planning', 'awaiting_human'],
+};
+
 /** Events of a run that somebody completes between turns, or that was idle for too long. */
 export function endAsCompleted(
   { status: from }: Pick<OpenRun, 'status'>,

@@ -95,3 +95,25 @@ export function failTurn(
     { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } },
   ];
 }
+
+/** The decision `take_queued`: the message that has waited begins the turn `turnId`. */
+export function takeQueued({ queued, turnCount }: Pick<RunState, 'queued' | 'turnCount'>, turnId: string): NewEvent[] {
+  if (!queued) return [];
+  const { id: message_id, input, requestedBy: requested_by } = queued;
+  return [
+    { type: 'message.dequeued', actor: 'system', turn_id: turnId, payload: { message_id, as: 'turn' } },
+    {
+      type: 'turn.started',
+      actor: 'user',
+      turn_id: turnId,
+      payload: { number: turnCount + 1, input, ...(requested_by !== undefined && { requested_by }) },
+    },
+  ];
+}
+
+/** The open turn reads the message that waits: `length` is that of the conversation with it. */
+export function takeSteering({ queued, turn }: RunState, length: number): NewEvent[] {
+  if (!queued) return [];
+  const payload = { message_id: queued.id, as: 'steer' as const, length };
+  return [{ type: 'message.dequeued', actor: 'worker', turn_id: turn?.id, payload }];
+}

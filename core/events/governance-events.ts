@@ -77,6 +77,8 @@ export const GOVERNANCE_EVENTS = {
   }),
   'plan.approved': defineEvent(1, { plan_id: uuid, approval_id: uuid }),
   'plan.rejected': defineEvent(1, { plan_id: uuid, reason: z.string().optional() }),
+  /** A person wants another plan; the model reads what is to be different. */
+  'plan.refined': defineEvent(1, { plan_id: uuid, feedback: z.string() }),
   'plan.started': defineEvent(1, { plan_id: uuid }),
   'plan.completed': defineEvent(1, {
     plan_id: uuid,

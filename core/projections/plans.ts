@@ -44,6 +44,10 @@ function progressOf({ at }: Place, event: NewEvent): RowChange | undefined {
       const { plan_id: key, reason } = event.payload;
       return { key, set: { status: 'rejected', reason, completed_at: at } };
     }
+    case 'plan.refined': {
+      const { plan_id: key, feedback: reason } = event.payload;
+      return { key, set: { status: 'rejected', reason, completed_at: at } };
+    }
     case 'plan.started':
       return { key: event.payload.plan_id, set: { status: 'executing', started_at: at } };
     case 'plan.completed': {

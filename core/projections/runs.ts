@@ -16,6 +16,8 @@ export const runs: Projection<'runs'> = {
     'kind',
     'status',
     'waiting_for',
+    'queued',
+    'dequeued_id',
     'idle_since',
     'open_turn_id',
     'turn_count',
@@ -78,6 +80,10 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'turn.failed':
     case 'turn.interrupted':
       return { set: { open_turn_id: null } };
+    case 'message.queued':
+      return { set: { queued: event.payload } };
+    case 'message.dequeued':
+      return { set: { dequeued_id: event.payload.message_id, length: event.payload.length } };
     case 'model.called':
       return { set: { length: event.payload.length } };
     case 'model.responded':

@@ -46,7 +46,7 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
       return { set: { status: 'failed', error, stop_reason, output_ordinal, checkpoint_id, completed_at } };
     }
     case 'turn.interrupted':
-      return { set: { status: 'cancelled', stop_reason: 'cancelled', completed_at } };
+      return { set: { status: 'cancelled', stop_reason: STOPPED[event.payload.reason], completed_at } };
     case 'run.status_changed':
       return statusChanged(event.payload);
     case 'model.responded':
@@ -61,6 +61,9 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
       return undefined;
   }
 }
+
+/** Stop reasons of a turn that a person has ended. */
+const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
 
 /** A turn waits with its run, unless only time must pass. */
 function statusChanged(

@@ -31,12 +31,12 @@ begin
         select id, tenant_id, workspace_id, agent_id, created_at from jsonb_populate_record(null::threads, c->'thread');
     end if;
     -- A run that is created with a lease is claimed from the beginning, by the process that creates it.
-    insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, idle_since, open_turn_id,
+    insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
         forked_at_seq, retried_from, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
         checkpoint_seq, dormant, driver_lease_expires_at)
-      select id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, idle_since, open_turn_id,
+      select id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
         forked_at_seq, retried_from, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
@@ -48,10 +48,12 @@ begin
     update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), dormant = dormant and not c ? 'continuation'
       where id = run and status not in ('completed', 'failed', 'cancelled')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
-  elsif s ? 'status' or s ? 'open_turn_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
+  elsif s ? 'status' or s ? 'open_turn_id' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
     update runs set
         status = coalesce(s->>'status', status),
         waiting_for = case when s ? 'waiting_for' then nullif(s->'waiting_for', 'null') else waiting_for end,
+        queued = coalesce(s->'queued', queued),
+        dequeued_id = coalesce((s->>'dequeued_id')::uuid, dequeued_id),
         idle_since = case when s ? 'idle_since' then (s->>'idle_since')::timestamptz else idle_since end,
         open_turn_id = case when s ? 'open_turn_id' then (s->>'open_turn_id')::uuid else open_turn_id end,
         turn_count = coalesce((s->>'turn_count')::int, turn_count),

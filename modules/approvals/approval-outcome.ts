@@ -50,6 +50,12 @@ export function applyRefusal(open: OpenApproval, { reason, key }: DecidedBy): Ap
   return closed(open, { kind: 'denied', reason, decidedBy: key, message });
 }
 
+/** A person wants another plan: the model reads what is to be different, and goes on. */
+export function applyRefinement(open: OpenApproval, feedback: string, key: string | undefined): AppendedChange {
+  const message = `A person wants another plan: ${feedback}`;
+  return closed(open, { kind: 'denied', reason: feedback, decidedBy: key, message, refine: true });
+}
+
 /** Nobody has said anything in time. */
 export function applyExpiry(open: OpenApproval): AppendedChange {
   if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), ...continuation(open.run) };

@@ -15,6 +15,7 @@ import {
   applyGrant,
   isOfBudget,
   applyLapse,
+  applyRefinement,
   applyRefusal,
   applySettlement,
   type OpenApproval,
@@ -24,6 +25,8 @@ import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 export type ApprovalDecision =
   | { decision: 'approve' | 'deny'; reason?: string | undefined }
+  /** Of a plan, on behalf of its session: the model makes another one. */
+  | { decision: 'refine'; reason: string }
   | { decision: 'edit'; arguments: Record<string, unknown>; reason?: string | undefined }
   | { decision: 'happened'; result: unknown; reason?: string | undefined }
   | { decision: 'rerun' | 'give_up'; reason?: string | undefined };
@@ -97,6 +100,8 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
   switch (decided.decision) {
     case 'deny':
       return { change: applyRefusal(open, by), digest };
+    case 'refine':
+      return { change: applyRefinement(open, decided.reason, by.key), digest };
     case 'approve':
     case 'edit':
       if (isOfBudget(approval)) {
@@ -205,6 +210,7 @@ const DECISIONS: Record<ApprovalRow['kind'], readonly string[]> = {
 };
 
 function checkKind(approval: ApprovalRow, { decision }: ApprovalDecision): void {
+  if (approval.plan_id && decision === 'refine') return;
   const possible = approval.plan_id ? ['approve', 'deny'] : DECISIONS[approval.kind];
   if (possible.includes(decision)) return;
   const what = approval.plan_id ? 'a plan' : `an approval of kind "${approval.kind}"`;

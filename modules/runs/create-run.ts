@@ -2,7 +2,7 @@
 import { conflict, notFound, unavailable } from '../../core/errors.ts';
 import { checkEvent, isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
-import { keptConfig, type RequestedConfig } from '../../core/run-config.ts';
+import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastRunOfThread, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -22,7 +22,7 @@ export interface CreateRun {
   agentId: string;
   threadId?: string | undefined;
   input?: TurnInput | undefined;
-  config: RequestedConfig;
+  config: RequestedConfig & Pick<RunConfig, 'session'>;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
   /** The key that asks. */

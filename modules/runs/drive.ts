@@ -5,7 +5,15 @@
 import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
 import { decide, type Decision } from '../../core/decide.ts';
 import { completePlan } from '../../core/decision-events/plans.ts';
-import { awaitPeople, beginTurn, changeStatus, completeTurn, failTurn } from '../../core/decision-events/turns.ts';
+import {
+  awaitPeople,
+  beginTurn,
+  changeStatus,
+  completeTurn,
+  failTurn,
+  takeQueued,
+  takeSteering,
+} from '../../core/decision-events/turns.ts';
 import { isTerminal, UnknownEventError, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -150,8 +158,12 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
     case 'begin_turn':
       begin(session);
       return undefined;
+    case 'take_queued':
+      appendEvent(log, ...takeQueued(log.state, newId()));
+      return undefined;
     case 'call_model':
       appendEvent(log, ...completePlan(log.state));
+      if (!decision.announced) steer(session);
       return callModel(session, decision);
     case 'run_calls':
       await runCalls(session, decision.calls);
@@ -175,17 +187,38 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       return undefined;
     case 'complete_turn':
       complete(session, decision);
-      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+      return endTurn(session);
     case 'fail_turn':
       fail(session, decision.error, findLastSaid(session));
-      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+      return endTurn(session);
   }
 }
 
+/** Commits the end of a turn. A message that waits begins the next turn in the same commit, and the drive goes on. */
+async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
+  const { log } = session;
+  if (!log.state.queued || isTerminal(log.state.status))
+    return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+  appendEvent(log, ...takeQueued(log.state, newId()));
+  await commit(session);
+  return undefined;
+}
+
+/** Puts a message that came for the open turn into the conversation, where the model reads it next. */
+function steer({ log }: DriveSession): void {
+  const { queued } = log.state;
+  if (queued?.mode !== 'steer') return;
+  appendMessage(log, { role: 'user', content: userContent(queued.input), outcomes: null });
+  appendEvent(log, ...takeSteering(log.state, log.messages.length));
+}
+
 function begin({ log }: DriveSession): void {
-  const { turn } = log.state;
+  const { turn, unread = [] } = log.state;
   appendEvent(log, ...beginTurn(log.state));
-  if (turn && !turn.begun) appendMessage(log, { role: 'user', content: userContent(turn.input), outcomes: null });
+  if (!turn || turn.begun) return;
+  for (const input of [...unread, turn.input]) {
+    appendMessage(log, { role: 'user', content: userContent(input), outcomes: null });
+  }
 }
 
 async function callModel(
@@ -200,7 +233,7 @@ async function callModel(
     if (!(error instanceof TurnFailure)) throw error;
     releaseReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
     fail(session, { code: error.code, message: error.message });
-    return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+    return endTurn(session);
   }
 }
 
@@ -221,10 +254,10 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
 }
 
 /** The last message of the turn in which the model said something. */
-function findLastSaid({ log: { messages } }: DriveSession): number | undefined {
-  const start = messages.findLastIndex(({ role, outcomes }) => role === 'user' && !outcomes);
+function findLastSaid({ log: { messages, state } }: DriveSession): number | undefined {
+  const start = state.turn?.from ?? 0;
   const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content) !== '';
-  return messages.slice(start + 1).findLast(isWords)?.ordinal;
+  return messages.slice(start).findLast(isWords)?.ordinal;
 }
 
 function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {
@@ -270,7 +303,8 @@ function holdRun(context: Context, held: Held, isCreated: () => boolean): Hold {
     );
   }, leaseMs / 3);
   const unsubscribe = context.bus.subscribe(held.runId, (message) => {
-    if (message.kind === 'abort') lost.abort(new LostRunError(message.reason));
+    if (message.kind === 'abort' && held.fence < (message.below ?? Infinity))
+      lost.abort(new LostRunError(message.reason));
     if (message.kind === 'governed') heard.governance = true;
   });
   return {

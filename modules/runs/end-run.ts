@@ -2,18 +2,12 @@
 import { endAsCancelled, endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent } from '../../core/events.ts';
-import { settleForGood } from '../../core/ledger.ts';
 import { mayBecome } from '../../core/transitions.ts';
-import type { Tx } from '../../db/database.ts';
-import { listOpenApprovals } from '../../db/approvals.ts';
-import { findExecutingPlan } from '../../db/plans.ts';
-import { listOpenCalls, type OpenCall } from '../../db/turns.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { CallChange } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';
-import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import { closeApprovals, closeCalls, closePlan } from './end/close-open.ts';
 
 interface RunRef {
   tenantId: string;
@@ -45,7 +39,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
       release: true,
     };
   });
-  if (appended) context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel' });
+  if (appended) context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel', below: appended.fence });
   return appended !== null;
 }
 
@@ -95,55 +89,4 @@ function mustBeUnfinished(run: RunRow): void {
 
 function openRun({ status, open_turn_id }: RunRow): OpenRun {
   return { status, turnId: open_turn_id ?? undefined };
-}
-
-const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
-
-/**
- * Closes the calls of a run that ends. Those that were not begun never are; those that its driver was making are settled
- * here, since nobody else can. A call that another worker makes settles in its own row.
- */
-async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
-  const calls = await listOpenCalls(tx, runId);
-  return calls.flatMap((call) => {
-    if (call.status !== 'running') return [neverBegun(call.id, end)];
-    return call.mode === 'queued' ? [] : [cutShort(call, end)];
-  });
-}
-
-/** Expires the open approvals: nobody needs to decide any more. */
-async function closeApprovals(tx: Tx, run: RunRow): Promise<NewEvent[]> {
-  const open = await listOpenApprovals(tx, run.id);
-  const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
-  return open.flatMap(({ id: approval_id, tool_call_id, plan_id }): NewEvent[] => {
-    const about = { approval_id, ...(tool_call_id && { tool_call_id }), ...(plan_id && { plan_id }) };
-    const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
-    return plan_id ? [expired, { ...by, type: 'plan.rejected', payload: { plan_id } }] : [expired];
-  });
-}
-
-/** A plan that is under way ends with what it has. */
-async function closePlan(tx: Tx, run: RunRow): Promise<NewEvent[]> {
-  const plan = run.open_turn_id && (await findExecutingPlan(tx, run.id));
-  if (!plan) return [];
-  const status = plan.failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
-  const payload = { plan_id: plan.id, status, failed: plan.failed };
-  return [
-    { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: plan.step, payload },
-  ];
-}
-
-function neverBegun(id: string, end: keyof typeof ENDED): CallChange {
-  const error = { code: end, message: `The run ${ENDED[end]} before the call was made.` };
-  return {
-    id,
-    from: ['awaiting_approval', 'pending'],
-    set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
-  };
-}
-
-function cutShort({ id, attempt, effect }: OpenCall, end: keyof typeof ENDED): CallChange {
-  const message = `The run ${ENDED[end]} during the call.`;
-  const settlement = settleForGood({ kind: 'aborted', code: end, message }, effect);
-  return settlementChange({ callId: id, attempt, settlement, latencyMs: 0 });
 }

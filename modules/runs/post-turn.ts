@@ -4,6 +4,7 @@ import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts'
 import { newId } from '../../lib/new-id.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
+import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
@@ -25,32 +26,42 @@ export interface PostTurn {
  */
 export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string; replayed: boolean }> {
   let written: Announcement | undefined;
-  const { tenantId, runId } = request;
   const answer = await idempotently<{ turn_id: string }>(context, request.idempotency, async (tx) => {
-    const turnId = newId();
-    const payload = {
-      tenantId,
-      runId,
-      turnId,
-      ...(request.traceparent && { traceparent: request.traceparent }),
-    };
-    const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', at_position: true, payload }];
-    const appended = await appendIn(tx, { tenantId, runId }, (run) => {
-      if (run.agent_id !== request.agentId) throw notFound('The run');
-      mustWait(run);
-      const started: NewEvent = {
-        type: 'turn.started',
-        actor: 'user',
-        turn_id: turnId,
-        payload: { number: run.turn_count + 1, input: request.input, requested_by: request.requestedBy },
-      };
-      return { events: [started], outbox };
-    });
-    if (appended) written = { ...appended, runId, outbox };
-    return { status: 202, body: { turn_id: turnId } };
+    const posted = await postTurnIn(tx, request);
+    written = posted.written;
+    return { status: 202, body: { turn_id: posted.turnId } };
   });
   if (written) announceAppended(context, written);
   return { turnId: answer.body.turn_id, replayed: answer.replayed };
+}
+
+/** The same in a transaction of the caller's, who announces afterwards what was written. */
+export async function postTurnIn(
+  tx: Tx,
+  request: Omit<PostTurn, 'idempotency'>,
+): Promise<{ turnId: string; written: Announcement }> {
+  const { tenantId, runId } = request;
+  const turnId = newId();
+  const payload = {
+    tenantId,
+    runId,
+    turnId,
+    ...(request.traceparent && { traceparent: request.traceparent }),
+  };
+  const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', at_position: true, payload }];
+  const appended = await appendIn(tx, { tenantId, runId }, (run) => {
+    if (run.agent_id !== request.agentId) throw notFound('The run');
+    mustWait(run);
+    const started: NewEvent = {
+      type: 'turn.started',
+      actor: 'user',
+      turn_id: turnId,
+      payload: { number: run.turn_count + 1, input: request.input, requested_by: request.requestedBy },
+    };
+    return { events: [started], outbox };
+  });
+  if (!appended) throw new Error(`a turn of run ${runId} was not posted`);
+  return { turnId, written: { ...appended, runId, outbox } };
 }
 
 function mustWait(run: RunRow): void {

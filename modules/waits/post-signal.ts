@@ -4,8 +4,9 @@ import { isTerminal } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
+import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
-import { appendToRun } from '../run-log/append-to-run.ts';
+import { announceAppended, appendIn, appendToRun, type Announcement } from '../run-log/append-to-run.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 
@@ -23,8 +24,23 @@ export interface PostedSignal {
 
 /** Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run. */
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
+  let id = '';
+  const written = await context.db.withTenant(signal.tenantId, async (tx) => {
+    const posted = await postSignalIn(tx, signal);
+    id = posted.id;
+    return posted.written;
+  });
+  if (written) announceAppended(context, written);
+  return { id, isNew: written !== undefined };
+}
+
+/** The same in a transaction of the caller's, who announces afterwards what was written. */
+export async function postSignalIn(
+  tx: Tx,
+  signal: PostedSignal,
+): Promise<{ id: string; written: Announcement | undefined }> {
   const id = signal.id ?? newId();
-  const appended = await appendToRun(context, signal, async (run, tx) => {
+  const appended = await appendIn(tx, signal, async (run) => {
     if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
     const { tenantId, runId, type, name, payload } = signal;
     if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
@@ -45,7 +61,7 @@ export async function postSignal(context: Context, signal: PostedSignal): Promis
       ...(wait && { close_waits: [wait.id], ...continuation(run) }),
     };
   });
-  return { id, isNew: appended !== null };
+  return { id, written: appended ? { ...appended, runId: signal.runId } : undefined };
 }
 
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */

@@ -5,8 +5,8 @@
  */
 import assert from 'node:assert/strict';
 import { decide, type Decision, type RunLimits } from '../../core/decide.ts';
-import { askAboutCalls } from '../../core/decision-events/approvals.ts';
-import { endAsCancelled, endAsCompleted } from '../../core/decision-events/endings.ts';
+import { askAboutCalls, closeQuestions } from '../../core/decision-events/approvals.ts';
+import { endAsCancelled, endAsCompleted, interruptTurn } from '../../core/decision-events/endings.ts';
 import {
   announceModelCall,
   reachStepLimit,
@@ -29,6 +29,8 @@ import {
   changeStatus,
   completeTurn,
   failTurn,
+  takeQueued,
+  takeSteering,
 } from '../../core/decision-events/turns.ts';
 import { askClient, askClientAgain, requestInput } from '../../core/decision-events/waits.ts';
 import { checkEvent, isTerminal, type NewEvent, type RunEvent } from '../../core/events.ts';
@@ -79,7 +81,10 @@ export function simulate(tape: readonly number[], limits: RunLimits, keepOpen: b
   if (!keepOpen || simulation.pick(2) === 1) startTurn(simulation);
   for (let decisions = 0; !isTerminal(simulation.state.status); decisions++) {
     assert.ok(decisions < MOST_DECISIONS, 'the run does not end');
-    if (simulation.pick(50) === 49) cancel(simulation);
+    const act = simulation.pick(50);
+    if (act === 49) cancel(simulation);
+    else if (act === 48) queueMessage(simulation);
+    else if (act === 47) interrupt(simulation);
     else outcomeOf(simulation, decide(simulation.state, limits));
   }
   assert.deepEqual(decide(simulation.state, limits), { kind: 'dormant' });
@@ -93,6 +98,8 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
       return somebodyActs(simulation);
     case 'begin_turn':
       return emit(simulation, ...beginTurn(state));
+    case 'take_queued':
+      return emit(simulation, ...takeQueued(state, fixedId(`turn ${simulation.ids++}`)));
     case 'call_model':
       return callModel(simulation, decision);
     case 'run_calls':
@@ -211,8 +218,11 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   assert.equal(call.toolChoice, turn.steps >= limits.maxSteps ? 'none' : 'auto');
   emit(simulation, ...completePlan(state));
   if (!call.announced) {
-    emit(simulation, ...reachStepLimit(state, call, limits.maxSteps));
-    const length = state.length + (turn.begun ? 0 : 1);
+    const { queued, unread = [] } = state;
+    const read = turn.begun ? 0 : unread.length + 1;
+    if (queued?.mode === 'steer') emit(simulation, ...takeSteering(state, state.length + read + 1));
+    emit(simulation, ...reachStepLimit(simulation.state, call, limits.maxSteps));
+    const length = state.length + read + (queued?.mode === 'steer' ? 1 : 0);
     const asked = { provider: 'p', model: 'm', estimated_tokens: 1, length };
     emit(simulation, announceModelCall(simulation.state, call, asked));
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
@@ -322,6 +332,27 @@ function settleOrNot(simulation: Simulation, { id, attempt, mode, status, effect
 function cancel(simulation: Simulation): void {
   const { status, turn } = simulation.state;
   emit(simulation, ...endAsCancelled({ status, turnId: turn?.id }, undefined));
+}
+
+/** A user says something while a turn is open. */
+function queueMessage(simulation: Simulation): void {
+  if (!simulation.state.turn) return;
+  const mode = simulation.pick(2) === 0 ? 'queue' : 'steer';
+  const payload = { message_id: fixedId(`message ${simulation.ids++}`), mode, input: { message: 'q' } } as const;
+  emit(simulation, { type: 'message.queued', actor: 'user', payload });
+}
+
+/** A user stops the open turn; what is open of it is closed. */
+function interrupt(simulation: Simulation): void {
+  const { turn } = simulation.state;
+  if (!turn) return;
+  emit(simulation, ...closeQuestions(simulation.state));
+  const error = { code: 'interrupted', message: 'm' };
+  for (const call of simulation.state.calls.filter((each) => !isSettled(each))) {
+    emit(simulation, { type: 'tool.denied', actor: 'system', payload: { tool_call_id: call.id, error } });
+  }
+  emit(simulation, ...completePlan(simulation.state));
+  emit(simulation, ...interruptTurn({ status: simulation.state.status, turnId: turn.id }, 'interrupt'));
 }
 
 function emit(simulation: Simulation, ...events: NewEvent[]): void {

@@ -33,14 +33,24 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   const attempt = verdicts.every(({ decision }) => isRejected(decision))
     ? invalidAnswersBefore(session.log.state) + 1
     : 0;
-  const formsPlan = intents.some(({ kind }) => kind === 'plan');
-  const asksAsPlan = formsPlan && verdicts.some(({ decision }) => decision.kind === 'ask');
+  // In a session, what has to be asked about is one plan, however little it is.
+  const asks = verdicts.some(({ decision }) => decision.kind === 'ask');
+  const isWhole = intents.some(({ kind }) => kind === 'plan');
+  const formsPlan = isWhole || (asks && session.run.config.session !== undefined);
+  const asksAsPlan = formsPlan && asks;
   const steps: PlanStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
-    const waits = asksAsPlan && (decision.kind === 'ask' || decision.kind === 'allow');
+    const waits = asksAsPlan && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
     const id = requestCall(session, { use, place, step, decision, waits, attempt });
     outcomes[id] = outcomeOf(decision);
-    steps.push({ id, use, tool: decision.tool, decision: decision.kind === 'recorded' ? undefined : decision, waits });
+    const planned: PlanStep = {
+      id,
+      use,
+      tool: decision.tool,
+      decision: decision.kind === 'recorded' ? undefined : decision,
+      waits,
+    };
+    if (isWhole || waits) steps.push(planned);
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
   if (formsPlan) recordPlan(session, steps, step);

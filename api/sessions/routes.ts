@@ -1,0 +1,213 @@
+/** Sessions: a user talks with an agent, and decides on the plans that it makes (docs/sessions.md). */
+import { z } from 'zod';
+import { badRequest } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { SESSION_STATUSES } from '../../core/session-status.ts';
+import { RISK_LEVELS } from '../../core/tool.ts';
+import { chat } from '../../modules/sessions/chat.ts';
+import { executePlan, refinePlan, rejectPlan } from '../../modules/sessions/decide-plan.ts';
+import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
+import { readSession, type SessionView } from '../../modules/sessions/session.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+
+const status = z.enum(SESSION_STATUSES);
+const userId = z.string().min(1).max(200);
+
+const chatBody = z
+  .strictObject({
+    message: z.string().min(1).max(LIMITS.chatMessageChars),
+    session_id: idParam.nullish().describe('Absent or null: a new session.'),
+    agent_id: idParam.optional().describe("Absent: the workspace's only active agent."),
+    user_id: userId.optional(),
+    character_id: z
+      .union([userId, z.int().min(1)])
+      .optional()
+      .describe('Another name of `user_id`.'),
+    autonomy_level: z.int().min(0).max(3).optional(),
+    mode: z.enum(['queue', 'steer', 'reject']).default('queue').describe('What becomes of it while a turn is open.'),
+    context: z.record(z.string(), z.unknown()).optional(),
+  })
+  .meta({ id: 'ChatRequest' });
+
+const sendMessage = defineRoute({
+  method: 'post',
+  path: '/agent/chat',
+  access: 'runs:write',
+  summary: 'Send a message to a session, or begin one',
+  idempotent: true,
+  body: chatBody,
+  responses: { 202: z.object({ session_id: z.uuid(), status, plan_id: z.uuid().optional() }) },
+  async handle({ caller, body, context, idempotency, ctx }) {
+    return chat(context, {
+      caller,
+      message: body.message,
+      sessionId: body.session_id ?? undefined,
+      userId: userOf(body),
+      agentId: body.agent_id,
+      autonomyLevel: body.autonomy_level,
+      context: body.context,
+      mode: body.mode,
+      traceparent: ctx.state.traceparent,
+      idempotency,
+    });
+  },
+});
+
+function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
+  const given = user_id ?? character_id;
+  if (given === undefined)
+    throw badRequest('body.user_id is required.', [{ path: 'body.user_id', message: 'is required' }]);
+  return String(given);
+}
+
+const planRef = { session_id: idParam, plan_id: idParam };
+const outcome = z.object({ status, message: z.string() });
+
+const execute = defineRoute({
+  method: 'post',
+  path: '/agent/execute',
+  access: 'approvals:write',
+  summary: 'Approve the pending plan and carry it out',
+  body: z.strictObject(planRef),
+  responses: { 200: outcome.extend({ result: z.string().optional() }) },
+  async handle({ caller, body, context }) {
+    const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
+    return { status: 200, body: await executePlan(context, ref) };
+  },
+});
+
+const reject = defineRoute({
+  method: 'post',
+  path: '/agent/reject',
+  access: 'approvals:write',
+  summary: 'Refuse the pending plan and end the turn',
+  body: z.strictObject({ ...planRef, reason: z.string().max(5000).optional() }),
+  responses: { 200: outcome },
+  async handle({ caller, body, context }) {
+    const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
+    return { status: 200, body: { status: await rejectPlan(context, ref, body.reason), message: 'Plan rejected' } };
+  },
+});
+
+const refine = defineRoute({
+  method: 'post',
+  path: '/agent/refine',
+  access: 'approvals:write',
+  summary: 'Refuse the pending plan and have another one made',
+  body: z.strictObject({ ...planRef, feedback: z.string().min(1).max(5000) }),
+  responses: { 202: outcome.extend({ session_id: z.uuid() }) },
+  async handle({ caller, body, context }) {
+    const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
+    const now = await refinePlan(context, ref, body.feedback);
+    return { status: 202, body: { session_id: body.session_id, status: now, message: 'Plan refined' } };
+  },
+});
+
+const interrupt = defineRoute({
+  method: 'post',
+  path: '/agent/interrupt',
+  access: 'runs:write',
+  summary: 'Stop what the session does; a queued message goes on',
+  body: z.strictObject({ session_id: idParam }),
+  responses: { 200: outcome.extend({ queued_message: z.string().optional() }) },
+  async handle({ caller, body, context }) {
+    const { stopped, status: now, queued } = await interruptSession(context, { caller, sessionId: body.session_id });
+    const message = stopped ? 'Execution stopped' : 'Nothing was being executed';
+    return { status: 200, body: { status: now, message, ...(queued !== undefined && { queued_message: queued }) } };
+  },
+});
+
+const step = z.object({
+  tool: z.string(),
+  arguments: z.record(z.string(), z.unknown()),
+  risk_level: z.enum(RISK_LEVELS),
+  tool_call_id: z.uuid(),
+});
+const session = z
+  .object({
+    id: z.uuid(),
+    session_id: z.uuid(),
+    agent_id: z.uuid(),
+    user_id: z.string(),
+    character_id: z.union([z.string(), z.int()]),
+    autonomy_level: z.int(),
+    status,
+    archived: z.boolean(),
+    run_id: z.uuid().nullable().describe('The newest run.'),
+    messages: z.array(z.object({ role: z.enum(['user', 'assistant']), content: z.string() })),
+    pending_plan: z
+      .object({
+        plan_id: z.uuid(),
+        purpose: z.string(),
+        max_risk_level: z.enum(RISK_LEVELS),
+        tool_count: z.int(),
+        steps: z.array(step),
+      })
+      .nullable(),
+    queued_message: z.string().nullable(),
+    context: z.record(z.string(), z.unknown()),
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .meta({ id: 'Session' });
+
+const sessionParams = z.strictObject({ id: idParam });
+
+const get = defineRoute({
+  method: 'get',
+  path: '/agent/session/:id',
+  access: 'runs:read',
+  summary: 'Get a session as it stands now',
+  params: sessionParams,
+  responses: { 200: session },
+  async handle({ caller, params, context }) {
+    const view = await context.db.withTenant(caller.tenantId, (tx) => readSession(tx, caller, params.id));
+    return { status: 200, body: present(view) };
+  },
+});
+
+function present({ state, status: now, messages, queued }: SessionView): z.input<typeof session> {
+  const { session: row, run, pending } = state;
+  const { id, agent_id, user_id, autonomy_level, context } = row;
+  const updated = run && run.updated_at > row.updated_at ? run.updated_at : row.updated_at;
+  return {
+    id,
+    session_id: id,
+    agent_id,
+    user_id,
+    character_id:
+      Number.isSafeInteger(Number(user_id)) && String(Number(user_id)) === user_id ? Number(user_id) : user_id,
+    autonomy_level,
+    status: now,
+    archived: row.archived_at !== null,
+    run_id: run?.id ?? null,
+    messages,
+    pending_plan: pending && {
+      plan_id: pending.plan_id,
+      purpose: pending.purpose,
+      max_risk_level: pending.max_risk_level,
+      tool_count: pending.steps.length,
+      steps: pending.steps,
+    },
+    queued_message: queued,
+    context,
+    created_at: new Date(row.created_at).toISOString(),
+    updated_at: new Date(updated).toISOString(),
+  };
+}
+
+const remove = defineRoute({
+  method: 'delete',
+  path: '/agent/session/:id',
+  access: 'runs:write',
+  summary: 'End a session; what was said stays in the log',
+  params: sessionParams,
+  responses: { 200: z.object({ message: z.string(), archived: z.boolean() }) },
+  async handle({ caller, params, context }) {
+    await deleteSession(context, { caller, sessionId: params.id });
+    return { status: 200, body: { message: 'Session deleted', archived: true } };
+  },
+});
+
+export const SESSION_ROUTES: readonly Route[] = [sendMessage, execute, reject, refine, interrupt, get, remove];

@@ -1,0 +1,172 @@
+/** Sessions: threads that a user talks on. Their status follows from the thread's newest run. */
+import type { TurnInput } from '../core/events.ts';
+import type { SessionFacts } from '../core/session-status.ts';
+import type { RiskLevel } from '../core/tool.ts';
+import type { RunRow } from './claim-run.ts';
+import type { Tx } from './database.ts';
+
+export interface SessionRow {
+  id: string;
+  tenant_id: string;
+  workspace_id: string;
+  agent_id: string;
+  user_id: string;
+  autonomy_level: number;
+  context: Record<string, unknown>;
+  archived_at: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+/** A plan of a session as people are asked about it. */
+export interface SessionPlan {
+  plan_id: string;
+  approval_id: string | null;
+  run_id: string;
+  turn_id: string;
+  status: string;
+  purpose: string;
+  max_risk_level: RiskLevel;
+  steps: { tool_call_id: string; tool: string; risk_level: RiskLevel; arguments: Record<string, unknown> }[];
+}
+
+/** A session, its newest run, and what its status follows from. */
+export interface SessionState {
+  session: SessionRow;
+  run: RunRow | null;
+  facts: SessionFacts;
+  /** The plan that waits for a decision. */
+  pending: SessionPlan | null;
+}
+
+export async function insertSession(
+  tx: Tx,
+  session: Pick<
+    SessionRow,
+    'id' | 'tenant_id' | 'workspace_id' | 'agent_id' | 'user_id' | 'autonomy_level' | 'context'
+  >,
+): Promise<void> {
+  await tx.query(
+    `insert into sessions (id, tenant_id, workspace_id, agent_id, user_id, autonomy_level, context)
+     values ($1, $2, $3, $4, $5, $6, $7::jsonb)`,
+    [
+      session.id,
+      session.tenant_id,
+      session.workspace_id,
+      session.agent_id,
+      session.user_id,
+      session.autonomy_level,
+      JSON.stringify(session.context),
+    ],
+  );
+}
+
+/** Notes that somebody has used the session; a new context takes the place of the old one. */
+export async function touchSession(tx: Tx, id: string, context?: Record<string, unknown>): Promise<void> {
+  await tx.query(
+    'update sessions set updated_at = clock_timestamp(), context = coalesce($2::jsonb, context) where id = $1',
+    [id, context === undefined ? null : JSON.stringify(context)],
+  );
+}
+
+/** Archives it; answers false if it was already. */
+export async function archiveSession(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update sessions set archived_at = clock_timestamp(), updated_at = clock_timestamp()
+      where id = $1 and archived_at is null returning id`,
+    [id],
+  );
+  return rows.length > 0;
+}
+
+const STEPS = `(select coalesce(jsonb_agg(planned.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by planned.place), '[]')
+  from jsonb_array_elements(p.steps) with ordinality as planned (step, place)
+  left join tool_calls k on k.id = (planned.step->>'tool_call_id')::uuid)`;
+const PLAN = `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
+  'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${STEPS})`;
+
+/** A session as it stands now; undefined if there is none of that id in the workspace. */
+export async function readSessionState(
+  tx: Tx,
+  of: { id: string; workspaceId: string },
+): Promise<SessionState | undefined> {
+  const [row] = await tx.query<SessionState>(
+    `select to_jsonb(s) as session, to_jsonb(r) as run,
+        jsonb_build_object('run_status', r.status, 'waits_for', r.waiting_for->>'type', 'turn_status', t.status,
+          'stop_reason', t.stop_reason, 'has_open_turn', r.open_turn_id is not null,
+          'is_calling', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('pending', 'running')),
+          'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('failed', 'unknown'))
+            or exists (select from plans e where e.run_id = r.id and e.turn_id = t.id and e.status = 'completed_with_errors'),
+          'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
+        (select ${PLAN} from plans p join approvals a on a.plan_id = p.id and a.status = 'pending'
+          where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending
+      from sessions s
+      left join lateral (select * from runs n where n.thread_id = s.id order by n.id desc limit 1) r on true
+      left join turns t on t.run_id = r.id and t.number = r.turn_count
+      where s.id = $1 and s.workspace_id = $2`,
+    [of.id, of.workspaceId],
+  );
+  return row;
+}
+
+/** A plan of a session's thread, whatever became of it. */
+export async function findSessionPlan(
+  tx: Tx,
+  of: { sessionId: string; planId: string },
+): Promise<SessionPlan | undefined> {
+  const [row] = await tx.query<{ plan: SessionPlan }>(
+    `select ${PLAN} as plan from plans p join runs r on r.id = p.run_id
+       left join lateral (select id from approvals a where a.plan_id = p.id order by a.created_at desc limit 1) a on true
+      where p.id = $1 and r.thread_id = $2`,
+    [of.planId, of.sessionId],
+  );
+  return row?.plan;
+}
+
+export interface SessionMessage {
+  role: 'user' | 'assistant';
+  content: string;
+}
+
+/** What was said last on the session's newest run, oldest first: text alone. */
+export async function lastMessages(tx: Tx, runId: string, limit: number): Promise<SessionMessage[]> {
+  const rows = await tx.query<SessionMessage>(
+    `with run as (select * from runs where id = $1),
+      segments as (
+        select (segment->>'lineage')::uuid as lineage, (segment->>'length')::int as until,
+          coalesce(lag((segment->>'length')::int) over (order by place), 0) as since
+        from run, jsonb_array_elements(run.lineage_base || jsonb_build_array(
+          jsonb_build_object('lineage', run.lineage, 'length', run.length))) with ordinality as list (segment, place))
+     select m.role, said.text as content from segments g
+       join messages m on m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until
+       cross join lateral (select string_agg(b->>'text', '' order by place) as text
+         from jsonb_array_elements(m.content) with ordinality as blocks (b, place) where b->>'type' = 'text') said
+       where said.text <> '' order by m.ordinal desc limit $2`,
+    [runId, limit],
+  );
+  return rows.toReversed();
+}
+
+/** What the open turn was asked, if no model has been told yet; the conversation does not have it. */
+export async function findUnreadInput(
+  tx: Tx,
+  run: { id: string; open_turn_id: string | null },
+): Promise<TurnInput | undefined> {
+  if (run.open_turn_id === null) return undefined;
+  const [row] = await tx.query<{ input: TurnInput }>(
+    `select t.input from turns t where t.run_id = $1 and t.id = $2 and t.steps = 0 and not exists (
+        select from (select turn_id, type from run_events where run_id = $1 order by seq desc limit 50) e
+          where e.turn_id = t.id and e.type = 'model.called')`,
+    [run.id, run.open_turn_id],
+  );
+  return row?.input;
+}
+
+/** Ids of the workspace's agents that take runs, two at most. */
+export async function listActiveAgents(tx: Tx, workspaceId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from agents where workspace_id = $1 and status <> 'deprecated' order by id limit 2`,
+    [workspaceId],
+  );
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,29 @@
+/** A person refuses a plan, and with it the turn: the model is not asked again. */
+import { refuseApproval } from '../../core/decision-events/approvals.ts';
+import type { NewEvent } from '../../core/events.ts';
+import { findApproval } from '../../db/approvals.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+
+export interface RefusedPlan {
+  run: RunRow;
+  approvalId: string;
+  message: string;
+  reason: string | undefined;
+  by: AuditedBy;
+}
+
+/** The events of the refusal, without those of the calls, which whoever ends the turn closes. Null if somebody has decided already. */
+export async function refusePlan(
+  tx: Tx,
+  { run, approvalId, message, reason, by }: RefusedPlan,
+): Promise<NewEvent[] | null> {
+  const approval = await findApproval(tx, approvalId);
+  if (approval?.status !== 'pending' || approval.plan_id === null) return null;
+  const { kind, tool, digest, plan_id: planId, turn_id: turnId } = approval;
+  const details = { decision: 'deny', kind, run_id: run.id, tool, ...(reason && { reason }) };
+  await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', approvalId], digest, details });
+  const decidedBy = by.keyId;
+  return refuseApproval({ approvalId, turnId, planId, calls: [] }, { kind: 'denied', reason, decidedBy, message });
+}

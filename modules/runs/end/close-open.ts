@@ -1,0 +1,95 @@
+/** What is open in a run whose turn is ended from outside: its calls, approvals and plan are closed in the same commit. */
+import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
+import type { NewEvent } from '../../../core/events.ts';
+import { settleForGood } from '../../../core/ledger.ts';
+import { listOpenApprovals } from '../../../db/approvals.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import type { CallChange } from '../../../db/commit-run.ts';
+import type { Tx } from '../../../db/database.ts';
+import { findExecutingPlan } from '../../../db/plans.ts';
+import { listOpenCalls, type OpenCall } from '../../../db/turns.ts';
+import { settlementChange } from '../../run-log/settlement.ts';
+
+const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
+
+/**
+ * Closes the calls of a run that ends. Those that were not begun never are; those that its driver was making are settled
+ * here, since nobody else can. A call that another worker makes settles in its own row.
+ */
+export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
+  const calls = await listOpenCalls(tx, runId);
+  return calls.flatMap((call) => {
+    if (call.status !== 'running') {
+      return [neverBegun(call.id, { code: end, message: `The run ${ENDED[end]} before the call was made.` })];
+    }
+    if (call.mode === 'queued') return [];
+    return [settlementChange(cutShort(call, { code: end, message: `The run ${ENDED[end]} during the call.` }))];
+  });
+}
+
+/** Calls that a run goes on without, with their events. */
+export interface ClosedCalls {
+  calls: CallChange[];
+  events: NewEvent[];
+}
+
+/**
+ * Closes the calls of a turn that a person ends while the run goes on: those that others make, too, since the model is
+ * to read now what became of them. What may have had its effect is `unknown`, and nobody is asked about it.
+ */
+export async function closeCallsOfTurn(
+  tx: Tx,
+  run: Pick<RunRow, 'id' | 'open_turn_id'>,
+  error: { code: string; message: string },
+): Promise<ClosedCalls> {
+  const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
+  const closed = (await listOpenCalls(tx, run.id)).map((call): { change: CallChange; event: NewEvent } => {
+    if (call.status !== 'running' || call.mode === 'wait') {
+      return {
+        change: neverBegun(call.id, error),
+        event: { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } },
+      };
+    }
+    const settled = cutShort(call, error);
+    return { change: settlementChange(settled), event: { ...by, ...settledEvent(settled) } };
+  });
+  return { calls: closed.map(({ change }) => change), events: closed.map(({ event }) => event) };
+}
+
+/** Expires the open approvals: nobody needs to decide any more. */
+export async function closeApprovals(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<NewEvent[]> {
+  const open = await listOpenApprovals(tx, run.id);
+  const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
+  return open.flatMap(({ id: approval_id, tool_call_id, plan_id }): NewEvent[] => {
+    const about = { approval_id, ...(tool_call_id && { tool_call_id }), ...(plan_id && { plan_id }) };
+    const expired: NewEvent = { ...by, type: 'approval.expired', payload: about };
+    return plan_id ? [expired, { ...by, type: 'plan.rejected', payload: { plan_id } }] : [expired];
+  });
+}
+
+/** A plan that is under way ends with what it has. */
+export async function closePlan(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<NewEvent[]> {
+  const plan = run.open_turn_id && (await findExecutingPlan(tx, run.id));
+  if (!plan) return [];
+  const status = plan.failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
+  const payload = { plan_id: plan.id, status, failed: plan.failed };
+  return [
+    { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: plan.step, payload },
+  ];
+}
+
+function neverBegun(id: string, error: { code: string; message: string }): CallChange {
+  return {
+    id,
+    from: ['awaiting_approval', 'pending', 'running'],
+    set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
+  };
+}
+
+function cutShort(
+  { id, attempt, effect }: OpenCall,
+  { code, message }: { code: string; message: string },
+): SettledCall {
+  const settlement = settleForGood({ kind: 'aborted', code, message }, effect);
+  return { callId: id, attempt, settlement, latencyMs: 0 };
+}

@@ -1,0 +1,69 @@
+/** A person ends the open turn of a run that goes on: at once, whoever drives it. */
+import { interruptTurn as interruptTurnEvents } from '../../core/decision-events/endings.ts';
+import { takeQueued } from '../../core/decision-events/turns.ts';
+import type { NewEvent } from '../../core/events.ts';
+import { newId } from '../../lib/new-id.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
+import type { Tx } from '../../db/database.ts';
+import type { Context } from '../governance/context.ts';
+import type { Appended, AppendedChange } from '../run-log/append-to-run.ts';
+import { closeApprovals, closeCallsOfTurn, closePlan } from './end/close-open.ts';
+import { waitingMessage } from './message-queue.ts';
+
+export interface Interruption {
+  reason: 'interrupt' | 'reject';
+  /** Of the calls that are not made, or whose result nobody waits for. */
+  error: { code: string; message: string };
+  /** Events that come before the end of the turn: a decision. They have closed the approvals and the plan. */
+  decided?: readonly NewEvent[];
+}
+
+/**
+ * What ends the open turn, as a change under the lock of the run: its driver loses it, its calls are closed towards the
+ * model, and a message that waits begins the next turn. Whoever commits it tells the driver (`announceInterruption`).
+ */
+export async function interruptedTurn(
+  tx: Tx,
+  run: RunRow,
+  { reason, error, decided }: Interruption,
+): Promise<AppendedChange> {
+  const { events: closed, calls } = await closeCallsOfTurn(tx, run, error);
+  const turn = { status: run.status, turnId: run.open_turn_id ?? undefined };
+  const next = nextTurn(run);
+  return {
+    events: [
+      ...(decided ?? (await closeApprovals(tx, run))),
+      ...closed,
+      ...(await closePlan(tx, run)),
+      ...interruptTurnEvents(turn, reason),
+      ...next.events,
+    ],
+    calls,
+    close_waits: true,
+    bump_fence: true,
+    release: true,
+    outbox: next.outbox,
+  };
+}
+
+/** Tells whoever drove the run that its turn is over, and not the driver of the next one, which may have begun. */
+export function announceInterruption(
+  context: Pick<Context, 'bus'>,
+  { run, fence }: Pick<Appended, 'run' | 'fence'>,
+): void {
+  context.bus.publish({ runId: run.id, kind: 'abort', reason: 'interrupt', below: fence });
+}
+
+/** The turn that a waiting message begins, with its job; none if no message waits. */
+function nextTurn(run: RunRow): { events: NewEvent[]; outbox: OutboxRow[] } {
+  const waiting = waitingMessage(run);
+  if (!waiting) return { events: [], outbox: [] };
+  const { message_id: id, input, mode, requested_by: requestedBy } = waiting;
+  const turnId = newId();
+  const payload = { tenantId: run.tenant_id, runId: run.id, turnId };
+  return {
+    events: takeQueued({ queued: { id, mode, input, requestedBy }, turnCount: run.turn_count }, turnId),
+    outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }],
+  };
+}

@@ -1,0 +1,173 @@
+/** A message to a session: a turn, the answer to a question, or what waits until the open turn lets it in. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { isTerminal, type TurnInput } from '../../core/events.ts';
+import { hasScope } from '../../core/scopes.ts';
+import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import { newId } from '../../lib/new-id.ts';
+import { findAgent } from '../../db/agents.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { lockThread } from '../../db/runs.ts';
+import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
+import type { Context } from '../governance/context.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { writeRun } from '../runs/create-run.ts';
+import { postTurnIn } from '../runs/post-turn.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { postSignalIn } from '../waits/post-signal.ts';
+import { requireOpenSession, requireSession } from './session.ts';
+
+export interface Chat {
+  caller: Caller;
+  message: string;
+  /** Absent: a new session. */
+  sessionId?: string | undefined;
+  userId: string;
+  agentId?: string | undefined;
+  autonomyLevel?: number | undefined;
+  context?: Record<string, unknown> | undefined;
+  /** What becomes of it while a turn is open. */
+  mode: 'queue' | 'steer' | 'reject';
+  traceparent?: string | undefined;
+  idempotency: IdempotentRequest;
+}
+
+export interface ChatAnswer {
+  session_id: string;
+  status: SessionStatus;
+  plan_id?: string;
+}
+
+/** The autonomy level of a session that is not given one. */
+const DEFAULT_AUTONOMY = 1;
+
+/**
+ * Takes a message. Throws 404 for an unknown session or agent, and for another user's session; 409 for a deleted
+ * session, and in mode `reject` for one that is busy; 422 if it is not clear which agent is meant.
+ */
+export async function chat(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
+  const written: Announcement[] = [];
+  const answer = await idempotently<ChatAnswer>(context, request.idempotency, async (tx) => {
+    const id = request.sessionId === undefined ? await begin(tx, request, written) : await goOn(tx, request, written);
+    const { facts, pending } = await requireSession(tx, request.caller, id);
+    const plan = pending && { plan_id: pending.plan_id };
+    return { status: 202, body: { session_id: id, status: sessionStatus(facts), ...plan } };
+  });
+  for (const each of written) announceAppended(context, each);
+  return answer;
+}
+
+async function begin(tx: Tx, request: Chat, written: Announcement[]): Promise<string> {
+  const { caller, userId } = request;
+  const agentId = request.agentId ?? (await onlyAgent(tx, caller));
+  const agent = await findAgent(tx, agentId, caller.workspaceId);
+  if (!agent) throw notFound('The agent');
+  const level =
+    request.autonomyLevel ?? Math.min(DEFAULT_AUTONOMY, agent.definition.autonomy_level ?? DEFAULT_AUTONOMY);
+  const made = await startRun(tx, request, { agentId, userId, level });
+  written.push(made.written);
+  await insertSession(tx, {
+    id: made.threadId,
+    tenant_id: caller.tenantId,
+    workspace_id: caller.workspaceId,
+    agent_id: agentId,
+    user_id: userId,
+    autonomy_level: level,
+    context: request.context ?? {},
+  });
+  return made.threadId;
+}
+
+async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
+  const [only, another] = await listActiveAgents(tx, caller.workspaceId);
+  if (only !== undefined && another === undefined) return only;
+  const message =
+    only === undefined
+      ? 'The workspace has no active agent.'
+      : 'The workspace has several agents; agent_id says which.';
+  throw impossible(message, [{ path: 'body.agent_id', message }]);
+}
+
+async function goOn(tx: Tx, request: Chat, written: Announcement[]): Promise<string> {
+  const { caller, sessionId: id = '' } = request;
+  // Of two messages at once the second sees what the first has begun.
+  await lockThread(tx, id);
+  const state = await requireOpenSession(tx, caller, id);
+  checkSame(request, state);
+  const { run, session } = state;
+  await touchSession(tx, id, request.context);
+  const input: TurnInput = { message: request.message };
+  if (!run || isTerminal(run.status)) {
+    const of = { agentId: session.agent_id, userId: session.user_id, level: session.autonomy_level, threadId: id };
+    written.push((await startRun(tx, request, of)).written);
+  } else if (run.open_turn_id === null) {
+    const { tenantId, keyId: requestedBy } = caller;
+    const { traceparent } = request;
+    const posted = await postTurnIn(tx, {
+      tenantId,
+      agentId: run.agent_id,
+      runId: run.id,
+      input,
+      requestedBy,
+      traceparent,
+    });
+    written.push(posted.written);
+  } else if (state.facts.waits_for === 'user' && run.status === 'awaiting_human') {
+    const payload = { message: request.message };
+    const posted = await postSignalIn(tx, { tenantId: caller.tenantId, runId: run.id, type: 'user', payload });
+    if (posted.written) written.push(posted.written);
+  } else {
+    written.push(await queue(tx, request, { run, status: sessionStatus(state.facts) }));
+  }
+  return id;
+}
+
+/** What a session was begun with stays as it is. */
+function checkSame({ userId, agentId, autonomyLevel }: Chat, { session }: SessionState): void {
+  if (session.user_id !== userId) throw notFound('The session');
+  if (agentId !== undefined && agentId !== session.agent_id) throw conflict('The session is with another agent.');
+  if (autonomyLevel !== undefined && autonomyLevel !== session.autonomy_level) {
+    throw conflict(`The session's autonomy level is ${session.autonomy_level}; another one needs another session.`);
+  }
+}
+
+/** A message during an approval goes with the decision: the turn reads it if it goes on, else it begins the next one. */
+async function queue(tx: Tx, request: Chat, busy: { run: RunRow; status: SessionStatus }): Promise<Announcement> {
+  const { run, status } = busy;
+  if (request.mode === 'reject') {
+    throw conflict(`The session is ${status}; it takes no message now.`, { status_of_session: status });
+  }
+  const mode = status === 'waiting_approval' ? 'steer' : request.mode;
+  const { tenantId, keyId } = request.caller;
+  const payload = { message_id: newId(), mode, input: { message: request.message }, requested_by: keyId };
+  const appended = await appendIn(tx, { tenantId, runId: run.id }, (now) => {
+    const turn_id = now.open_turn_id ?? undefined;
+    return { events: [{ type: 'message.queued', actor: 'user', turn_id, payload }] };
+  });
+  if (!appended) throw new Error(`a message to run ${run.id} was not queued`);
+  return { ...appended, runId: run.id };
+}
+
+interface RunOfSession {
+  agentId: string;
+  userId: string;
+  level: number;
+  threadId?: string;
+}
+
+async function startRun(tx: Tx, request: Chat, of: RunOfSession): Promise<{ threadId: string; written: Announcement }> {
+  const { caller, traceparent } = request;
+  const { body, written } = await writeRun(tx, {
+    tenantId: caller.tenantId,
+    workspaceId: caller.workspaceId,
+    agentId: of.agentId,
+    threadId: of.threadId,
+    input: { message: request.message },
+    config: { autonomy_level: of.level, keep_open: true, session: { user_id: of.userId } },
+    mayRaiseAutonomy: of.threadId !== undefined || hasScope(caller.scopes, 'approvals:write'),
+    requestedBy: caller.keyId,
+    traceparent,
+  });
+  return { threadId: body.thread_id, written };
+}

@@ -1,0 +1,63 @@
+/** A person stops what a session does, or the session itself. */
+import type { Caller } from '../../core/caller.ts';
+import { DroverError } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
+import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import { archiveSession, touchSession } from '../../db/sessions.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import type { Context } from '../governance/context.ts';
+import { appendToRun } from '../run-log/append-to-run.ts';
+import { cancelRun } from '../runs/end-run.ts';
+import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
+import { waitingMessage } from '../runs/message-queue.ts';
+import { requireOpenSession, requireSession } from './session.ts';
+
+interface SessionRef {
+  caller: Caller;
+  sessionId: string;
+}
+
+/** What an interruption came to. `stopped`: a turn was open; `queued`: the message that begins the next turn. */
+export interface Interrupted {
+  stopped: boolean;
+  status: SessionStatus;
+  queued: string | undefined;
+}
+
+/** Stops the open turn; a message that waits begins the next one. Where no turn is open, nothing happens. */
+export async function interruptSession(context: Context, { caller, sessionId }: SessionRef): Promise<Interrupted> {
+  const { tenantId } = caller;
+  const read = () => context.db.withTenant(tenantId, (tx) => requireOpenSession(tx, caller, sessionId));
+  const { run, facts } = await read();
+  if (!run) return { stopped: false, status: sessionStatus(facts), queued: undefined };
+  let queued: string | undefined;
+  const appended = await appendToRun(context, { tenantId, runId: run.id }, async (now, tx) => {
+    if (isTerminal(now.status) || now.open_turn_id === null) return null;
+    queued = waitingMessage(now)?.input.message;
+    await touchSession(tx, sessionId);
+    const error = { code: 'interrupted', message: 'The user interrupted the turn before the call had a result.' };
+    return interruptedTurn(tx, now, { reason: 'interrupt', error });
+  });
+  if (!appended) return { stopped: false, status: sessionStatus((await read()).facts), queued: undefined };
+  announceInterruption(context, appended);
+  return { stopped: true, status: 'interrupted', queued };
+}
+
+/** Ends the session and what it does; its log stays. Deleting it again changes nothing. Throws 404. */
+export async function deleteSession(context: Context, { caller, sessionId }: SessionRef): Promise<void> {
+  const { tenantId } = caller;
+  const { run } = await context.db.withTenant(tenantId, async (tx) => {
+    const state = await requireSession(tx, caller, sessionId);
+    if (await archiveSession(tx, sessionId)) {
+      await recordAudit(tx, caller, { action: 'session.deleted', target: ['session', sessionId] });
+    }
+    return state;
+  });
+  if (!run || isTerminal(run.status)) return;
+  try {
+    await cancelRun(context, { tenantId, runId: run.id, by: caller }, 'The session was deleted.');
+  } catch (error) {
+    // It has ended by itself meanwhile.
+    if (!(error instanceof DroverError && error.status === 409)) throw error;
+  }
+}

@@ -1,0 +1,53 @@
+/** A session as requests find it, and what they answer about it. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict, notFound } from '../../core/errors.ts';
+import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  findUnreadInput,
+  lastMessages,
+  readSessionState,
+  type SessionMessage,
+  type SessionPlan,
+  type SessionState,
+} from '../../db/sessions.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { waitingMessage } from '../runs/message-queue.ts';
+
+export type { SessionMessage, SessionPlan, SessionState };
+
+/** A session of the caller's workspace. Throws 404. */
+export async function requireSession(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<SessionState> {
+  const state = await readSessionState(tx, { id, workspaceId: caller.workspaceId });
+  if (!state) throw notFound('The session');
+  return state;
+}
+
+/** The same for what changes it. Throws 404, and 409 for one that was deleted. */
+export async function requireOpenSession(
+  tx: Tx,
+  caller: Pick<Caller, 'workspaceId'>,
+  id: string,
+): Promise<SessionState> {
+  const state = await requireSession(tx, caller, id);
+  if (state.session.archived_at !== null) throw conflict('The session was deleted; start another one.');
+  return state;
+}
+
+export interface SessionView {
+  state: SessionState;
+  status: SessionStatus;
+  messages: SessionMessage[];
+  queued: string | null;
+}
+
+/** A session with its last messages. Throws 404. */
+export async function readSession(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<SessionView> {
+  const state = await requireSession(tx, caller, id);
+  const { run, facts } = state;
+  const messages = run ? await lastMessages(tx, run.id, LIMITS.sessionMessages) : [];
+  const unread = run && (await findUnreadInput(tx, run));
+  if (unread) messages.push({ role: 'user', content: unread.message });
+  const queued = run ? (waitingMessage(run)?.input.message ?? null) : null;
+  return { state, status: sessionStatus(facts), messages: messages.slice(-LIMITS.sessionMessages), queued };
+}

@@ -1,6 +1,5 @@
 /** The queue of a run: one message that came while a turn was open, and those that no model has read yet. */
 import type { RunEvent, TurnInput } from './events.ts';
-import type { RunState } from './state.ts';
 
 export interface QueuedMessage {
   id: string;
@@ -9,8 +8,20 @@ export interface QueuedMessage {
   requestedBy: string | undefined;
 }
 
+/** What of a run's state the queue is about. */
+interface QueueState {
+  turn: { begun: boolean; input: TurnInput } | null;
+  /** The message that waits for its turn. */
+  queued?: QueuedMessage | null;
+  /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
+  unread?: TurnInput[];
+}
+
 /** What an event means for the queue; undefined if it means nothing. */
-export function queueChange(state: RunState, event: RunEvent): Partial<RunState> | undefined {
+export function queueChange(
+  state: QueueState,
+  event: RunEvent,
+): { queued: QueuedMessage | null; length?: number } | undefined {
   switch (event.type) {
     case 'message.queued': {
       const { message_id: id, mode, input, requested_by: requestedBy } = event.payload;
@@ -28,7 +39,7 @@ export function queueChange(state: RunState, event: RunEvent): Partial<RunState>
 }
 
 /** The open turn is over as it is. What the user said in it and no model has read is not forgotten. */
-export function interrupted({ turn, unread = [] }: RunState): Partial<RunState> {
+export function interrupted({ turn, unread = [] }: QueueState) {
   const ended = { turn: null, modelCall: null, calls: [], plan: null };
   return turn && !turn.begun ? { ...ended, unread: [...unread, turn.input] } : ended;
 }

@@ -70,6 +70,22 @@ describe('two tenants, through every route there is', () => {
     }
   }
 
+  it('knows no session of another tenant, whatever is asked of it', async () => {
+    const ref = { session_id: owned['session'] };
+    const plan = { ...ref, plan_id: randomUUID() };
+    const asked: [string, unknown][] = [
+      ['chat', { ...ref, message: 'x', user_id: 'user-of-a' }],
+      ['execute', plan],
+      ['reject', plan],
+      ['refine', { ...plan, feedback: 'x' }],
+      ['interrupt', ref],
+    ];
+    for (const [what, body] of asked) {
+      const answer = await api.call('POST', `/agent/${what}`, { key: stranger.key, body });
+      assert.equal(answer.status, 404, `${what}: ${answer.text}`);
+    }
+  });
+
   it('leaves what the stranger has tried to change as it was', async () => {
     const { json } = await api.call('GET', `/v1/agents/${owned['agents']}`, { key: owned['key'] ?? '' });
     assert.equal(json.status, 'active');
@@ -111,7 +127,10 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const hook = await make('/v1/webhooks', { url: 'https://hooks.example/of-a', events: ['*'] });
   await make(`/v1/agents/${agents}/runs`, {});
   const { json: told } = await api.call('GET', `/v1/webhooks/${hook.id}/deliveries`, { key });
+  const talk = { message: 'message-of-a', user_id: 'user-of-a', agent_id: agents, autonomy_level: 2 };
+  const { session_id: session } = await make('/agent/chat', talk);
   const ids = {
+    session,
     webhooks: hook.id,
     deliveries: told.deliveries[0].id,
     approvals,

@@ -28,12 +28,8 @@ describe('a session', function () {
   let agent: string;
   let user: string;
 
-  const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
-    request(`${platform.url}${path}`, method, {
-      key: platform.apiKey,
-      headers,
-      ...(body === undefined ? {} : { body }),
-    });
+  const call = (method: string, path: string, body?: unknown) =>
+    request(`${platform.url}${path}`, method, { key: platform.apiKey, ...(body === undefined ? {} : { body }) });
   const chat = (message: string, more: Record<string, unknown> = {}) =>
     call('POST', '/agent/chat', { message, user_id: user, agent_id: agent, ...more });
   const begin = async (message: string, more: Record<string, unknown> = {}): Promise<string> => {
@@ -148,10 +144,8 @@ describe('a session', function () {
   it('begins once for an Idempotency-Key', async () => {
     const body = { message: 'once', user_id: user, agent_id: agent };
     const headers = { 'idempotency-key': newId() };
-    const [one, two] = [
-      await call('POST', '/agent/chat', body, headers),
-      await call('POST', '/agent/chat', body, headers),
-    ];
+    const once = () => request(`${platform.url}/agent/chat`, 'POST', { key: platform.apiKey, body, headers });
+    const [one, two] = [await once(), await once()];
     assert.equal(one.json.session_id, two.json.session_id);
     assert.deepEqual((await until(one.json.session_id, 'completed')).messages.length, 2);
   });
@@ -179,7 +173,7 @@ describe('a session', function () {
       const view = await until(session, 'waiting_approval');
       return { session, plan: view.pending_plan };
     };
-    const decide = (what: string, session: string, plan_id: string, more = {}) =>
+    const decide = (what: string, [session, plan_id]: [string, string], more = {}) =>
       call('POST', `/agent/${what}`, { session_id: session, plan_id, ...more });
 
     it('waits with the one call that needs approval, and carries it out once', async () => {
@@ -190,15 +184,15 @@ describe('a session', function () {
       );
       assert.deepEqual(plan.steps[0].arguments, { what: 'ore' });
       assert.deepEqual(called, ['/look'], 'what only reads does not wait');
-      assert.equal((await decide('execute', session, newId())).status, 409);
-      const executed = await decide('execute', session, plan.plan_id);
+      assert.equal((await decide('execute', [session, newId()])).status, 409);
+      const executed = await decide('execute', [session, plan.plan_id]);
       assert.deepEqual(
         [executed.status, executed.json],
         [200, { status: 'executing', message: 'Plan execution started' }],
       );
       await until(session, 'completed');
       assert.deepEqual(called, ['/look', '/buy']);
-      const again = await decide('execute', session, plan.plan_id);
+      const again = await decide('execute', [session, plan.plan_id]);
       assert.deepEqual([again.status, again.json.status, again.json.result], [200, 'completed', 'bought']);
       assert.deepEqual(called, ['/look', '/buy']);
       const { json: audit } = await call('GET', '/v1/audit?limit=50');
@@ -213,9 +207,9 @@ describe('a session', function () {
       const { session, plan } = await propose();
       const held = gate();
       hold = held.opened;
-      assert.equal((await decide('execute', session, plan.plan_id)).status, 200);
+      assert.equal((await decide('execute', [session, plan.plan_id])).status, 200);
       await until(session, 'executing');
-      const again = await decide('execute', session, plan.plan_id);
+      const again = await decide('execute', [session, plan.plan_id]);
       assert.equal(again.status, 409, again.text);
       held.open();
       await until(session, 'completed');
@@ -224,11 +218,11 @@ describe('a session', function () {
     it('ends the turn when the plan is rejected, without asking the model', async () => {
       const { session, plan } = await propose();
       const asked = model.requests.length;
-      const rejected = await decide('reject', session, plan.plan_id, { reason: 'too dear' });
+      const rejected = await decide('reject', [session, plan.plan_id], { reason: 'too dear' });
       assert.deepEqual([rejected.status, rejected.json], [200, { status: 'idle', message: 'Plan rejected' }]);
       assert.equal((await read(session)).status, 'idle');
       assert.equal(model.requests.length, asked);
-      assert.equal((await decide('execute', session, plan.plan_id)).status, 409);
+      assert.equal((await decide('execute', [session, plan.plan_id])).status, 409);
       script = (said) => say(`you said ${said}`);
       await begin('something cheaper', { session_id: session });
       const done = await until(session, 'completed');
@@ -245,7 +239,7 @@ describe('a session', function () {
         feedback = JSON.stringify(messages.at(-1));
         return feedback.includes('ice') ? use({ name: 'buy', input: { what: 'ice' } }) : say('done');
       };
-      const refined = await decide('refine', session, plan.plan_id, { feedback: 'ice instead' });
+      const refined = await decide('refine', [session, plan.plan_id], { feedback: 'ice instead' });
       assert.equal(refined.status, 202, refined.text);
       await waitUntil('another plan waits', async () => {
         const now = await read(session);
@@ -254,8 +248,8 @@ describe('a session', function () {
       const next = (await read(session)).pending_plan;
       assert.match(feedback, /A person wants another plan: ice instead/);
       assert.deepEqual(next.steps[0].arguments, { what: 'ice' });
-      assert.equal((await decide('execute', session, plan.plan_id)).status, 409);
-      assert.equal((await decide('execute', session, next.plan_id)).status, 200);
+      assert.equal((await decide('execute', [session, plan.plan_id])).status, 409);
+      assert.equal((await decide('execute', [session, next.plan_id])).status, 200);
       await until(session, 'completed');
       assert.deepEqual(called, ['/look', '/buy']);
     });
@@ -268,7 +262,7 @@ describe('a session', function () {
         [202, 'waiting_approval', plan.plan_id],
       );
       assert.equal((await read(session)).queued_message, 'and be quick');
-      await decide('execute', session, plan.plan_id);
+      await decide('execute', [session, plan.plan_id]);
       const done = await until(session, 'completed');
       assert.equal(done.queued_message, null);
       assert.deepEqual(
@@ -282,7 +276,7 @@ describe('a session', function () {
       const { session, plan } = await propose();
       script = (said) => say(`you said ${said}`);
       await chat('forget it', { session_id: session });
-      await decide('reject', session, plan.plan_id);
+      await decide('reject', [session, plan.plan_id]);
       const done = await until(session, 'completed');
       assert.equal(done.messages.at(-1).content, 'you said forget it');
     });

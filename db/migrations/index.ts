@@ -13,6 +13,7 @@ import { webhooks } from './0014-webhooks.ts';
 import { mcpServers } from './0020-mcp-servers.ts';
 import { queueBoard } from './0021-queue-board.ts';
 import { outboxRows } from './0023-outbox-rows.ts';
+import { threadHead } from './0024-thread-head.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
@@ -39,4 +40,5 @@ export const MIGRATIONS: readonly Migration[] = [
   queueBoard,
   names,
   outboxRows,
+  threadHead,
 ];

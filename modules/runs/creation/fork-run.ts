@@ -105,13 +105,16 @@ interface Conversation {
   added: NonNullable<RunChange['messages']>;
 }
 
-/** Given messages are stored from the first on that differs; those before are shared with the original. */
+/**
+ * Given messages are stored from the first on that differs; those before are shared with the original. So are the
+ * messages of the point itself where a result that they refer to has come or changed since: the fork has what was so then.
+ */
 function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversation {
-  const given = modified.messages;
-  if (!given) return { shared: point.length, added: [] };
+  if (!modified.messages && point.length <= from.unchanged) return { shared: point.length, added: [] };
   const { messages: known } = messagesFor(from.messages, Number.POSITIVE_INFINITY);
+  const given = modified.messages ?? known.slice(0, point.length);
   const differs = given.findIndex((message, index) => canonicalJson(message) !== canonicalJson(known[index] ?? null));
-  const shared = differs < 0 ? given.length : differs;
+  const shared = Math.min(differs < 0 ? given.length : differs, from.unchanged);
   let chain = from.messages[shared - 1]?.chain ?? '';
   const added = given.slice(shared).map(({ role, content }, index) => {
     chain = chainOf(chain, { role, content });

@@ -53,6 +53,8 @@ const RUN_EVENTS = {
     agent_id: uuid,
     agent_version: z.string(),
     thread_id: uuid,
+    /** Its number among the runs of the thread, from 1. The first version had none; the run's row has it for those, too. */
+    thread_place: z.int().min(1).optional(),
     lineage: uuid,
     lineage_base: z.array(z.object({ lineage: uuid, length: count })),
     base_length: count,

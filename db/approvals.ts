@@ -99,12 +99,12 @@ export async function replaceArguments(
   ]);
 }
 
-/** The approval under which a call may be made; undefined if a person has given none. */
+/** The approval under which a call may be made, the last one by the database's clock; undefined if a person has given none. */
 export async function findGrant(tx: Tx, of: { runId: string; callId: string }): Promise<ApprovalRow | undefined> {
   const [row] = await tx.query<ApprovalRow>(
     `select ${COLUMNS} from ${TABLES} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and (a.tool_call_id = $2::uuid
          or a.arguments->'steps' @> jsonb_build_array(jsonb_build_object('tool_call_id', $2::text)))
-       order by a.id desc limit 1`,
+       order by a.created_at desc, a.id desc limit 1`,
     [of.runId, of.callId],
   );
   return row;

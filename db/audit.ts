@@ -138,7 +138,7 @@ export async function sealAuditRows(
     );
     if (!head) return { sealed: 0, head: undefined };
     const rows = await tx.query<SealedContent>(
-      `select ${COLUMNS} from audit_log where tenant_id = $1 and seq is null order by id limit $2`,
+      `select ${COLUMNS} from audit_log where tenant_id = $1 and seq is null order by created_at, id limit $2`,
       [tenantId, limit],
     );
     if (rows.length === 0) return { sealed: 0, head };

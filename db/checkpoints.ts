@@ -55,3 +55,12 @@ export async function readMessages(tx: Tx, runId: string, length: number): Promi
     .slice(0, length)
     .map((message) => showOutcomes(message, row?.found.outcomes ?? {}));
 }
+
+/** Calls of a run of whose unknown outcome more was learned after a position. */
+export async function listResolvedAfter(tx: Tx, runId: string, seq: number): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select payload->>'tool_call_id' as id from run_events where run_id = $1 and seq > $2 and type = 'tool.resolved'`,
+    [runId, seq],
+  );
+  return rows.map(({ id }) => id);
+}

@@ -32,9 +32,15 @@ export interface EventFilter {
   turnId?: string | undefined;
 }
 
+/** What a person put in place of a call's arguments was not there before the decision. */
+const ARGUMENTS = `coalesce((
+    select a.original_arguments from approvals a
+      join run_events g on g.run_id = a.run_id and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
+    where a.run_id = e.run_id and a.tool_call_id = k.id and a.original_arguments is not null
+    order by g.seq limit 1), k.arguments)`;
 const COLUMNS = `
   e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at, m.content,
-  case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', k.arguments, 'output', k.output,
+  case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', ${ARGUMENTS}, 'output', k.output,
     'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call,
   case when e.type = 'client_tools.requested' then (
     select jsonb_agg(jsonb_build_object('id', c.id, 'tool_use_id', c.tool_use_id, 'name', c.name,

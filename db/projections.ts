@@ -56,7 +56,9 @@ export async function deleteRow(tx: Tx, { table, key }: Projection, row: Columns
 
 /** What a row that is made anew has beside its log, from `$1`, as JSON. */
 const UNLOGGED: Record<string, string> = {
-  runs: `(select jsonb_build_object('last_seq', e.seq, 'updated_at', e.occurred_at, 'fence', 0, 'dormant', false)
+  runs: `(select jsonb_build_object('last_seq', e.seq, 'updated_at', e.occurred_at, 'fence', 0, 'dormant', false,
+      'thread_place', coalesce($1::jsonb->'thread_place', (select to_jsonb(count(*) + 1) from runs o
+        where o.thread_id = ($1::jsonb->>'thread_id')::uuid and o.created_at < ($1::jsonb->>'created_at')::timestamptz)))
     from run_events e where e.run_id = ($1::jsonb->>'id')::uuid order by e.seq desc limit 1)`,
   // It has expired, takes its arguments from the ledger, and from the conversation what the model had asked for before a
   // person edited them.

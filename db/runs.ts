@@ -106,19 +106,21 @@ export async function lockRun(tx: Tx, id: string): Promise<RunRow | undefined> {
   return row?.run;
 }
 
-/** The newest run of a thread: a new one goes on from its end. */
-export async function lastRunOfThread(tx: Tx, threadId: string): Promise<RunRow | undefined> {
-  const [row] = await tx.query<{ run: RunRow }>(
-    'select to_jsonb(r) as run from runs r where thread_id = $1 order by id desc limit 1',
-    [threadId],
-  );
-  return row?.run;
+export interface ThreadRow {
+  id: string;
+  workspace_id: string;
+  /** The last run that was created on it; null if there is none. */
+  head_run_id: string | null;
+  run_count: number;
 }
 
-/** Holds the thread's row until the transaction ends: of two runs that would go on with it, the second sees the first. */
-export async function lockThread(tx: Tx, id: string): Promise<{ id: string; workspace_id: string } | undefined> {
-  const [row] = await tx.query<{ id: string; workspace_id: string }>(
-    'select id, workspace_id from threads where id = $1 for update',
+/**
+ * Holds the thread's row until the transaction ends: of two runs that would go on with it, the second sees the first. What
+ * came last says the row, not the runs' ids or times, which come from clocks that may be minutes apart.
+ */
+export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefined> {
+  const [row] = await tx.query<ThreadRow>(
+    'select id, workspace_id, head_run_id, run_count from threads where id = $1 for update',
     [id],
   );
   return row;

@@ -457,6 +457,7 @@ table runs row level security forced
   checkpoint_seq bigint
   driver_lease_expires_at timestamp with time zone
   dormant boolean not null
+  thread_place integer
   queued jsonb
   dequeued_id uuid
   constraint runs_pkey PRIMARY KEY (id)
@@ -538,6 +539,8 @@ table threads row level security forced
   workspace_id uuid not null
   agent_id uuid not null
   created_at timestamp with time zone not null
+  head_run_id uuid
+  run_count integer not null default 0
   constraint threads_pkey PRIMARY KEY (id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -743,6 +746,7 @@ function commit_run(c jsonb) returns jsonb executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
+function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public

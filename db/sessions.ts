@@ -101,7 +101,8 @@ export async function readSessionState(
         (select ${PLAN} from plans p join approvals a on a.plan_id = p.id and a.status = 'pending'
           where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending
       from sessions s
-      left join lateral (select * from runs n where n.thread_id = s.id order by n.id desc limit 1) r on true
+      join threads d on d.id = s.id
+      left join runs r on r.id = d.head_run_id
       left join turns t on t.run_id = r.id and t.number = r.turn_count
       where s.id = $1 and s.workspace_id = $2`,
     [of.id, of.workspaceId],

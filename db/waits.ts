@@ -38,7 +38,7 @@ export async function findAnsweredWait(
 ): Promise<WaitRow | undefined> {
   const [row] = await tx.query<WaitRow>(
     `select ${WAIT} from waits where run_id = $1 and closed_at is null and type = $2 and name is not distinct from $3
-     order by id limit 1`,
+     order by created_at, id limit 1`,
     [signal.runId, signal.type, signal.name],
   );
   return row;
@@ -76,7 +76,7 @@ export async function listWebhookTokens(
 /** Open waits of a run whose time is up. */
 export async function listDueWaits(tx: Tx, runId: string): Promise<(WaitRow & { until: Date })[]> {
   return tx.query(
-    `select ${WAIT}, until from waits where run_id = $1 and closed_at is null and until <= clock_timestamp() order by id`,
+    `select ${WAIT}, until from waits where run_id = $1 and closed_at is null and until <= clock_timestamp() order by until, id`,
     [runId],
   );
 }

@@ -138,7 +138,7 @@ const getCheckpoint = defineRunRoutes({
   async handle({ caller, params, context }) {
     const body = await context.db.withTenant(caller.tenantId, async (tx) => {
       const row = await requireCheckpoint(tx, caller, params);
-      const messages = await readCheckpointMessages(tx, { runId: params.run, length: row.length });
+      const messages = await readCheckpointMessages(tx, params.run, row);
       return {
         ...presentHead(row),
         state: {

@@ -147,7 +147,9 @@ function approval(event: LoggedEvent, payload: Record<string, unknown>): View {
 function toolResult(event: LoggedEvent, payload: Record<string, unknown>): View {
   const status = event.type.slice('tool.'.length);
   const isError = event.type !== 'tool.succeeded' && payload['outcome'] !== 'succeeded';
-  const output = event.call?.output ?? null;
+  // What a person or a later attempt has said of it since is not what was known then.
+  const isUnknown = event.type === 'tool.unknown' || payload['outcome'] === 'unknown';
+  const output = isUnknown ? null : (event.call?.output ?? null);
   return {
     event: 'tool_result',
     data: {

@@ -47,8 +47,8 @@ export const runs: Projection<'runs'> = {
     'started_at',
     'completed_at',
   ],
-  // They serve the drivers.
-  unlogged: ['last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'dormant', 'updated_at'],
+  // They serve the drivers, but for the place: the logs of older builds do not say it.
+  unlogged: ['thread_place', 'last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'dormant', 'updated_at'],
   apply(place, event) {
     const change = changeOf(place, event);
     return change && { key: place.runId, ...change };

@@ -15,6 +15,7 @@ declare
   d text;
   outbox jsonb := c->'outbox';
   claimed_call jsonb;
+  place integer := c->'create'->>'thread_place';
   continued boolean := false;
   claimed jsonb;
   answer jsonb;
@@ -27,19 +28,25 @@ begin
   end if;
   if c ? 'create' then
     if c ? 'thread' then
-      insert into threads (id, tenant_id, workspace_id, agent_id, created_at)
-        select id, tenant_id, workspace_id, agent_id, created_at from jsonb_populate_record(null::threads, c->'thread');
+      insert into threads (id, tenant_id, workspace_id, agent_id, created_at, head_run_id, run_count)
+        select id, tenant_id, workspace_id, agent_id, created_at, case when place is not null then run end, coalesce(place, 0)
+        from jsonb_populate_record(null::threads, c->'thread');
+    elsif place is not null then
+      -- Whoever creates the run holds the thread's row and has read there which place is free.
+      update threads set head_run_id = run, run_count = place
+        where id = (c->'create'->>'thread_id')::uuid and run_count = place - 1;
+      if not found then raise exception 'thread % has no place % free', c->'create'->>'thread_id', place; end if;
     end if;
     -- A run that is created with a lease is claimed from the beginning, by the process that creates it.
     insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
-        forked_at_seq, retried_from, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
+        forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
         checkpoint_seq, dormant, driver_lease_expires_at)
       select id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
-        forked_at_seq, retried_from, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
+        forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
         checkpoint_seq, dormant, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end
       from jsonb_populate_record(null::runs, c->'create')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;

@@ -4,7 +4,7 @@ import { checkEvent, isTerminal, type NewEvent, type TurnInput } from '../../cor
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
-import { lastRunOfThread, lockThread } from '../../db/runs.ts';
+import { findRunRow, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';
@@ -65,7 +65,7 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const { start, policyEpoch } = await cachedStart(context, request);
     checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
-    const made = newRun(request, start, undefined);
+    const made = newRun(request, start, NEW_THREAD);
     const result = await commitNew(context, made, policyEpoch);
     if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
     if (result.why !== 'policy_epoch') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
@@ -105,7 +105,7 @@ export async function writeRun(
 ): Promise<{ body: CreatedRun; written: Announcement }> {
   const start = await readStart(tx, request);
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
-  const made = newRun(request, start, await previousRun(tx, request));
+  const made = newRun(request, start, await placeOn(tx, request));
   const change = changeOf(made);
   const result = await commitRunIn(tx, change);
   if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
@@ -142,12 +142,12 @@ function announcement(
   return { runId, seq, fence, outbox };
 }
 
-function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous: RunRow | undefined): PreparedRun {
+function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, place: PlaceOnThread): PreparedRun {
   const { tenantId, traceparent, input } = request;
   const runId = newId();
   const threadId = request.threadId ?? newId();
   const turnId = newId();
-  const created = createdEvent(request, { threadId, start, previous });
+  const created = createdEvent(request, { threadId, start, ...place });
   const events: NewEvent[] = [created];
   if (input) {
     const { requestedBy } = request;
@@ -167,26 +167,30 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, previous:
   };
 }
 
-async function previousRun(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise<RunRow | undefined> {
-  if (!request.threadId) return undefined;
+/** Where on its thread a run begins: its number, and the run before it. */
+interface PlaceOnThread {
+  place: number;
+  previous: RunRow | undefined;
+}
+
+const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined };
+
+async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise<PlaceOnThread> {
+  if (!request.threadId) return NEW_THREAD;
   const thread = await lockThread(tx, request.threadId);
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
-  const last = await lastRunOfThread(tx, request.threadId);
+  const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
   if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
-  return last;
+  return { place: thread.run_count + 1, previous: last };
 }
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
 
 function createdEvent(
   request: Omit<CreateRun, 'idempotency'>,
-  parts: {
-    threadId: string;
-    start: Start;
-    previous: RunRow | undefined;
-  },
+  parts: { threadId: string; start: Start } & PlaceOnThread,
 ): Created {
   return {
     type: 'run.created',
@@ -195,6 +199,7 @@ function createdEvent(
       agent_id: request.agentId,
       agent_version: parts.start.version,
       thread_id: parts.threadId,
+      thread_place: parts.place,
       // A thread's runs share one lineage of messages: each starts where the one before ended.
       lineage: parts.previous?.lineage ?? newId(),
       lineage_base: parts.previous?.lineage_base ?? [],

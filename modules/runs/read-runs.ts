@@ -3,7 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Message } from '../../core/content.ts';
 import { findAgent } from '../../db/agents.ts';
-import { findCheckpoint, listCheckpoints, readMessages, type CheckpointView } from '../../db/checkpoints.ts';
+import { findCheckpoint, listCheckpoints, type CheckpointView } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { listEvents, type EventFilter, type LoggedEvent } from '../../db/events.ts';
 import { listPlans, type PlanRow } from '../../db/plans.ts';
@@ -21,6 +21,7 @@ import {
   type TurnRow,
 } from '../../db/turns.ts';
 import { messagesFor } from '../run-log/conversation.ts';
+import { readMessagesAt } from '../run-log/messages-at.ts';
 
 export type { CheckpointView, LoggedEvent, ModelCallRow, OpenWait, PlanRow, RunView, StepRow, ToolCallRow, TurnRow };
 
@@ -121,12 +122,13 @@ export async function requireCheckpoint(
   return row;
 }
 
-/** The conversation at a checkpoint, put together from where it lies. */
+/** The conversation at a checkpoint, put together from where it lies, with the results that its calls had by then. */
 export async function readCheckpointMessages(
   tx: Tx,
-  checkpoint: { runId: string; length: number },
+  runId: string,
+  { seq, length, state }: Pick<CheckpointView, 'seq' | 'length' | 'state'>,
 ): Promise<Message[]> {
-  const rows = await readMessages(tx, checkpoint.runId, checkpoint.length);
+  const rows = await readMessagesAt(tx, runId, { seq, length, calls: state.calls });
   return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
 }
 

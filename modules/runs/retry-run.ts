@@ -2,7 +2,7 @@
 import { conflict, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
-import { lastRunOfThread, lockRun, lockThread } from '../../db/runs.ts';
+import { findRunRow, lockRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -36,7 +36,7 @@ export interface RetriedRun {
 export async function retryRun(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
   let written: Announcement | undefined;
   const answer = await idempotently<RetriedRun>(context, request.idempotency, async (tx) => {
-    const original = await retryable(tx, request.runId);
+    const { original, place } = await retryable(tx, request.runId);
     const forked = await forkRun(tx, {
       original,
       from: await lastStartPoint(tx, original),
@@ -45,7 +45,7 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
       modified: {},
       config: {},
       mayRaiseAutonomy: false,
-      isRetry: true,
+      retryAtPlace: place,
       requestedBy: request.requestedBy,
       traceparent: request.traceparent,
     });
@@ -64,7 +64,8 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
   return answer;
 }
 
-async function retryable(tx: Tx, runId: string): Promise<RunRow> {
+/** The run, and the number that its retry has on the thread. */
+async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
   const run = await lockRun(tx, runId);
   if (!run) throw notFound('The run');
   if (run.status !== 'failed' && run.status !== 'cancelled') {
@@ -72,9 +73,10 @@ async function retryable(tx: Tx, runId: string): Promise<RunRow> {
       status_of_run: run.status,
     });
   }
-  await lockThread(tx, run.thread_id);
-  const last = await lastRunOfThread(tx, run.thread_id);
-  if (!last || last.id === run.id) return run;
+  const thread = await lockThread(tx, run.thread_id);
+  if (!thread) throw notFound('The thread');
+  const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
+  if (!last || last.id === run.id) return { original: run, place: thread.run_count + 1 };
   const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });
 }

@@ -114,8 +114,8 @@ async function readPageAlone(context: Context, request: Omit<StreamRequest, 'sig
     const isFull = events.length === PAGE;
     const lastShown = events.at(-1)?.seq ?? after;
     // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
-    // told of it already and will not do so again.
-    const isAhead = row !== undefined && lastShown > row.last_seq;
+    // told of it already and will not do so again. A position that nothing has reached yet says nothing of the kind.
+    const isAhead = row !== undefined && events.length > 0 && lastShown > row.last_seq;
     return {
       events,
       hasMore: isFull || isAhead,

@@ -7,6 +7,8 @@ import { HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type Script } from
 export interface StartedRun {
   id: string;
   plan: PlannedRun;
+  /** Labels of the runs before it on its thread. */
+  before: string[];
   /** Undefined as long as it has not ended. */
   status?: string;
   answer?: string | undefined;
@@ -47,27 +49,69 @@ function toolOf(name: HttpTool, url: string): Record<string, unknown> {
   };
 }
 
+export interface StartedWork {
+  agent: string;
+  plan: readonly PlannedRun[];
+  started: StartedRun[];
+  probe: Probe;
+  /** How long a run is waited for that another one follows on its thread. */
+  settleMs: number;
+  signal: AbortSignal;
+}
+
 /** Starts each run when its time has come; `started` grows meanwhile. */
-export async function startRuns(
-  client: RetryingClient,
-  work: { agent: string; plan: readonly PlannedRun[]; started: StartedRun[]; probe: Probe; signal: AbortSignal },
-): Promise<void> {
+export async function startRuns(client: RetryingClient, work: StartedWork): Promise<void> {
   const sinceMs = performance.now();
-  const startOne = async (plan: PlannedRun) => {
+  const starts = new Map<string, Promise<StartedRun | undefined>>();
+  const startOne = async (plan: PlannedRun): Promise<StartedRun | undefined> => {
     await delay(Math.max(0, plan.startAtMs - (performance.now() - sinceMs)), undefined, { signal: work.signal });
-    work.started.push(await (plan.keyed ? startKeyed(client, work.agent, plan) : startKeyless(client, work, plan)));
+    if (plan.follows === undefined) {
+      return plan.keyed ? startKeyed(client, work.agent, { plan }) : startKeyless(client, work, plan);
+    }
+    const last = await starts.get(plan.follows);
+    const thread = last && (await threadOnceEnded(client, last.id, work));
+    if (!last || thread === undefined) return undefined;
+    return startKeyed(client, work.agent, { plan, after: { ...last, thread } });
   };
-  await Promise.all(work.plan.map(startOne));
+  for (const plan of work.plan) {
+    const start = startOne(plan);
+    starts.set(plan.label, start);
+    start.then((run) => run && work.started.push(run), ignoreHere);
+  }
+  await Promise.all(starts.values());
+}
+
+/** Who waits for all of them is told. */
+const ignoreHere = () => undefined;
+
+/** The thread of a run, once it takes another one; undefined if the run does not end in time. */
+async function threadOnceEnded(
+  client: RetryingClient,
+  id: string,
+  { settleMs, signal }: { settleMs: number; signal: AbortSignal },
+): Promise<string | undefined> {
+  const endsAtMs = performance.now() + settleMs;
+  while (performance.now() < endsAtMs) {
+    const { status, thread_id } = await client.get<RunView>(`/v1/runs/${id}`);
+    if (ENDED.includes(status)) return thread_id;
+    await delay(POLL_MS, undefined, { signal });
+  }
+  return undefined;
 }
 
 interface Started {
   run_id: string;
 }
 
-async function startKeyed(client: RetryingClient, agent: string, plan: PlannedRun): Promise<StartedRun> {
+async function startKeyed(
+  client: RetryingClient,
+  agent: string,
+  { plan, after }: { plan: PlannedRun; after?: Pick<StartedRun, 'plan' | 'before'> & { thread: string } },
+): Promise<StartedRun> {
   const { path, body } = requestOf(agent, plan);
-  const { run_id: id } = await client.post<Started>(path, body, `start-${plan.label}`);
-  return { id, plan };
+  const onThread = after ? { ...body, thread_id: after.thread } : body;
+  const { run_id: id } = await client.post<Started>(path, onThread, `start-${plan.label}`);
+  return { id, plan, before: after ? [...after.before, after.plan.label] : [] };
 }
 
 const SEARCH_MS = 3000;
@@ -85,10 +129,10 @@ async function startKeyless(
     const plan = attempt === 1 ? planned : renamed(planned, `${planned.label}.${attempt}`);
     const { path, body } = requestOf(agent, plan);
     const answer = await client.postOnce<Started>(path, body);
-    if (answer) return { id: answer.run_id, plan };
+    if (answer) return { id: answer.run_id, plan, before: [] };
     await delay(SEARCH_MS, undefined, { signal });
     const id = await findRun(probe, body.input.message);
-    if (id !== undefined) return { id, plan };
+    if (id !== undefined) return { id, plan, before: [] };
   }
 }
 
@@ -100,6 +144,7 @@ function requestOf(agent: string, { label, steps }: PlannedRun) {
 
 interface RunView {
   status: string;
+  thread_id: string;
   output?: { message?: string };
   error?: unknown;
 }

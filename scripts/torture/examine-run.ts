@@ -47,12 +47,12 @@ async function readLog(client: RetryingClient, runId: string): Promise<LoggedRow
   }
 }
 
-function compareWithPlan({ plan, status, answer, error }: StartedRun, log: readonly RunEvent[]): string[] {
+function compareWithPlan({ plan, before, status, answer, error }: StartedRun, log: readonly RunEvent[]): string[] {
   const calls = plan.steps.reduce((sum, step) => sum + step.calls.length, 0);
   const requested = log.filter(({ type }) => type === 'tool.requested').length;
   const found = [
     status === 'completed' ? undefined : `ended as ${status}: ${JSON.stringify(error)}`,
-    answer === answerOf(plan.label) ? undefined : `answered ${JSON.stringify(answer)}`,
+    answer === answerOf(plan.label, before) ? undefined : `answered ${JSON.stringify(answer)}`,
     requested === calls ? undefined : `made ${requested} calls instead of ${calls}`,
   ];
   return found.flatMap((sentence) => (sentence === undefined ? [] : [`${plan.label} ${sentence}`]));

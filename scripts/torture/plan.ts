@@ -42,17 +42,34 @@ export interface PlannedRun extends Script {
   startAtMs: number;
   /** Its request has an Idempotency-Key. */
   keyed: boolean;
+  /** Label of the run whose thread it goes on with, once that has ended. */
+  follows?: string;
+}
+
+/** Of so many runs in a row the last two go on with the thread of the one before. */
+const THREAD_EVERY = 5;
+
+export interface PlannedWork {
+  runs: number;
+  withinMs: number;
+  leaseMs: number;
+  /** Some runs go on with the thread of another. */
+  threads: boolean;
 }
 
 /** Plans `runs` runs that begin within `withinMs`. Some tools take longer than a lease. */
-export function planRuns(seed: number, work: { runs: number; withinMs: number; leaseMs: number }): PlannedRun[] {
+export function planRuns(seed: number, work: PlannedWork): PlannedRun[] {
   const random = createRandom(seed, 'runs');
   return Array.from({ length: work.runs }, (_, index) => {
     const label = `run-${index + 1}`;
     const steps = Array.from({ length: random.whole(2, 5) }, (_step, step) =>
       planStep(random, `${label}-${step + 1}`, work.leaseMs),
     );
-    return { label, startAtMs: Math.floor((index * work.withinMs) / work.runs), steps, keyed: index % 2 === 0 };
+    const startAtMs = Math.floor((index * work.withinMs) / work.runs);
+    const follows = work.threads && index % THREAD_EVERY >= THREAD_EVERY - 2;
+    // A second request without a key would meet the unfinished run that the first one has made.
+    if (follows) return { label, startAtMs, steps, keyed: true, follows: `run-${index}` };
+    return { label, startAtMs, steps, keyed: index % 2 === 0 };
   });
 }
 
@@ -65,9 +82,9 @@ export function renamed(plan: PlannedRun, label: string): PlannedRun {
   return { ...plan, label, steps: plan.steps.map((step) => ({ ...step, calls: step.calls.map(rename) })) };
 }
 
-/** How the run's last answer reads. */
-export function answerOf(label: string): string {
-  return `done: ${label}`;
+/** How the run's last answer reads; `before` are the labels of the runs before it on its thread. */
+export function answerOf(label: string, before: readonly string[]): string {
+  return before.length === 0 ? `done: ${label}` : `done: ${label} after ${before.join(', ')}`;
 }
 
 function planStep(random: Random, name: string, leaseMs: number): PlannedStep {

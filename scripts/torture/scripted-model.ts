@@ -1,4 +1,4 @@
-/** A stand-in for Anthropic's Messages API that answers as the script in the run's first message says. */
+/** A stand-in for Anthropic's Messages API that answers as the script in the run's message says. */
 import type { ServerResponse } from 'node:http';
 import { breakOff, pause, startLocalServer, type LocalServer } from './local-server.ts';
 import { answerOf, type PlannedStep, type Script } from './plan.ts';
@@ -13,8 +13,7 @@ export function startScriptedModel(): Promise<LocalServer> {
   const brokenOff = new Set<string>();
   return startLocalServer(async ({ body, response, watch }) => {
     const { model, messages } = body as ModelRequest;
-    const script = readScript(messages);
-    const place = messages.filter(({ role }) => role === 'assistant').length;
+    const { script, place, before } = readScripts(messages);
     const step = script.steps[place];
     watch(script.label);
     if (!(await pause(response, step?.thinkMs ?? 0))) return;
@@ -26,7 +25,7 @@ export function startScriptedModel(): Promise<LocalServer> {
       breakOff(response);
       return;
     }
-    const blocks = step ? callsOf(step, name) : [textBlock(answerOf(script.label))];
+    const blocks = step ? callsOf(step, name) : [textBlock(answerOf(script.label, before))];
     blocks.forEach(({ start, delta }, index) => {
       send(response, { type: 'content_block_start', index, content_block: start });
       send(response, { type: 'content_block_delta', index, delta });
@@ -39,10 +38,20 @@ export function startScriptedModel(): Promise<LocalServer> {
   });
 }
 
-function readScript(messages: ModelRequest['messages']): Script {
-  const content = messages[0]?.content ?? '';
-  const text = typeof content === 'string' ? content : content.find(({ type }) => type === 'text')?.text;
-  return JSON.parse(text ?? '') as Script;
+/** The script of the last message of a user, how many answers it has had, and the labels of those before it. */
+function readScripts(messages: ModelRequest['messages']): { script: Script; place: number; before: string[] } {
+  const scripts = messages.flatMap((message, index) => {
+    const text = message.role === 'user' ? textOf(message.content) : undefined;
+    return text === undefined ? [] : [{ index, script: JSON.parse(text) as Script }];
+  });
+  const last = scripts.at(-1);
+  if (!last) throw new Error('a request without a script');
+  const answers = messages.slice(last.index).filter(({ role }) => role === 'assistant');
+  return { script: last.script, place: answers.length, before: scripts.slice(0, -1).map(({ script }) => script.label) };
+}
+
+function textOf(content: ModelRequest['messages'][number]['content']): string | undefined {
+  return typeof content === 'string' ? content : content.find(({ type }) => type === 'text')?.text;
 }
 
 function callsOf(step: PlannedStep, name: string) {

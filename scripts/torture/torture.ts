@@ -163,11 +163,13 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const client = createRetryingClient(fleet.urls, scene.key, signal);
   const agent = await createAgent(client, tools.url);
   const withinMs = options.seconds * 1000 * STARTING_SHARE;
-  const plan = planRuns(options.seed, { runs: options.runs, withinMs, leaseMs: options.leaseMs });
+  // 0.1.0 orders the runs of a thread by ids, which are those of clocks.
+  const threads = options.previous === undefined;
+  const plan = planRuns(options.seed, { runs: options.runs, withinMs, leaseMs: options.leaseMs, threads });
   const started: StartedRun[] = [];
   const [injected] = await Promise.all([
     injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
-    startRuns(client, { agent, plan, started, probe, signal }),
+    startRuns(client, { agent, plan, started, probe, signal, settleMs: options.settleSeconds * 1000 }),
   ]);
   scene.say('  the faults are over; waiting for the runs to end');
   await awaitEnds(client, started, options.settleSeconds * 1000);

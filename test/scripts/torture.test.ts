@@ -22,7 +22,7 @@ describe('The schedule of a torture', () => {
     fc.assert(
       fc.property(fc.nat(), fc.nat(), (seed, other) => {
         assert.deepEqual(makeSchedule(seed, OWN), makeSchedule(seed, OWN));
-        const work = { runs: 5, withinMs: 1000, leaseMs: 2000 };
+        const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true };
         assert.deepEqual(planRuns(seed, work), planRuns(seed, work));
         if (seed !== other) assert.notDeepEqual(makeSchedule(seed, OWN), makeSchedule(other, OWN));
       }),
@@ -68,9 +68,26 @@ describe('The schedule of a torture', () => {
   });
 });
 
+describe('The runs of a torture', () => {
+  it('come three to a thread here and there, unless they shall not', () => {
+    const work = { runs: 10, withinMs: 1000, leaseMs: 2000 };
+    const followed = (threads: boolean) => planRuns(1, { ...work, threads }).map(({ follows }) => follows);
+    assert.deepEqual(
+      followed(true).flatMap((label, index) => (label === undefined ? [] : [[label, `run-${index + 1}`]])),
+      [
+        ['run-3', 'run-4'],
+        ['run-4', 'run-5'],
+        ['run-8', 'run-9'],
+        ['run-9', 'run-10'],
+      ],
+    );
+    assert.deepEqual(new Set(followed(false)), new Set([undefined]));
+  });
+});
+
 describe('A run of a torture that is asked for again', () => {
   it('has the same work, and shares no intent with the first', () => {
-    const work = { runs: 5, withinMs: 1000, leaseMs: 2000 };
+    const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true };
     const intentsOf = ({ steps }: PlannedRun) =>
       steps.flatMap(({ calls }) => calls.flatMap(({ input }) => ('intent' in input ? [input.intent] : [])));
     fc.assert(

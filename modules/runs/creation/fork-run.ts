@@ -34,8 +34,8 @@ export interface Fork {
   /** Replaces settings of the original. */
   config: RequestedConfig;
   mayRaiseAutonomy: boolean;
-  /** A retry stays on its thread; a replay gets one of its own. */
-  isRetry: boolean;
+  /** A retry stays on the thread, with this number there; a replay gets a thread of its own. */
+  retryAtPlace?: number;
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent: string | undefined;
@@ -65,7 +65,8 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const { original, from } = fork;
   const point = await pointOf(tx, fork);
   const runId = newId();
-  const threadId = fork.isRetry ? original.thread_id : newId();
+  const isRetry = fork.retryAtPlace !== undefined;
+  const threadId = isRetry ? original.thread_id : newId();
   const turnId = point.turn ? newId() : undefined;
   const conversation = conversationOf(fork, point);
   const created = await createdEvent(tx, fork, { threadId, point, conversation });
@@ -77,7 +78,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const thread = { ...owner, id: threadId, agent_id: original.agent_id, created_at: 'now' };
   const change: RunChange = {
     ...toRunChange({ ...owner, id: runId, last_seq: 0 }, events.map(checkEvent)),
-    ...(!fork.isRetry && { thread }),
+    ...(!isRetry && { thread }),
     ...(conversation.added.length > 0 && { messages: conversation.added }),
     outbox,
   };
@@ -104,13 +105,16 @@ interface Conversation {
   added: NonNullable<RunChange['messages']>;
 }
 
-/** Given messages are stored from the first on that differs; those before are shared with the original. */
+/**
+ * Given messages are stored from the first on that differs; those before are shared with the original. So are the
+ * messages of the point itself where a result that they refer to has come or changed since: the fork has what was so then.
+ */
 function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversation {
-  const given = modified.messages;
-  if (!given) return { shared: point.length, added: [] };
+  if (!modified.messages && point.length <= from.unchanged) return { shared: point.length, added: [] };
   const { messages: known } = messagesFor(from.messages, Number.POSITIVE_INFINITY);
+  const given = modified.messages ?? known.slice(0, point.length);
   const differs = given.findIndex((message, index) => canonicalJson(message) !== canonicalJson(known[index] ?? null));
-  const shared = differs < 0 ? given.length : differs;
+  const shared = Math.min(differs < 0 ? given.length : differs, from.unchanged);
   let chain = from.messages[shared - 1]?.chain ?? '';
   const added = given.slice(shared).map(({ role, content }, index) => {
     chain = chainOf(chain, { role, content });
@@ -135,7 +139,8 @@ async function createdEvent(
     config: { agent_version: wanted ?? original.agent_version },
   });
   const config = keptConfig(fork.config, original.config);
-  if (!fork.isRetry) checkAutonomy(config.autonomy_level, agent.definition, fork.mayRaiseAutonomy);
+  const isRetry = fork.retryAtPlace !== undefined;
+  if (!isRetry) checkAutonomy(config.autonomy_level, agent.definition, fork.mayRaiseAutonomy);
   return {
     type: 'run.created',
     actor: 'user',
@@ -143,6 +148,7 @@ async function createdEvent(
       agent_id: original.agent_id,
       agent_version: agent.version,
       thread_id: parts.threadId,
+      thread_place: fork.retryAtPlace ?? 1,
       lineage: newId(),
       lineage_base: segmentsOf(original, shared),
       base_length: shared + added.length,
@@ -158,7 +164,7 @@ async function createdEvent(
       parent_task_id: null,
       forked_from_run_id: original.id,
       forked_at_seq: from.seq,
-      retried_from: fork.isRetry ? original.id : null,
+      retried_from: isRetry ? original.id : null,
       traceparent: fork.traceparent ?? null,
     },
   };

@@ -2,21 +2,32 @@
 import { impossible, notFound } from '../../../core/errors.ts';
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
-import { findCheckpoint, listCheckpoints, readMessages, type CheckpointView } from '../../../db/checkpoints.ts';
+import {
+  findCheckpoint,
+  listCheckpoints,
+  listResolvedAfter,
+  readMessages,
+  type CheckpointView,
+} from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import { listEvents } from '../../../db/events.ts';
-import { findTurnAfter } from '../../../db/replay.ts';
+import { findTurnAfter, type StartedTurn } from '../../../db/replay.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
+import { outcomesAt, unchangedSince } from '../../run-log/messages-at.ts';
 
 export interface StartPoint {
   /** Null if the point is none of its checkpoints. */
   checkpointId: string | null;
   seq: number;
   state: RunState;
-  /** The conversation up to there. */
+  /** The conversation up to there, with the results that its calls had by then. */
   messages: MessageRow[];
+  /** How many of the messages have the same results now; another run can stand on these. */
+  unchanged: number;
 }
+
+type Found = Omit<StartPoint, 'unchanged'>;
 
 /** Throws 404 for an unknown checkpoint, 422 for one that does not fit its hash, UnknownEventError for a newer build's. */
 export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): Promise<StartPoint> {
@@ -25,7 +36,7 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
   if (isOfNewerBuild(checkpoint)) throw new UnknownEventError('checkpoint', checkpoint.state.log_version ?? 0);
   const point = verified(checkpoint, await readMessages(tx, run.id, checkpoint.length));
   if (!point) throw impossible('The checkpoint does not fit its hash; choose an earlier one.');
-  return point;
+  return asOfThen(tx, run, point);
 }
 
 /**
@@ -34,7 +45,17 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
  */
 export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   const turn = await findTurnAfter(tx, { runId: run.id, seq: 0 }, 'last');
-  if (!turn) return firstStartPoint(tx, run);
+  return turn ? asOfThen(tx, run, await findLast(tx, run, turn)) : firstStartPoint(tx, run);
+}
+
+/** What has come since then is left out. */
+async function asOfThen(tx: Tx, run: RunRow, found: Found): Promise<StartPoint> {
+  const { seq, state } = found;
+  const messages = outcomesAt(found.messages, state, await listResolvedAfter(tx, run.id, seq));
+  return { ...found, messages, unchanged: unchangedSince(messages, found.messages) };
+}
+
+async function findLast(tx: Tx, run: RunRow, turn: StartedTurn): Promise<Found> {
   const messages = await readMessages(tx, run.id, run.length);
   const newest = await newestCheckpoint(tx, run, messages);
   if (newest?.state.turn?.id === turn.id) return newest;
@@ -45,7 +66,7 @@ export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   return point;
 }
 
-async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Promise<StartPoint | undefined> {
+async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Promise<Found | undefined> {
   let before: string | undefined;
   do {
     const page: CheckpointView[] = await listCheckpoints(tx, run.id, { before, limit: 50 });
@@ -60,11 +81,7 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
 }
 
 /** Undefined if the log or its messages do not fit their hashes. */
-async function foldUpTo(
-  tx: Tx,
-  run: RunRow,
-  end: { seq: number; messages: MessageRow[] },
-): Promise<StartPoint | undefined> {
+async function foldUpTo(tx: Tx, run: RunRow, end: { seq: number; messages: MessageRow[] }): Promise<Found | undefined> {
   const rows = await listEvents(tx, { runId: run.id, after: 0, limit: end.seq });
   const state = folded(rows);
   const messages = end.messages.slice(0, state?.length ?? 0);
@@ -96,10 +113,10 @@ export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> 
   if (!state) throw new Error(`the log of run ${run.id} does not start with its creation`);
   const messages = await readMessages(tx, run.id, run.base_length);
   if (firstBrokenMessage(messages) !== null) throw impossible("The run's messages do not fit their hashes.");
-  return { checkpointId: null, seq: state.seq, state, messages };
+  return { checkpointId: null, seq: state.seq, state, messages, unchanged: messages.length };
 }
 
-function verified(checkpoint: CheckpointView, messages: MessageRow[]): StartPoint | null {
+function verified(checkpoint: CheckpointView, messages: MessageRow[]): Found | null {
   if (firstBrokenMessage(messages) !== null) return null;
   const { id, seq, length, state, hash } = checkpoint;
   const found = verifiedState({ length, state, hash }, messages);

@@ -6,6 +6,7 @@ import { modelsFor } from './ask-model.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { contextTokens, toRequest } from './build-request.ts';
+import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { reserve } from '../../budgets/hold-to-budget.ts';
 import { newStep, type DriveSession } from './session.ts';
 
@@ -14,6 +15,8 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
 /** Says in the log that the model is called next, in the commit before the call: a new step begins. */
 export function announce(session: DriveSession, call: CallModel): void {
   const { log, limits, definition } = session;
+  // Results that others have written, workers or clients, are in no checkpoint yet.
+  if (log.state.calls.length > 0 && !log.pending.checkpoint) saveCheckpointIfDue(session);
   appendEvent(log, ...reachStepLimit(log.state, call, limits.maxSteps));
   const { provider, model, rateLimiter, rates } = modelsFor(session)[0];
   session.step = newStep();

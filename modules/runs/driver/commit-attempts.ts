@@ -17,6 +17,7 @@ import {
 } from '../../tool-calls/attempt.ts';
 import { announceNext } from './announce.ts';
 import { commit } from './commit.ts';
+import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { currentRun, type DriveSession } from './session.ts';
 
 /** Lets what is committed for a call happen after what is committed for another one of the step. */
@@ -171,6 +172,7 @@ async function finish(session: DriveSession, finished: Finished): Promise<void> 
   appendEvent(session.log, settleCall(session.log.state, settled, 'worker'));
   changeCall(session.log, finished.from ? { ...change, from: finished.from } : change);
   if (call.mode === 'pure') return;
+  saveCheckpointIfDue(session);
   announceNext(session);
   await commit(session);
 }

@@ -64,7 +64,7 @@ for (const mode of DOMAIN_MODES) {
       it('makes effects again where that is asked for, by those who may', async () => {
         const { run } = await begin(`call ${tool('charge')} | say ok ${kit.label}`);
         await done(run);
-        const [, first] = await checkpointsOf(run);
+        const first = (await checkpointsOf(run)).at(-1);
         const body = { checkpoint_id: first.id, rerun_effects: true };
         const { key } = (await post('/v1/api-keys', { name: 'writer', scopes: ['runs:write'] })).json;
         assert.equal((await call('POST', `/v1/runs/${run}/replay`, { key, body })).status, 403);
@@ -157,7 +157,8 @@ for (const mode of DOMAIN_MODES) {
       it('can itself be replayed, and knows what both have done', async () => {
         const { run } = await begin(`call ${tool('charge')} | call ${tool('lookup')} | say ok ${kit.label}`);
         await done(run);
-        const [second] = (await checkpointsOf(run)).slice(1);
+        // The step that looks something up is under way there.
+        const [, , second] = await checkpointsOf(run);
         const one = await replay(run, { checkpoint_id: second.id });
         assert.deepEqual(one.effects, []);
         await done(one.run_id);
@@ -191,6 +192,100 @@ for (const mode of DOMAIN_MODES) {
         const refused = await post(`/v1/runs/${run}/replay`, { checkpoint_id: end.id, modified_state: { messages } });
         assert.equal(refused.status, 400);
         assert.equal(refused.json.errors[0].path, 'body.modified_state.messages.1.content');
+      });
+    });
+
+    describe('a checkpoint while calls are under way', () => {
+      const resultsIn = (state: { messages: { role: string; content: { type: string; content: string }[] }[] }) =>
+        state.messages.flatMap(({ content }) =>
+          content.flatMap((block) => (block.type === 'tool_result' ? block : [])),
+        );
+
+      it('shows no result that came after it, and calls that still had to be made', async () => {
+        const { run } = await begin(`call ${tool('charge')} & ${tool('record')} | say ok ${kit.label}`);
+        await done(run);
+        const first = (await checkpointsOf(run)).at(-1);
+        const { state } = await get(`/v1/runs/${run}/checkpoints/${first.id}`);
+        assert.deepEqual(
+          resultsIn(state).map(({ content }) => content),
+          Array(2).fill('The call was interrupted before it had a result.'),
+        );
+        assert.equal(state.pending_sends.length, 2);
+        const started = await replay(run, { checkpoint_id: first.id });
+        assert.equal(started.effects.length, 2);
+        await done(started.run_id);
+      });
+
+      it('is started from without the results that came after it, where its messages are given back', async () => {
+        const { run } = await begin(`call ${tool('charge')} | say ok ${kit.label}`);
+        await done(run);
+        const first = (await checkpointsOf(run)).at(-1);
+        const { state } = await get(`/v1/runs/${run}/checkpoints/${first.id}`);
+        const started = await replay(run, { checkpoint_id: first.id, modified_state: state });
+        assert.equal(started.effects.length, 1);
+        assert.equal((await done(started.run_id)).status, 'completed');
+        assert.deepEqual(kit.model.asked(kit.label).at(-1)?.results, [
+          'The call was interrupted before it had a result.',
+        ]);
+        const [end] = await checkpointsOf(started.run_id);
+        const after = (await get(`/v1/runs/${started.run_id}/checkpoints/${end.id}`)).state;
+        assert.deepEqual(resultsIn(after), resultsIn(state));
+        await assertSoundFork(started.run_id, 2);
+      });
+
+      it('is followed by one that has the results, after which no effect is left', async () => {
+        const { run } = await begin(`call ${tool('charge')} | call ${tool('record')} | say ok ${kit.label}`);
+        await done(run);
+        const checkpoints = (await checkpointsOf(run)).toReversed();
+        const states = await Promise.all(
+          checkpoints.map(async ({ id }: { id: string }) => (await get(`/v1/runs/${run}/checkpoints/${id}`)).state),
+        );
+        const hasResult = ({ content }: { content: string }) =>
+          content !== 'The call was interrupted before it had a result.';
+        assert.deepEqual(
+          states.map((state) => [resultsIn(state).filter(hasResult).length, state.pending_sends.length]),
+          [
+            [0, 1],
+            [1, 0],
+            [1, 1],
+            [2, 0],
+            [2, 0],
+          ],
+        );
+        const effects = [];
+        for (const { id } of checkpoints) {
+          const started = await replay(run, { checkpoint_id: id });
+          effects.push(started.effects.length);
+          if (started.status === 'running') assert.equal((await settled(started.run_id)).status, 'completed');
+        }
+        assert.deepEqual(effects, [2, 1, 1, 0, 0]);
+        assert.equal(made(), 2, 'nothing was made again');
+      });
+
+      it('is saved after each result of calls that the driver makes', async () => {
+        const inline = await post('/v1/tools', {
+          name: `inline_${kit.label.slice(0, 8)}`,
+          description: 'Made by the driver.',
+          transport: { type: 'http', endpoint: `${kit.world.url}/charge` },
+          risk_level: 'READ_ONLY',
+          execution: { inline: true },
+        });
+        assert.equal(inline.status, 201, inline.text);
+        const by = await createAgent(kit, {
+          tools: [inline.json.id],
+          execution_config: { checkpoint_frequency: 'on_change' },
+        });
+        const one = (label: string) => `inline_${kit.label.slice(0, 8)} ${JSON.stringify({ label })}`;
+        const { run } = await begin(`call ${one('a')} & ${one('b')} | say ok ${kit.label}`, by);
+        assert.equal((await done(run)).status, 'completed');
+        const saved = (await checkpointsOf(run)).toReversed();
+        const states = await Promise.all(
+          saved.map(async ({ id }: { id: string }) => (await get(`/v1/runs/${run}/checkpoints/${id}`)).state),
+        );
+        assert.deepEqual(
+          states.map((state) => state.pending_sends.length),
+          [2, 1, 0, 0],
+        );
       });
     });
 

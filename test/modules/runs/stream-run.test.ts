@@ -12,15 +12,10 @@ describe('the stream of a run', () => {
   });
   after(() => engine.close());
 
-  it('ends at once where the run ends between its look at the run and its look at the log', async () => {
-    const agent = await engine.agent({}, [{ name: 'note' }]);
-    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
-    const { run } = await engine.start(agent, 'note it');
-    await engine.drive(run);
+  /** The context, with somebody who sees each look at the run and may change what it finds. */
+  const reading = (onRun: (rows: object[]) => object[]): Context => {
     const { db } = engine.context;
-    // What a look at the run finds now, to be found once more when the run has ended.
-    let stale: object[] | undefined;
-    const reading = (onRun: (rows: object[]) => object[]): Context => ({
+    return {
       ...engine.context,
       db: {
         ...db,
@@ -34,7 +29,32 @@ describe('the stream of a run', () => {
             }),
           ),
       },
+    };
+  };
+
+  it('waits for what comes next from a position that the run has not reached, and looks no oftener than from its end', async () => {
+    const { run } = await engine.start(await engine.agent(), '', { input: undefined, config: {} });
+    const leave = new AbortController();
+    const looksAtMs: number[] = [];
+    const watched = reading((rows) => {
+      looksAtMs.push(performance.now());
+      if (looksAtMs.length === 2) leave.abort();
+      return rows;
     });
+    const { signal } = leave;
+    const beyond = { tenantId: engine.tenantId, runId: run, after: 1000, types: EVENT_TYPES, signal };
+    assert.deepEqual(await collect(streamRun(watched, beyond)), []);
+    const [first = 0, second = 0] = looksAtMs;
+    assert.ok(second - first > LIMITS.streamPollSeconds * 900, `it looked again after ${second - first} ms`);
+  });
+
+  it('ends at once where the run ends between its look at the run and its look at the log', async () => {
+    const agent = await engine.agent({}, [{ name: 'note' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
+    const { run } = await engine.start(agent, 'note it');
+    await engine.drive(run);
+    // What a look at the run finds now, to be found once more when the run has ended.
+    let stale: object[] | undefined;
     const look = new AbortController();
     const early = reading((rows) => {
       stale = rows;

@@ -5,7 +5,13 @@ export interface QueuedMessage {
   id: string;
   mode: 'queue' | 'steer';
   input: TurnInput;
-  requestedBy: string | undefined;
+  requestedBy?: string;
+}
+
+/** A message as `message.queued` has it. */
+export function toQueued(payload: Extract<RunEvent, { type: 'message.queued' }>['payload']): QueuedMessage {
+  const { message_id: id, mode, input, requested_by: requestedBy } = payload;
+  return { id, mode, input, ...(requestedBy !== undefined && { requestedBy }) };
 }
 
 /** What of a run's state the queue is about. */
@@ -24,8 +30,7 @@ export function queueChange(
 ): { queued: QueuedMessage | null; length?: number } | undefined {
   switch (event.type) {
     case 'message.queued': {
-      const { message_id: id, mode, input, requested_by: requestedBy } = event.payload;
-      return { queued: { id, mode, input, requestedBy } };
+      return { queued: toQueued(event.payload) };
     }
     case 'message.dequeued': {
       const { message_id: id, length } = event.payload;

@@ -1,5 +1,6 @@
 /** A person ends the open turn of a run that goes on: at once, whoever drives it. */
 import { interruptTurn as interruptTurnEvents } from '../../core/decision-events/endings.ts';
+import { toQueued } from '../../core/message-queue.ts';
 import { takeQueued } from '../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -59,11 +60,10 @@ export function announceInterruption(
 function nextTurn(run: RunRow): { events: NewEvent[]; outbox: OutboxRow[] } {
   const waiting = waitingMessage(run);
   if (!waiting) return { events: [], outbox: [] };
-  const { message_id: id, input, mode, requested_by: requestedBy } = waiting;
   const turnId = newId();
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId };
   return {
-    events: takeQueued({ queued: { id, mode, input, requestedBy }, turnCount: run.turn_count }, turnId),
+    events: takeQueued({ queued: toQueued(waiting), turnCount: run.turn_count }, turnId),
     outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }],
   };
 }

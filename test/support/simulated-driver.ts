@@ -346,6 +346,8 @@ function queueMessage(simulation: Simulation): void {
 function interrupt(simulation: Simulation): void {
   const { turn } = simulation.state;
   if (!turn) return;
+  const { asked } = simulation.state.budget;
+  if (asked !== null) emit(simulation, { type: 'approval.expired', actor: 'system', payload: { approval_id: asked } });
   emit(simulation, ...closeQuestions(simulation.state));
   const error = { code: 'interrupted', message: 'm' };
   for (const call of simulation.state.calls.filter((each) => !isSettled(each))) {

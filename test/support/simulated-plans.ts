@@ -30,5 +30,6 @@ export function decideOnPlan({ emit, state, pick }: People, call: CallState): vo
   const calls = held.map(({ id }) => id);
   const approval = { approvalId, turnId: state().turn?.id, planId: state().plan?.id, calls };
   if (pick(2) === 0) return emit(...grantApproval(approval, { digest: 'd', edited: false }));
-  return emit(...refuseApproval(approval, { kind: 'denied', decidedBy: undefined, message: 'm' }));
+  const refine = pick(2) === 1;
+  return emit(...refuseApproval(approval, { kind: 'denied', decidedBy: undefined, message: 'm', refine }));
 }

@@ -32,6 +32,8 @@ export interface TokenUsage {
   cache_read: number;
   cache_write_5m: number;
   cache_write_1h: number;
+  /** The provider has not reported all of it: input, output or both are Drover's estimate. */
+  estimated?: boolean | undefined;
 }
 
 export const NO_TOKENS: TokenUsage = {

@@ -1,6 +1,7 @@
 import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { ModelDelta, StopReason, TokenUsage } from '../core/model.ts';
+import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
 
@@ -158,18 +159,18 @@ function knownReason(reason: string): StopReason {
 function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenUsage {
   if (!raw) return known;
   return {
-    input: raw.input_tokens ?? known.input,
-    output: raw.output_tokens ?? known.output,
-    thinking: raw.output_tokens_details?.thinking_tokens ?? known.thinking,
-    cache_read: raw.cache_read_input_tokens ?? known.cache_read,
+    input: tokenCount(raw.input_tokens) ?? known.input,
+    output: tokenCount(raw.output_tokens) ?? known.output,
+    thinking: tokenCount(raw.output_tokens_details?.thinking_tokens) ?? known.thinking,
+    cache_read: tokenCount(raw.cache_read_input_tokens) ?? known.cache_read,
     ...cacheWrites(known, raw),
   };
 }
 
 /** The last event repeats the sum without saying what it is made of: the hour's share from the first event is kept. */
 function cacheWrites(known: TokenUsage, raw: RawUsage): Pick<TokenUsage, 'cache_write_5m' | 'cache_write_1h'> {
-  const hour = raw.cache_creation?.ephemeral_1h_input_tokens ?? known.cache_write_1h;
-  const sum = raw.cache_creation_input_tokens ?? known.cache_write_5m + hour;
-  const short = raw.cache_creation?.ephemeral_5m_input_tokens ?? sum - hour;
+  const hour = tokenCount(raw.cache_creation?.ephemeral_1h_input_tokens) ?? known.cache_write_1h;
+  const sum = tokenCount(raw.cache_creation_input_tokens) ?? known.cache_write_5m + hour;
+  const short = tokenCount(raw.cache_creation?.ephemeral_5m_input_tokens) ?? sum - hour;
   return { cache_write_5m: Math.max(0, short), cache_write_1h: hour };
 }

@@ -2,6 +2,7 @@ import { impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
 import type { ModelRates } from '../db/model-rates.ts';
+import { completeUsage } from './complete-usage.ts';
 import { OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, Provider } from './provider.ts';
@@ -67,7 +68,7 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   const opened = provider.open(credential);
   // Whoever asks the model is told.
   opened.catch(() => undefined);
-  return async (request, io) => (await opened)(request, io);
+  return async (request, io) => completeUsage(request, await (await opened)(request, io));
 }
 
 /** The credential is told by a digest: its own value goes nowhere. */

@@ -11,6 +11,8 @@ const usage = z.object({
   cache_read: count,
   cache_write_5m: count,
   cache_write_1h: count,
+  /** The provider has not reported all of it. */
+  estimated: z.boolean().optional(),
 });
 
 const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
@@ -35,7 +37,7 @@ export const MODEL_EVENTS = {
     estimated_tokens: count,
     tool_choice: z.enum(['auto', 'none']),
   }),
-  'model.responded': defineEvent(1, {
+  'model.responded': defineEvent(2, {
     provider: z.string(),
     model: z.string(),
     stop_reason: z.enum(STOP_REASONS),

@@ -86,6 +86,27 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(await reservationsOf(run), []);
     });
 
+    it('stop a run whose provider reports no usage, by an estimate that is marked', async () => {
+      const silent = { ...SAID, usage: null };
+      engine.say([silent, silent, silent, silent, silent, silent, silent, silent, { ...END, usage: null }]);
+      const run = await start({ max_tokens: 600 });
+      await engine.finish(run);
+      const { status, stop_reason, tokens_in, tokens_out } = await rowOf(run);
+      assert.deepEqual([status, stop_reason], ['completed', 'budget']);
+      const answers = (await engine.log(run)).flatMap((event) =>
+        event.type === 'model.responded' ? [event.payload] : [],
+      );
+      assert.ok(answers.length < 9, `${answers.length} answers`);
+      for (const { usage: used, cost_usd } of answers) {
+        assert.ok(used.estimated && used.input > 0 && used.output > 0, JSON.stringify(used));
+        assert.ok(Number(cost_usd) > 0, 'the price of the model is known');
+      }
+      assert.equal(tokens_in + tokens_out, answers.reduce((sum, { usage: of }) => sum + of.input + of.output, 0));
+      const made = (await reservationsOf(run)).filter(({ state }) => state !== 'released');
+      assert.ok(made.length > 0 && made.every(({ state, tokens }) => state === 'estimated' && tokens > 0));
+      await soundNow();
+    });
+
     it('stop a run with what it has where its steps are used up', async () => {
       engine.say([SAID, SAID, END]);
       const run = await start({ max_steps: 2 });
@@ -215,7 +236,7 @@ for (const mode of DOMAIN_MODES) {
 
       it('leave an answer that ends its turn as it is', async () => {
         engine.say([{ ...text('done'), ...usage(5000, 20) }]);
-        const run = await start({ max_tokens: 4000 });
+        const run = await start({ max_tokens: 600 });
         await engine.finish(run);
         assert.deepEqual([(await rowOf(run)).status, (await rowOf(run)).stop_reason], ['completed', 'end_turn']);
       });

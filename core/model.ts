@@ -57,6 +57,9 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
+/** Error code of a turn whose conversation does not fit its model. */
+export const CONTEXT_OVERFLOW = 'context_overflow';
+
 /** What a recorded replay compares of a model's request; `end_of_record`: there is nothing to compare with. */
 export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;
 export type RequestPart = (typeof REQUEST_PARTS)[number];

@@ -25,7 +25,7 @@ export interface TurnState {
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
   /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
-  invalid?: { step: number; answers: number };
+  invalid?: { step: number; answers: number; empty?: { code: string; message: string } };
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
@@ -125,7 +125,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'intent.rejected':
-      return onTurn(state, { invalid: { step: state.steps, answers: event.payload.attempt } });
+      return rejectIntent(state, event);
     case 'plan.proposed':
       return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
     case 'plan.rejected':
@@ -228,6 +228,13 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
   return { turn, turnCount: event.payload.number, calls: [], modelCall: null };
 }
 
+/** Without a call it is the whole answer that is not valid: it is empty. */
+function rejectIntent(state: RunState, event: Extract<RunEvent, { type: 'intent.rejected' }>): Partial<RunState> {
+  const { attempt: answers, tool_call_id: callId, code, message } = event.payload;
+  const empty = callId === undefined ? { empty: { code, message } } : {};
+  return onTurn(state, { invalid: { step: state.steps, answers, ...empty } });
+}
+
 function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.called' }>): Partial<RunState> {
   const { payload } = event;
   return {
@@ -239,9 +246,10 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
 
 function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.responded' }>): Partial<RunState> {
   const { ordinal, tool_calls: toolCalls, stop_reason: stopReason, latency_ms: latencyMs } = event.payload;
+  const { empty = false } = event.payload;
   const turn = state.turn;
   // A model that pauses is asked again, but not beyond the limit: the turn has to end.
-  const isAnswer = toolCalls === 0 && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
+  const isAnswer = toolCalls === 0 && !empty && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
   return {
     ...(turn && {
       turn: {
@@ -250,7 +258,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
         toolCalls: turn.toolCalls + toolCalls,
         drivenMs: turn.drivenMs + latencyMs,
         answer: isAnswer ? { ordinal, stopReason } : null,
-        lastOrdinal: ordinal,
+        lastOrdinal: empty ? turn.lastOrdinal : ordinal,
       },
     }),
     steps: state.steps + 1,

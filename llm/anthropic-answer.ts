@@ -10,7 +10,10 @@ export interface AnswerDraft {
   model: string | undefined;
   usage: TokenUsage;
   stopReason: string | undefined;
-  blocks: DraftBlock[];
+  /** The server has said that nothing more comes. */
+  ended: boolean;
+  /** By the index that the server gives them. */
+  blocks: Map<number, DraftBlock>;
 }
 
 interface DraftBlock {
@@ -70,7 +73,7 @@ interface RawUsage {
 }
 
 export function newAnswer(): AnswerDraft {
-  return { model: undefined, usage: NO_TOKENS, stopReason: undefined, blocks: [] };
+  return { model: undefined, usage: NO_TOKENS, stopReason: undefined, ended: false, blocks: new Map() };
 }
 
 /** Takes one stream event into the draft and passes new text on. Throws `ModelError` on an error event. */
@@ -79,8 +82,10 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   draft.model ??= event.message?.model;
   draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
   draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
-  if (event.type === 'content_block_start') draft.blocks[event.index ?? draft.blocks.length] = blockOf(event);
-  const block = draft.blocks[event.index ?? -1];
+  draft.ended ||= event.type === 'message_stop';
+  const index = event.index ?? draft.blocks.size;
+  if (event.type === 'content_block_start') draft.blocks.set(index, blockOf(event));
+  const block = draft.blocks.get(event.index ?? index - 1);
   if (event.type !== 'content_block_delta' || !block || !event.delta) return;
   block.json += event.delta.partial_json ?? '';
   block.signature += event.delta.signature ?? '';
@@ -98,13 +103,16 @@ export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (d
     if (block.text) onDelta({ type: 'text', text: block.text });
     if (block.thinking) onDelta({ type: 'thinking', text: block.thinking });
   });
+  draft.ended = message.content !== undefined;
 }
 
 /** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */
 export function finishAnswer(draft: AnswerDraft): { content: AssistantBlock[]; stopReason: StopReason } {
-  if (draft.stopReason === undefined) throw new ModelError('unavailable', 'anthropic: the answer broke off.');
-  const content = draft.blocks.flatMap(assistantBlock);
-  return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason)) };
+  if (draft.stopReason === undefined && !draft.ended) {
+    throw new ModelError('unavailable', 'anthropic: the answer broke off.');
+  }
+  const content = [...draft.blocks.values()].flatMap(assistantBlock);
+  return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason ?? 'end_turn')) };
 }
 
 /** In mid-stream there is no status any more: the type alone tells an overload from a mistake. */

@@ -45,6 +45,8 @@ export const MODEL_EVENTS = {
     tool_calls: count,
     /** What it proposes: calls, or a plan of them, or the end; nothing where it pauses. */
     intents: z.array(z.enum(INTENT_KINDS)).optional(),
+    /** It holds neither text nor a call, and is no answer: `intent.rejected` says more. */
+    empty: z.boolean().optional(),
     usage,
     cost_usd: money,
     latency_ms: count,

@@ -1,4 +1,5 @@
 /** A request to a model. */
+import { textOf, type Message } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
@@ -31,13 +32,24 @@ export function buildRequest(
   return {
     ...call,
     system: systemPromptOf(definition),
-    messages: messagesFor(source.messages, contextTokens(definition)).messages,
+    messages: withoutEmptyAnswers(messagesFor(source.messages, contextTokens(definition)).messages),
     tools: toolSpecs(source.tools),
     maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
     temperature: settings.temperature,
     examples: workflowExamplesOf(definition),
   };
 }
+
+/** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
+function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
+  const isEmpty = ({ role, content }: Message) =>
+    role === 'assistant' && textOf(content).trim() === '' && !content.some(({ type }) => type === 'tool_use');
+  const last = messages.at(-1);
+  const kept = messages.filter((message) => !isEmpty(message));
+  return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
+}
+
+const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
 /** Most tokens of the conversation that a request holds. */
 export function contextTokens(definition: AgentDefinition): number {

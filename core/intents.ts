@@ -26,8 +26,8 @@ export interface Answer {
   content: readonly AssistantBlock[];
   /** The model will go on with it when it is asked again: without a call it proposes nothing yet. */
   paused: boolean;
-  /** The model will not answer, which is an answer, with or without a text. */
-  refused?: boolean | undefined;
+  /** The model refuses, or is not asked again: then it is an answer with or without a text. */
+  isLast?: boolean | undefined;
 }
 
 type Tools = ReadonlyMap<string, ToolDefinition>;
@@ -36,14 +36,14 @@ type Tools = ReadonlyMap<string, ToolDefinition>;
  * What an answer proposes: calls, or a plan of them where they are `LIMITS.planCalls` or more, or its text as the end;
  * nothing where it pauses, and where it is empty.
  */
-export function intentsOf({ content, paused, refused = false }: Answer, tools: Tools): Intent[] {
+export function intentsOf({ content, paused, isLast = false }: Answer, tools: Tools): Intent[] {
   const calls = content.flatMap((block): CallIntent[] =>
     block.type === 'tool_use' ? [{ kind: kindOf(block, tools), use: block }] : [],
   );
   if (calls.length >= LIMITS.planCalls) return [{ kind: 'plan', calls }];
   if (calls.length > 0) return calls;
   const text = textOf(content);
-  return paused || (text.trim() === '' && !refused) ? [] : [{ kind: 'complete', text }];
+  return paused || (text.trim() === '' && !isLast) ? [] : [{ kind: 'complete', text }];
 }
 
 /** Why an answer that proposes nothing holds nothing either. */

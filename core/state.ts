@@ -43,6 +43,8 @@ export interface RunState {
   /** Model calls over all turns. */
   steps: number;
   turn: TurnState | null;
+  /** The first message that models are sent; absent where nothing has been left out yet. */
+  firstKept?: number;
   /** A model call that was announced and has not answered. */
   modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number; retries: number } | null;
   /** The calls of the current step. */
@@ -124,6 +126,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'context.transformed':
+      return { firstKept: event.payload.first_kept_ordinal };
     case 'intent.rejected':
       return rejectIntent(state, event);
     case 'plan.proposed':

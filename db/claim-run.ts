@@ -1,6 +1,6 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
-import type { PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
+import type { PinnedLimits, PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { CallStatus, RunState } from '../core/state.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
@@ -40,7 +40,7 @@ export interface RunRow {
   open_turn_id: string | null;
   turn_count: number;
   config: RunConfig;
-  pinned: { tools: PinnedTool[] };
+  pinned: { tools: PinnedTool[]; limits?: PinnedLimits | undefined };
   keep_open: boolean;
   lineage: string;
   lineage_base: { lineage: string; length: number }[];

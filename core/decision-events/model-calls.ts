@@ -23,6 +23,11 @@ export function announceModelCall({ turn }: RunState, call: CallModel, asked: An
   return { type: 'model.called', actor: 'agent', turn_id: turn?.id, step: call.step, payload };
 }
 
+/** The conversation that the next model call is sent begins elsewhere than that of the last one. */
+export function recordContextCut({ turn }: RunState, cut: Payload<'context.transformed'>): NewEvent {
+  return { type: 'context.transformed', actor: 'system', turn_id: turn?.id, payload: cut };
+}
+
 /** An answer, as it is kept. */
 export interface Answered extends Omit<ModelResponse, 'content'> {
   step: number;

@@ -1,6 +1,7 @@
 /** Events of model calls, and of the budgets that they are paid from. */
 import { z } from 'zod';
 import { INTENT_KINDS } from '../intents.ts';
+import { CUT_REASONS } from '../context.ts';
 import { REQUEST_PARTS, STOP_REASONS } from '../model.ts';
 import { count, defineEvent, money, problem, uuid } from './event.ts';
 
@@ -63,6 +64,18 @@ export const MODEL_EVENTS = {
     partial: z.string().optional(),
   }),
   'model.fell_back': defineEvent(1, { from: z.string(), to: z.string(), error: problem }),
+
+  /** What is left out of the conversation from here on, and why. Once for each change, not for each call. */
+  'context.transformed': defineEvent(1, {
+    reason: z.enum(CUT_REASONS),
+    /** The first message that is sent. */
+    first_kept_ordinal: count,
+    /** Estimated. */
+    dropped_messages: count,
+    dropped_tokens: count,
+    /** Tokens that the conversation may have. */
+    budget_tokens: count,
+  }),
 
   /** A soft limit was passed; with `approval_id` a person is asked whether to go on. */
   'budget.warned': defineEvent(1, { ...budgetStanding, approval_id: uuid.optional() }),

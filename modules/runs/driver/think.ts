@@ -32,7 +32,8 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
   const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
-  const intents = intentsOf({ content, paused, refused: response.stopReason === 'refusal' }, session.tools);
+  const isLast = call.last || response.stopReason === 'refusal';
+  const intents = intentsOf({ content, paused, isLast }, session.tools);
   const empty = intents.length === 0 && !paused ? faultOfEmpty(response.stopReason) : undefined;
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
@@ -77,8 +78,8 @@ function goOn(session: DriveSession): void {
 }
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {
-  const { provider, model } = modelsFor(session)[0];
-  return { provider, request: toRequest(session, { model, toolChoice: call.toolChoice }) };
+  const [resolved] = modelsFor(session);
+  return { provider: resolved.provider, request: toRequest(session, { resolved, toolChoice: call.toolChoice }) };
 }
 
 /** The answer in canonical form; every tool use has an id that occurs once in the conversation. */

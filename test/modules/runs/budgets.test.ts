@@ -101,7 +101,10 @@ for (const mode of DOMAIN_MODES) {
         assert.ok(used.estimated && used.input > 0 && used.output > 0, JSON.stringify(used));
         assert.ok(Number(cost_usd) > 0, 'the price of the model is known');
       }
-      assert.equal(tokens_in + tokens_out, answers.reduce((sum, { usage: of }) => sum + of.input + of.output, 0));
+      assert.equal(
+        tokens_in + tokens_out,
+        answers.reduce((sum, { usage: of }) => sum + of.input + of.output, 0),
+      );
       const made = (await reservationsOf(run)).filter(({ state }) => state !== 'released');
       assert.ok(made.length > 0 && made.every(({ state, tokens }) => state === 'estimated' && tokens > 0));
       await soundNow();

@@ -120,7 +120,10 @@ describe('An intent that is not valid', () => {
         assert.match(messages[0]?.content.at(-1)?.text ?? '', /your last answer was empty/i);
       }
       const answers = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload.usage.input] : []));
-      assert.ok(answers.every((tokens) => tokens > 0), 'each was paid for');
+      assert.ok(
+        answers.every((tokens) => tokens > 0),
+        'each was paid for',
+      );
     });
 
     it('fails the turn after a number of times, or shows what was said before', async () => {

@@ -4,7 +4,7 @@ import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { ModelDelta, ModelResponse, StreamModel } from '../core/model.ts';
 import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
-import type { AnswerDraft, AnswerEvent, RawMessage } from './anthropic-answer.ts';
+import type { AnswerDraft } from './anthropic-answer.ts';
 import { anthropicParams, withoutThinking } from './anthropic-request.ts';
 import type { AnthropicParams } from './anthropic-request.ts';
 import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
@@ -72,13 +72,13 @@ async function readAnswer(
 ): Promise<AnswerDraft> {
   const draft = newAnswer();
   if (formOf('anthropic', response) === 'json') {
-    takeMessage(draft, parseEvent('anthropic', await response.text()) as RawMessage, onDelta);
+    takeMessage(draft, parseEvent('anthropic', await response.text()), onDelta);
     return draft;
   }
   try {
     for await (const event of Stream.rawEvents(response)) {
       guard.touch();
-      if (event.data !== '') takeEvent(draft, parseEvent('anthropic', event.data) as AnswerEvent, onDelta);
+      if (event.data !== '') takeEvent(draft, parseEvent('anthropic', event.data), onDelta);
       if (draft.ended) break;
     }
   } catch (error) {

@@ -8,7 +8,7 @@ import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError } from './model-errors.ts';
 import { finishCompletion, newCompletion, takeChunk, takeCompletion } from './openai-answer.ts';
-import type { CompletionChunk, CompletionDraft } from './openai-answer.ts';
+import type { CompletionDraft } from './openai-answer.ts';
 import { openaiParams } from './openai-request.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
@@ -53,7 +53,7 @@ async function readAnswer(
 ): Promise<CompletionDraft> {
   const draft = newCompletion();
   if (formOf('openai', response) === 'json') {
-    takeCompletion(draft, parseEvent('openai', await response.text()) as CompletionChunk, onDelta);
+    takeCompletion(draft, parseEvent('openai', await response.text()), onDelta);
     return draft;
   }
   try {
@@ -61,7 +61,7 @@ async function readAnswer(
       guard.touch();
       draft.ended = data.startsWith('[DONE]');
       if (draft.ended) break;
-      if (data !== '') takeChunk(draft, parseEvent('openai', data) as CompletionChunk, onDelta);
+      if (data !== '') takeChunk(draft, parseEvent('openai', data), onDelta);
     }
   } catch (error) {
     // What comes after the finish reason is the usage, which can be estimated: the answer is whole, and was paid for.

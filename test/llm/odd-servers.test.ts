@@ -331,7 +331,7 @@ const MESSAGES: Case[] = [
       events(
         start,
         ...[...textBlock(), ...block(1, { type: 'tool_use', name: 'weather', input: { city: 'Rome' } })].map(
-          ({ index: _, ...event }) => event,
+          (event) => ({ ...event, index: undefined }),
         ),
         stopped('tool_use'),
       ),

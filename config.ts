@@ -26,6 +26,8 @@ export interface Config {
   readonly defaultModel: string | undefined;
   /** What credentials permit a minute, by `provider/model` or `provider`. */
   readonly modelLimits: Readonly<Record<string, ModelLimit>>;
+  /** Tokens that models take, by `provider/model` or `provider`, where the tables of `llm/providers` do not know or are wrong. */
+  readonly contextWindows: Readonly<Record<string, number>>;
   /** The queues that this process serves when it is a worker. */
   readonly queues: readonly QueueName[];
   /** Jobs of a queue that one worker process runs at a time. */
@@ -83,6 +85,7 @@ export function loadConfig(env: Environment = process.env): Config {
     modelKeys: readModelKeys(env),
     defaultModel: readModel(env),
     modelLimits: readModelLimits(env),
+    contextWindows: readContextWindows(env),
     ...readQueues(env, mode),
     egressAllow: readEgressAllow(env),
     stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
@@ -208,14 +211,30 @@ function readModel(env: Environment): string | undefined {
 function readModelLimits(env: Environment): Config['modelLimits'] {
   const limits = readList(env, 'DROVER_MODEL_LIMITS').map((entry): [string, ModelLimit] => {
     const [, name = '', requests, tokens] = /^([^\s=]+)=(\d{1,9})?(?::(\d{1,9}))?$/.exec(entry) ?? [];
-    const isKnown = PROVIDERS.some((provider) => name === provider.name || name.startsWith(`${provider.name}/`));
-    if (!isKnown || (!Number(requests) && !Number(tokens))) {
+    if (!isModelOrProvider(name) || (!Number(requests) && !Number(tokens))) {
       const expected = 'requests and tokens a minute, as in anthropic/claude-sonnet-5=50:40000,openai=500';
       throw new ConfigError('DROVER_MODEL_LIMITS', `has ${quote(entry)}`, expected);
     }
     return [name, { requestsPerMinute: Number(requests) || null, tokensPerMinute: Number(tokens) || null }];
   });
   return Object.freeze(Object.fromEntries(limits));
+}
+
+/** `provider/model=tokens`; a provider alone stands for each of its models. */
+function readContextWindows(env: Environment): Config['contextWindows'] {
+  const windows = readList(env, 'DROVER_CONTEXT_WINDOWS').map((entry): [string, number] => {
+    const [, name = '', tokens] = /^([^\s=]+)=(\d{4,8})$/.exec(entry) ?? [];
+    if (!isModelOrProvider(name)) {
+      const expected = 'tokens that a model takes (1000 at least), as in openai/llama-4=32768,anthropic=200000';
+      throw new ConfigError('DROVER_CONTEXT_WINDOWS', `has ${quote(entry)}`, expected);
+    }
+    return [name, Number(tokens)];
+  });
+  return Object.freeze(Object.fromEntries(windows));
+}
+
+function isModelOrProvider(name: string): boolean {
+  return PROVIDERS.some((provider) => name === provider.name || name.startsWith(`${provider.name}/`));
 }
 
 function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queues' | 'concurrency'> {

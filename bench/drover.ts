@@ -161,9 +161,19 @@ const answerer =
   async (request) =>
     answer(request, toolName);
 
+const STUB_WINDOW = { name: 'offline/stub', tokens: 128_000 };
+
 function stubModels(stream: StreamModel): Context['models'] {
   return {
-    resolve: () => ({ provider: 'offline', model: 'stub', stream, rateLimiter: null, rates: null }),
+    resolve: () => ({
+      provider: 'offline',
+      model: 'stub',
+      stream,
+      contextWindow: STUB_WINDOW.tokens,
+      rateLimiter: null,
+      rates: null,
+    }),
+    contextWindow: () => STUB_WINDOW,
     defaultName: () => 'stub',
   };
 }

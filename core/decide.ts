@@ -104,6 +104,8 @@ function outcomeUnknown(calls: readonly CallState[]): Decision {
 }
 
 function lost(state: RunState): Decision {
+  const { empty } = state.turn?.invalid ?? {};
+  if (empty) return { kind: 'fail_turn', error: empty };
   const message = `The last ${invalidAnswers(state)} answers of the model held nothing but calls that are not valid.`;
   return { kind: 'fail_turn', error: { code: INVALID_INTENTS, message } };
 }

@@ -35,6 +35,18 @@ const status = z.enum(RUN_STATUSES);
 const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
 export type PinnedTool = z.output<typeof pinnedTool>;
 
+/** The effective limits of a run's model calls, in tokens, so that neither a table nor a default changes them later. */
+const pinnedLimits = z.object({
+  /** `provider/model`: another one, such as a fallback, has its own window. */
+  model: z.string(),
+  /** Prompt and answer together. */
+  context_window: count,
+  /** The conversation alone; null where the window alone limits it. */
+  conversation_tokens: count.nullable(),
+  output_tokens: count,
+});
+export type PinnedLimits = z.output<typeof pinnedLimits>;
+
 const turnInput = z.object({ message: z.string(), attachments: z.array(attachment).optional() });
 /** What a turn begins with, or is given on its way. */
 export type TurnInput = z.output<typeof turnInput>;
@@ -61,7 +73,7 @@ const RUN_EVENTS = {
     keep_open: z.boolean(),
     kind: z.enum(['agent', 'workflow']),
     config: runConfig,
-    pinned: z.object({ tools: z.array(pinnedTool) }),
+    pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
     depth: count,
     parent_run_id: uuid.nullable(),
     root_run_id: uuid.nullable(),

@@ -5,6 +5,7 @@
 import { textOf, type AssistantBlock, type ToolUseBlock } from './content.ts';
 import type { FieldError } from './errors.ts';
 import { LIMITS } from './limits.ts';
+import { CONTEXT_OVERFLOW, type StopReason } from './model.ts';
 import { ARGUMENT_DEPTH, ASK_USER_TOOL, RAW_ARGUMENTS, type ToolDefinition } from './tool.ts';
 
 export const INTENT_KINDS = ['tool_call', 'ask_user', 'complete', 'plan'] as const;
@@ -25,18 +26,39 @@ export interface Answer {
   content: readonly AssistantBlock[];
   /** The model will go on with it when it is asked again: without a call it proposes nothing yet. */
   paused: boolean;
+  /** The model refuses, or is not asked again: then it is an answer with or without a text. */
+  isLast?: boolean | undefined;
 }
 
 type Tools = ReadonlyMap<string, ToolDefinition>;
 
-/** What an answer proposes: calls, or a plan of them where they are `LIMITS.planCalls` or more, or its text as the end. */
-export function intentsOf({ content, paused }: Answer, tools: Tools): Intent[] {
+/**
+ * What an answer proposes: calls, or a plan of them where they are `LIMITS.planCalls` or more, or its text as the end;
+ * nothing where it pauses, and where it is empty.
+ */
+export function intentsOf({ content, paused, isLast = false }: Answer, tools: Tools): Intent[] {
   const calls = content.flatMap((block): CallIntent[] =>
     block.type === 'tool_use' ? [{ kind: kindOf(block, tools), use: block }] : [],
   );
   if (calls.length >= LIMITS.planCalls) return [{ kind: 'plan', calls }];
   if (calls.length > 0) return calls;
-  return paused ? [] : [{ kind: 'complete', text: textOf(content) }];
+  const text = textOf(content);
+  return paused || (text.trim() === '' && !isLast) ? [] : [{ kind: 'complete', text }];
+}
+
+/** Why an answer that proposes nothing holds nothing either. */
+export function faultOfEmpty(stopReason: StopReason): EmptyFault {
+  switch (stopReason) {
+    case 'max_tokens':
+      return {
+        code: 'output_limit',
+        message: 'The model used up its output tokens before it said anything: raise llm_config.max_tokens.',
+      };
+    case 'model_context_window_exceeded':
+      return { code: CONTEXT_OVERFLOW, message: "The conversation left no room for an answer in the model's context." };
+    default:
+      return { code: 'empty_answer', message: 'The answer held neither text nor a call of a tool.' };
+  }
 }
 
 /** The calls that are proposed, alone or in a plan, in their order. */
@@ -55,6 +77,12 @@ function kindOf({ name }: ToolUseBlock, tools: Tools): CallIntent['kind'] {
 /** Why an intent is not valid, as the model reads it. */
 export interface IntentFault {
   code: 'unknown_tool' | 'invalid_arguments' | 'too_many_calls';
+  message: string;
+}
+
+/** The same of an answer as a whole. Only an empty one may be another when the model is asked again. */
+export interface EmptyFault {
+  code: 'empty_answer' | 'output_limit' | typeof CONTEXT_OVERFLOW;
   message: string;
 }
 
@@ -99,7 +127,7 @@ export function faultOfPlace(name: string, place: number): IntentFault | undefin
 /** The part of a run's state that counts them. */
 interface Counted {
   steps: number;
-  turn: { invalid?: { step: number; answers: number } } | null;
+  turn: { invalid?: { step: number; answers: number; empty?: { code: string; message: string } } } | null;
 }
 
 /** Answers in a row, the last one included, in which no intent was valid. */
@@ -113,7 +141,11 @@ export function invalidAnswersBefore({ steps, turn }: Counted): number {
 }
 
 /** The model has had its chances: its turn ends. */
-export const isLost = (state: Counted) => invalidAnswers(state) >= LIMITS.invalidAnswers;
+export function isLost(state: Counted): boolean {
+  const answers = invalidAnswers(state);
+  const empty = state.turn?.invalid?.empty;
+  return answers >= LIMITS.invalidAnswers || (answers > 0 && empty !== undefined && empty.code !== 'empty_answer');
+}
 
 /** Error code of such a turn. */
 export const INVALID_INTENTS = 'invalid_intents';

@@ -31,8 +31,10 @@ export const LIMITS = {
   waitSeconds: 31_536_000,
   /** Answer of one model call in tokens where the agent does not say. */
   outputTokens: 4096,
-  /** Conversation sent to a model in tokens where the agent does not say. */
-  contextTokens: 8000,
+  /** Tokens that a model takes, prompt and answer together, where nobody knows better. */
+  contextTokens: 128_000,
+  /** Share of the room for the conversation that is filled by estimate, in percent: estimates can be too low by a third. */
+  contextFillPercent: 75,
   /** One attempt of a tool in ms where the tool does not say. */
   toolTimeoutMs: 30_000,
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */

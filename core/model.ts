@@ -32,6 +32,8 @@ export interface TokenUsage {
   cache_read: number;
   cache_write_5m: number;
   cache_write_1h: number;
+  /** The provider has not reported all of it: input, output or both are Drover's estimate. */
+  estimated?: boolean | undefined;
 }
 
 export const NO_TOKENS: TokenUsage = {
@@ -54,6 +56,9 @@ export const STOP_REASONS = [
   'model_context_window_exceeded',
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
+
+/** Error code of a turn whose conversation does not fit its model. */
+export const CONTEXT_OVERFLOW = 'context_overflow';
 
 /** What a recorded replay compares of a model's request; `end_of_record`: there is nothing to compare with. */
 export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;

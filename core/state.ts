@@ -28,7 +28,7 @@ export interface TurnState {
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
   /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
-  invalid?: { step: number; answers: number };
+  invalid?: { step: number; answers: number; empty?: { code: string; message: string } };
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
@@ -46,6 +46,8 @@ export interface RunState {
   /** Model calls over all turns. */
   steps: number;
   turn: TurnState | null;
+  /** The first message that models are sent; absent where nothing has been left out yet. */
+  firstKept?: number;
   /** A model call that was announced and has not answered. */
   modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number; retries: number } | null;
   /** The calls of the current step. */
@@ -132,8 +134,10 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'context.transformed':
+      return { firstKept: event.payload.first_kept_ordinal };
     case 'intent.rejected':
-      return onTurn(state, { invalid: { step: state.steps, answers: event.payload.attempt } });
+      return rejectIntent(state, event);
     case 'plan.proposed':
       return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
     case 'plan.rejected':
@@ -238,6 +242,13 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
   return { turn, turnCount: event.payload.number, calls: [], modelCall: null };
 }
 
+/** Without a call it is the whole answer that is not valid: it is empty. */
+function rejectIntent(state: RunState, event: Extract<RunEvent, { type: 'intent.rejected' }>): Partial<RunState> {
+  const { attempt: answers, tool_call_id: callId, code, message } = event.payload;
+  const empty = callId === undefined ? { empty: { code, message } } : {};
+  return onTurn(state, { invalid: { step: state.steps, answers, ...empty } });
+}
+
 function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.called' }>): Partial<RunState> {
   const { payload } = event;
   return {
@@ -250,9 +261,10 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
 
 function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.responded' }>): Partial<RunState> {
   const { ordinal, tool_calls: toolCalls, stop_reason: stopReason, latency_ms: latencyMs } = event.payload;
+  const { empty = false } = event.payload;
   const turn = state.turn;
   // A model that pauses is asked again, but not beyond the limit: the turn has to end.
-  const isAnswer = toolCalls === 0 && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
+  const isAnswer = toolCalls === 0 && !empty && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
   return {
     ...(turn && {
       turn: {
@@ -261,7 +273,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
         toolCalls: turn.toolCalls + toolCalls,
         drivenMs: turn.drivenMs + latencyMs,
         answer: isAnswer ? { ordinal, stopReason } : null,
-        lastOrdinal: ordinal,
+        lastOrdinal: empty ? turn.lastOrdinal : ordinal,
       },
     }),
     steps: state.steps + 1,

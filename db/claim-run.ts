@@ -1,6 +1,6 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
-import type { NewEvent, PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
+import type { NewEvent, PinnedLimits, PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { CallStatus, RunState } from '../core/state.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
@@ -45,7 +45,7 @@ export interface RunRow {
   queued: MessageQueued | null;
   dequeued_id: string | null;
   config: RunConfig;
-  pinned: { tools: PinnedTool[] };
+  pinned: { tools: PinnedTool[]; limits?: PinnedLimits | undefined };
   keep_open: boolean;
   lineage: string;
   lineage_base: { lineage: string; length: number }[];

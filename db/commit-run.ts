@@ -131,7 +131,8 @@ export type ReservationChange =
       agent_id: string;
       root_run_id: string;
     }
-  | { step: number; settle: 'settled'; tokens: number; cost_usd: string | null }
+  | { step: number; settle: 'settled' | 'estimated'; tokens: number; cost_usd: string | null }
+  /** `estimated`: at what was set aside. */
   | { step: number; settle: 'estimated' | 'released' };
 
 interface Committed {

@@ -1,6 +1,7 @@
 /** Turns as they are read, with what happened in them. */
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
+import type { TokenUsage } from '../core/model.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 
@@ -61,7 +62,7 @@ export interface ModelCallRow {
   stop_reason: string;
   tokens_in: number;
   tokens_out: number;
-  usage: Record<string, number>;
+  usage: TokenUsage;
   recorded: boolean;
   cost_usd: string | null;
   latency_ms: number;

@@ -1,6 +1,7 @@
 import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { ModelDelta, StopReason, TokenUsage } from '../core/model.ts';
+import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
 
@@ -9,7 +10,10 @@ export interface AnswerDraft {
   model: string | undefined;
   usage: TokenUsage;
   stopReason: string | undefined;
-  blocks: DraftBlock[];
+  /** The server has said that nothing more comes. */
+  ended: boolean;
+  /** By the index that the server gives them. */
+  blocks: Map<number, DraftBlock>;
 }
 
 interface DraftBlock {
@@ -69,7 +73,7 @@ interface RawUsage {
 }
 
 export function newAnswer(): AnswerDraft {
-  return { model: undefined, usage: NO_TOKENS, stopReason: undefined, blocks: [] };
+  return { model: undefined, usage: NO_TOKENS, stopReason: undefined, ended: false, blocks: new Map() };
 }
 
 /** Takes one stream event into the draft and passes new text on. Throws `ModelError` on an error event. */
@@ -78,8 +82,10 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   draft.model ??= event.message?.model;
   draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
   draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
-  if (event.type === 'content_block_start') draft.blocks[event.index ?? draft.blocks.length] = blockOf(event);
-  const block = draft.blocks[event.index ?? -1];
+  draft.ended ||= event.type === 'message_stop';
+  const index = event.index ?? draft.blocks.size;
+  if (event.type === 'content_block_start') draft.blocks.set(index, blockOf(event));
+  const block = draft.blocks.get(event.index ?? index - 1);
   if (event.type !== 'content_block_delta' || !block || !event.delta) return;
   block.json += event.delta.partial_json ?? '';
   block.signature += event.delta.signature ?? '';
@@ -97,13 +103,16 @@ export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (d
     if (block.text) onDelta({ type: 'text', text: block.text });
     if (block.thinking) onDelta({ type: 'thinking', text: block.thinking });
   });
+  draft.ended = message.content !== undefined;
 }
 
 /** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */
 export function finishAnswer(draft: AnswerDraft): { content: AssistantBlock[]; stopReason: StopReason } {
-  if (draft.stopReason === undefined) throw new ModelError('unavailable', 'anthropic: the answer broke off.');
-  const content = draft.blocks.flatMap(assistantBlock);
-  return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason)) };
+  if (draft.stopReason === undefined && !draft.ended) {
+    throw new ModelError('unavailable', 'anthropic: the answer broke off.');
+  }
+  const content = [...draft.blocks.values()].flatMap(assistantBlock);
+  return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason ?? 'end_turn')) };
 }
 
 /** In mid-stream there is no status any more: the type alone tells an overload from a mistake. */
@@ -158,18 +167,18 @@ function knownReason(reason: string): StopReason {
 function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenUsage {
   if (!raw) return known;
   return {
-    input: raw.input_tokens ?? known.input,
-    output: raw.output_tokens ?? known.output,
-    thinking: raw.output_tokens_details?.thinking_tokens ?? known.thinking,
-    cache_read: raw.cache_read_input_tokens ?? known.cache_read,
+    input: tokenCount(raw.input_tokens) ?? known.input,
+    output: tokenCount(raw.output_tokens) ?? known.output,
+    thinking: tokenCount(raw.output_tokens_details?.thinking_tokens) ?? known.thinking,
+    cache_read: tokenCount(raw.cache_read_input_tokens) ?? known.cache_read,
     ...cacheWrites(known, raw),
   };
 }
 
 /** The last event repeats the sum without saying what it is made of: the hour's share from the first event is kept. */
 function cacheWrites(known: TokenUsage, raw: RawUsage): Pick<TokenUsage, 'cache_write_5m' | 'cache_write_1h'> {
-  const hour = raw.cache_creation?.ephemeral_1h_input_tokens ?? known.cache_write_1h;
-  const sum = raw.cache_creation_input_tokens ?? known.cache_write_5m + hour;
-  const short = raw.cache_creation?.ephemeral_5m_input_tokens ?? sum - hour;
+  const hour = tokenCount(raw.cache_creation?.ephemeral_1h_input_tokens) ?? known.cache_write_1h;
+  const sum = tokenCount(raw.cache_creation_input_tokens) ?? known.cache_write_5m + hour;
+  const short = tokenCount(raw.cache_creation?.ephemeral_5m_input_tokens) ?? sum - hour;
   return { cache_write_5m: Math.max(0, short), cache_write_1h: hour };
 }

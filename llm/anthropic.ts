@@ -4,13 +4,14 @@ import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { ModelDelta, ModelResponse, StreamModel } from '../core/model.ts';
 import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
-import type { AnswerDraft, AnswerEvent, RawMessage } from './anthropic-answer.ts';
+import type { AnswerDraft } from './anthropic-answer.ts';
 import { anthropicParams, withoutThinking } from './anthropic-request.ts';
 import type { AnthropicParams } from './anthropic-request.ts';
 import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError } from './model-errors.ts';
+import { formOf, parseEvent } from './response-form.ts';
 
 /** Claude over the Messages API. One attempt per call, since the queue does the waiting; throws `ModelError` only. */
 export function anthropicModel(options: ProviderOptions): StreamModel {
@@ -70,14 +71,20 @@ async function readAnswer(
   onDelta: (delta: ModelDelta) => void,
 ): Promise<AnswerDraft> {
   const draft = newAnswer();
-  if (response.headers.get('content-type')?.includes('application/json')) {
-    takeMessage(draft, (await response.json()) as RawMessage, onDelta);
+  if (formOf('anthropic', response) === 'json') {
+    takeMessage(draft, parseEvent('anthropic', await response.text()), onDelta);
     return draft;
   }
-  for await (const event of Stream.rawEvents(response)) {
-    guard.touch();
-    if (event.data !== '') takeEvent(draft, JSON.parse(event.data) as AnswerEvent, onDelta);
+  try {
+    for await (const event of Stream.rawEvents(response)) {
+      guard.touch();
+      if (event.data !== '') takeEvent(draft, parseEvent('anthropic', event.data), onDelta);
+      if (draft.ended) break;
+    }
+  } catch (error) {
+    // What comes after the stop reason says nothing more: the answer is whole, and was paid for.
+    if (draft.stopReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
   }
-  if (guard.cutOff()) throw new ModelError('aborted', 'anthropic: the stream was cut off.');
+  if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'anthropic: the stream was cut off.');
   return draft;
 }

@@ -4,14 +4,25 @@ import { PROVIDERS } from './providers.ts';
 /** The planner for trials, which needs no key. */
 export const OFFLINE = 'offline';
 
+export interface ModelName {
+  provider: string;
+  model: string;
+}
+
 /** `provider/model`, a bare name, or `offline`. Throws `impossible` (422) with the names that work. */
-export function parseModelName(name: string): { provider: string; model: string } {
+export function parseModelName(name: string): ModelName {
+  const found = findModelName(name);
+  if (found) return found;
+  throw impossible(`There is no model "${name}". ${names()}`);
+}
+
+/** The same, but undefined for a name that does not work. */
+export function findModelName(name: string): ModelName | undefined {
   if (name === OFFLINE) return { provider: OFFLINE, model: OFFLINE };
   const [, before, model] = /^([^/\s]+)\/(\S+)$/.exec(name) ?? [];
   if (model && PROVIDERS.some((provider) => provider.name === before)) return { provider: before ?? '', model };
   const owner = PROVIDERS.find(({ bare }) => bare?.pattern.test(name));
-  if (owner) return { provider: owner.name, model: name };
-  throw impossible(`There is no model "${name}". ${names()}`);
+  return owner && { provider: owner.name, model: name };
 }
 
 function names(): string {

@@ -2,7 +2,9 @@ import { impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
 import type { ModelRates } from '../db/model-rates.ts';
-import { OFFLINE, parseModelName } from './model-name.ts';
+import { completeUsage } from './complete-usage.ts';
+import { contextWindowOf, type ContextWindows } from './context-windows.ts';
+import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, Provider } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
@@ -14,6 +16,8 @@ interface ModelsConfig {
   defaultModel?: string | undefined;
   /** `DROVER_MODEL_LIMITS`, by `provider/model` or `provider`. */
   modelLimits?: Readonly<Record<string, ModelRates>> | undefined;
+  /** `DROVER_CONTEXT_WINDOWS`. */
+  contextWindows?: ContextWindows | undefined;
 }
 
 export interface ResolvedModel {
@@ -23,8 +27,18 @@ export interface ResolvedModel {
   stream: StreamModel;
   /** Names credential and model, for what all who use them share; null if nobody has to be spared. */
   rateLimiter: string | null;
+  /** Tokens that it takes, prompt and answer together. */
+  contextWindow: number;
   /** What the credential permits, where the installation says so. */
   rates: ModelRates | null;
+}
+
+/** A model as a run pins it. */
+export interface ModelWindow {
+  /** `provider/model`. */
+  name: string;
+  /** Tokens that it takes, prompt and answer together. */
+  tokens: number;
 }
 
 export interface Models {
@@ -32,6 +46,8 @@ export interface Models {
   resolve: (name: string | undefined) => ResolvedModel;
   /** What `resolve(undefined)` gives, as `provider/model`. */
   defaultName: () => string;
+  /** What a model takes, also without a key for it; undefined for a name that no provider knows. */
+  contextWindow: (name: string | undefined) => ModelWindow | undefined;
 }
 
 /** The models that this process can ask, by name (docs/models.md). */
@@ -52,13 +68,20 @@ export function createModels(config: ModelsConfig): Models {
       throw impossible(`The model "${name ?? model}" needs ${variable}, which is not set.`);
     }
     const rates = config.modelLimits?.[`${provider}/${model}`] ?? config.modelLimits?.[provider] ?? null;
-    return { provider, model, stream, rateLimiter: rateLimiterOf(keys[provider], provider, model), rates };
+    const contextWindow = contextWindowOf({ provider, model }, config.contextWindows);
+    const rateLimiter = rateLimiterOf(keys[provider], provider, model);
+    return { provider, model, stream, contextWindow, rateLimiter, rates };
   };
   return {
     resolve,
     defaultName: () => {
       const { provider, model } = parseModelName(defaultNameOf(config));
       return provider === OFFLINE ? OFFLINE : `${provider}/${model}`;
+    },
+    contextWindow: (name) => {
+      const asked = findModelName(name ?? defaultNameOf(config));
+      if (!asked) return undefined;
+      return { name: `${asked.provider}/${asked.model}`, tokens: contextWindowOf(asked, config.contextWindows) };
     },
   };
 }
@@ -67,7 +90,7 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   const opened = provider.open(credential);
   // Whoever asks the model is told.
   opened.catch(() => undefined);
-  return async (request, io) => (await opened)(request, io);
+  return async (request, io) => completeUsage(request, await (await opened)(request, io));
 }
 
 /** The credential is told by a digest: its own value goes nowhere. */

@@ -1,73 +1,104 @@
 import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { ModelDelta, StopReason, TokenUsage } from '../core/model.ts';
+import { tokenCount } from './complete-usage.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
+import { modelErrorOf } from './model-errors.ts';
 
 /** An answer as far as it has been read. */
 export interface CompletionDraft {
   model: string | undefined;
   usage: TokenUsage;
   finishReason: string | undefined;
+  /** The server has said that nothing more comes. */
+  ended: boolean;
+  reasoning: string;
   text: string;
   refused: boolean;
   calls: CallDraft[];
 }
 
 interface CallDraft {
+  index: number | undefined;
   id: string;
   name: string;
   json: string;
 }
 
-/** The fields of a chunk, or of a whole completion, that we read. All optional: compatible servers leave some out. */
+/** The fields of a chunk, or of a whole completion, that we read. Compatible servers leave some out, or send null. */
 export interface CompletionChunk {
-  model?: string;
-  choices?: { delta?: RawMessage; message?: RawMessage; finish_reason?: string | null }[];
+  model?: string | null;
+  choices?: { delta?: RawMessage | null; message?: RawMessage | null; finish_reason?: string | null }[] | null;
   usage?: RawUsage | null;
+  error?: unknown;
 }
 
 interface RawMessage {
-  content?: string | null;
-  refusal?: string | null;
-  tool_calls?: { index?: number; id?: string; function?: { name?: string; arguments?: string } }[];
+  /** A text, or parts of one. */
+  content?: unknown;
+  /** What the model has thought, in the words of vLLM and DeepSeek, and of OpenRouter and newer vLLM. */
+  reasoning_content?: unknown;
+  reasoning?: unknown;
+  refusal?: unknown;
+  tool_calls?: RawCall[] | null;
+}
+
+interface RawCall {
+  index?: number | null;
+  id?: string | null;
+  /** Arguments are JSON, or the object itself. */
+  function?: { name?: string | null; arguments?: unknown } | null;
 }
 
 interface RawUsage {
-  prompt_tokens?: number;
-  completion_tokens?: number;
-  prompt_tokens_details?: { cached_tokens?: number; cache_write_tokens?: number } | null;
-  completion_tokens_details?: { reasoning_tokens?: number } | null;
+  prompt_tokens?: unknown;
+  completion_tokens?: unknown;
+  prompt_tokens_details?: { cached_tokens?: unknown; cache_write_tokens?: unknown } | null;
+  completion_tokens_details?: { reasoning_tokens?: unknown } | null;
 }
 
 export function newCompletion(): CompletionDraft {
-  return { model: undefined, usage: NO_TOKENS, finishReason: undefined, text: '', refused: false, calls: [] };
+  const said = { reasoning: '', text: '', refused: false, calls: [] };
+  return { model: undefined, usage: NO_TOKENS, finishReason: undefined, ended: false, ...said };
 }
 
-/** Takes one chunk (or a whole completion) into the draft and passes new text on. */
+/** Takes one chunk (or a whole completion) into the draft and passes new text on. Throws `ModelError` on an error in it. */
 export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelta: (delta: ModelDelta) => void): void {
-  draft.model ??= chunk.model;
+  if (chunk.error) throw errorIn(chunk.error);
+  draft.model ??= chunk.model ?? undefined;
   if (chunk.usage) draft.usage = usageOf(chunk.usage);
   const choice = chunk.choices?.[0];
   if (!choice) return;
   draft.finishReason = choice.finish_reason ?? draft.finishReason;
   const message = choice.delta ?? choice.message ?? {};
-  const text = (message.content ?? '') + (message.refusal ?? '');
-  draft.refused ||= Boolean(message.refusal);
+  const reasoning = textIn(message.reasoning_content) || textIn(message.reasoning);
+  draft.reasoning += reasoning;
+  if (reasoning !== '') onDelta({ type: 'thinking', text: reasoning });
+  const text = textIn(message.content) + textIn(message.refusal);
+  draft.refused ||= textIn(message.refusal) !== '';
   draft.text += text;
   if (text !== '') onDelta({ type: 'text', text });
-  (message.tool_calls ?? []).forEach((call, position) => {
-    const known = (draft.calls[callIndex(draft, call, position)] ??= { id: '', name: '', json: '' });
-    known.id ||= call.id ?? '';
-    known.name ||= call.function?.name ?? '';
-    known.json += call.function?.arguments ?? '';
-  });
+  if (Array.isArray(message.tool_calls)) message.tool_calls.forEach((call, place) => takeCall(draft, call, place));
+}
+
+/** Takes a completion that came in one piece: it is whole, whether or not it says why it ends. */
+export function takeCompletion(
+  draft: CompletionDraft,
+  completion: CompletionChunk,
+  onDelta: (delta: ModelDelta) => void,
+): void {
+  takeChunk(draft, completion, onDelta);
+  draft.ended = Boolean(completion.choices?.[0]);
 }
 
 /** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */
 export function finishCompletion(draft: CompletionDraft): { content: AssistantBlock[]; stopReason: StopReason } {
-  if (draft.finishReason === undefined) throw new ModelError('unavailable', 'openai: the answer broke off.');
+  if (draft.finishReason === undefined && !draft.ended) {
+    throw new ModelError('unavailable', 'openai: the answer broke off.');
+  }
   const calls = draft.calls.filter((call) => call.name !== '');
   const content: AssistantBlock[] = [
+    ...(draft.reasoning === '' ? [] : [{ type: 'thinking' as const, thinking: draft.reasoning, signature: '' }]),
     ...(draft.text === '' ? [] : [{ type: 'text' as const, text: draft.text }]),
     ...calls.map((call) => ({
       type: 'tool_use' as const,
@@ -76,7 +107,7 @@ export function finishCompletion(draft: CompletionDraft): { content: AssistantBl
       input: parseArguments(call.json),
     })),
   ];
-  const reason = draft.refused ? 'refusal' : (REASONS[draft.finishReason] ?? 'end_turn');
+  const reason = draft.refused ? 'refusal' : (REASONS[draft.finishReason ?? ''] ?? 'end_turn');
   return { content, stopReason: stopReasonFor(content, reason) };
 }
 
@@ -88,23 +119,64 @@ const REASONS: Record<string, StopReason> = {
   content_filter: 'refusal',
 };
 
-/** Some servers leave the index out: a new id then begins a new call, anything else goes on with the last one. */
-function callIndex(draft: CompletionDraft, call: { index?: number; id?: string }, position: number): number {
-  if (call.index !== undefined) return call.index;
-  const known = draft.calls.findIndex((other) => other.id !== '' && other.id === call.id);
-  if (known >= 0) return known;
-  return call.id !== undefined || position > 0 ? draft.calls.length : Math.max(0, draft.calls.length - 1);
+/** Some servers tell of an error in an answer with status 200; its code may be a status. */
+function errorIn(error: unknown): ModelError {
+  if (typeof error !== 'object' || error === null) return modelErrorOf('openai', { message: String(error) });
+  const { message, type, code } = error as Record<string, unknown>;
+  const status = Number(code);
+  return modelErrorOf('openai', {
+    message: typeof message === 'string' ? message : 'the server answered with an error',
+    type: typeof type === 'string' ? type : undefined,
+    code: typeof code === 'string' ? code : undefined,
+    status: status >= 400 && status < 600 ? status : undefined,
+  });
+}
+
+/** A text, or the texts of its parts. */
+function textIn(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.map((part: { text?: unknown } | null) => (typeof part?.text === 'string' ? part.text : '')).join('');
+}
+
+function takeCall(draft: CompletionDraft, raw: RawCall, place: number): void {
+  const index = raw.index ?? undefined;
+  let call = findCall(draft, raw, place);
+  if (!call) {
+    call = { index, id: '', name: '', json: '' };
+    draft.calls.push(call);
+  }
+  call.id ||= raw.id ?? '';
+  call.name ||= raw.function?.name ?? '';
+  const args = raw.function?.arguments;
+  if (typeof args === 'string') call.json += args;
+  else if (typeof args === 'object' && args !== null) call.json += JSON.stringify(args);
+}
+
+/**
+ * The call that a piece goes on with; undefined where it begins one. Some servers leave the index out, and a new id then
+ * begins a new call; others give every call the index 0.
+ */
+function findCall({ calls }: CompletionDraft, raw: RawCall, place: number): CallDraft | undefined {
+  const id = raw.id ?? '';
+  if (typeof raw.index === 'number') {
+    const known = calls.findLast(({ index }) => index === raw.index);
+    const isOther = known && id !== '' && known.id !== '' && known.id !== id && Boolean(raw.function?.name);
+    return isOther ? undefined : known;
+  }
+  if (id !== '') return calls.find((call) => call.id === id);
+  return place > 0 || raw.function?.name ? undefined : calls.at(-1);
 }
 
 /** OpenAI counts cached tokens into the prompt; here each kind stands for itself. */
 function usageOf(raw: RawUsage): TokenUsage {
-  const cached = raw.prompt_tokens_details?.cached_tokens ?? 0;
-  const written = raw.prompt_tokens_details?.cache_write_tokens ?? 0;
+  const cached = tokenCount(raw.prompt_tokens_details?.cached_tokens) ?? 0;
+  const written = tokenCount(raw.prompt_tokens_details?.cache_write_tokens) ?? 0;
   return {
     ...NO_TOKENS,
-    input: Math.max(0, (raw.prompt_tokens ?? 0) - cached - written),
-    output: raw.completion_tokens ?? 0,
-    thinking: raw.completion_tokens_details?.reasoning_tokens ?? 0,
+    input: Math.max(0, (tokenCount(raw.prompt_tokens) ?? 0) - cached - written),
+    output: tokenCount(raw.completion_tokens) ?? 0,
+    thinking: tokenCount(raw.completion_tokens_details?.reasoning_tokens) ?? 0,
     cache_read: cached,
     cache_write_5m: written,
   };

@@ -13,12 +13,15 @@ const REASONS = /^(?:o\d|gpt-(?:[5-9]|\d\d))/;
 /** From 5.6 on chat completions refuses function tools unless reasoning is off, even where the request says nothing. */
 const TOOLS_WITHOUT_REASONING = /^gpt-(?:5\.[6-9]|[6-9]|\d\d)/;
 
-/** Our request in the form of chat completions. Thinking blocks are left out: they mean nothing to another provider. */
+/**
+ * Our request in the form of chat completions. Thinking blocks are left out, as they mean nothing to another provider; but
+ * servers that show their reasoning want it back while the calls of an answer go on (DeepSeek answers 400 without).
+ */
 export function openaiParams(request: ModelRequest): Params {
   const tools = declaredTools(request.tools, request.messages);
   return {
     model: request.model,
-    messages: [...systemMessage(request.system), ...mergeMessages(request.messages).flatMap(toMessages)],
+    messages: [...systemMessage(request.system), ...conversation(request)],
     stream: true,
     stream_options: { include_usage: true },
     // `max_tokens` is refused by newer models, and the only name that older compatible servers know.
@@ -46,11 +49,30 @@ function toolChoiceOf(request: ModelRequest): OpenAI.ChatCompletionToolChoiceOpt
 }
 
 /** A user message with results becomes one `tool` message per result, then what the user said. */
-function toMessages(message: Message): OpenAI.ChatCompletionMessageParam[] {
-  return message.role === 'assistant' ? assistantMessage(message.content) : userMessages(message.content);
+function conversation({ model, messages }: ModelRequest): OpenAI.ChatCompletionMessageParam[] {
+  const merged = mergeMessages(messages);
+  const turnAt = merged.findLastIndex((message) => message.role === 'user' && !isOfResults(message));
+  return merged.flatMap((message, index) =>
+    message.role === 'assistant'
+      ? assistantMessage(message.content, { withReasoning: index > turnAt && !OWN.test(model) })
+      : userMessages(message.content),
+  );
 }
 
-function assistantMessage(content: AssistantBlock[]): OpenAI.ChatCompletionMessageParam[] {
+function isOfResults({ content }: Message): boolean {
+  return content.some((block) => block.type === 'tool_result');
+}
+
+/** Reasoning with a signature is another provider's. */
+function reasoningOf(content: AssistantBlock[]): string {
+  return content.map((block) => (block.type === 'thinking' && block.signature === '' ? block.thinking : '')).join('');
+}
+
+function assistantMessage(
+  content: AssistantBlock[],
+  { withReasoning }: { withReasoning: boolean },
+): OpenAI.ChatCompletionMessageParam[] {
+  const reasoning = withReasoning ? reasoningOf(content) : '';
   const calls = content.filter((block): block is ToolUseBlock => block.type === 'tool_use');
   const text = textOf(content);
   if (text === '' && calls.length === 0) return [];
@@ -58,6 +80,7 @@ function assistantMessage(content: AssistantBlock[]): OpenAI.ChatCompletionMessa
     {
       role: 'assistant',
       content: text === '' ? null : text,
+      ...(reasoning !== '' && calls.length > 0 && { reasoning_content: reasoning }),
       ...(calls.length > 0 && {
         tool_calls: calls.map((call) => ({
           id: call.id,

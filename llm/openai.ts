@@ -1,5 +1,5 @@
 import { OpenAI } from 'openai';
-import { Stream } from 'openai/streaming';
+import { _iterSSEMessages } from 'openai/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { ModelDelta, StreamModel } from '../core/model.ts';
@@ -7,9 +7,10 @@ import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError } from './model-errors.ts';
-import { finishCompletion, newCompletion, takeChunk } from './openai-answer.ts';
-import type { CompletionChunk, CompletionDraft } from './openai-answer.ts';
+import { finishCompletion, newCompletion, takeChunk, takeCompletion } from './openai-answer.ts';
+import type { CompletionDraft } from './openai-answer.ts';
 import { openaiParams } from './openai-request.ts';
+import { formOf, parseEvent } from './response-form.ts';
 
 /** OpenAI, or any server that speaks chat completions. One attempt per call; throws `ModelError` only. */
 export function openaiModel(options: ProviderOptions): StreamModel {
@@ -51,15 +52,21 @@ async function readAnswer(
   onDelta: (delta: ModelDelta) => void,
 ): Promise<CompletionDraft> {
   const draft = newCompletion();
-  if (response.headers.get('content-type')?.includes('application/json')) {
-    takeChunk(draft, (await response.json()) as CompletionChunk, onDelta);
+  if (formOf('openai', response) === 'json') {
+    takeCompletion(draft, parseEvent('openai', await response.text()), onDelta);
     return draft;
   }
-  const controller = new AbortController();
-  for await (const chunk of Stream.fromSSEResponse<CompletionChunk>(response, controller)) {
-    guard.touch();
-    takeChunk(draft, chunk, onDelta);
+  try {
+    for await (const { data } of _iterSSEMessages(response, new AbortController())) {
+      guard.touch();
+      draft.ended = data.startsWith('[DONE]');
+      if (draft.ended) break;
+      if (data !== '') takeChunk(draft, parseEvent('openai', data), onDelta);
+    }
+  } catch (error) {
+    // What comes after the finish reason is the usage, which can be estimated: the answer is whole, and was paid for.
+    if (draft.finishReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
   }
-  if (guard.cutOff()) throw new ModelError('aborted', 'openai: the stream was cut off.');
+  if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'openai: the stream was cut off.');
   return draft;
 }

@@ -26,8 +26,8 @@ export function costOf(provider: string, model: string, usage: TokenUsage): stri
   return decimalOf(pico);
 }
 
-/** `claude-haiku-4-5-20251001`, `gpt-4.1-2025-04-14` and `…-latest` cost what the undated name costs. */
-function undated(model: string): string {
+/** `claude-haiku-4-5-20251001`, `gpt-4.1-2025-04-14` and `…-latest` cost and take what the undated name does. */
+export function undated(model: string): string {
   return model.replace(/-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$/, '');
 }
 

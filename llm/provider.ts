@@ -30,6 +30,8 @@ export interface Provider {
   defaultModel?: string;
   /** List prices by model, without its date. What is not in here costs nobody knows what. */
   prices: Readonly<Record<string, Price>>;
+  /** Tokens that a model takes, prompt and answer together, in the same way. What is not in here takes `LIMITS.contextTokens`. */
+  contextWindows?: Readonly<Record<string, number>>;
   /** Its SDK is loaded here, so that nobody waits for one that is not asked. */
   open(credential: Credential): Promise<StreamModel>;
 }

@@ -11,6 +11,9 @@ export interface Metrics {
   tokens: Counter<'model' | 'kind'>;
   /** USD spent on models whose price is known. */
   costUsd: Counter<'model'>;
+  /** How often the conversation that a model is sent began elsewhere, and estimated tokens left out then, by reason. */
+  contextCuts: Counter<'reason'>;
+  droppedTokens: Counter<'reason'>;
   /** Jobs in a queue, by state; refreshed when scraped. */
   queueJobs: Gauge<'queue' | 'state'>;
   /** Seconds an HTTP request took, by method, route and status. */
@@ -50,6 +53,18 @@ export function createMetrics(): Metrics {
       name: 'drover_model_cost_usd_total',
       help: 'Cost of model calls whose price is known',
       labelNames: ['model'],
+      registers,
+    }),
+    contextCuts: new Counter({
+      name: 'drover_context_cuts_total',
+      help: 'Times that other messages than before were left out of what a model is sent',
+      labelNames: ['reason'],
+      registers,
+    }),
+    droppedTokens: new Counter({
+      name: 'drover_context_dropped_tokens_total',
+      help: 'Estimated tokens that were left out at these times',
+      labelNames: ['reason'],
       registers,
     }),
     queueJobs: new Gauge({

@@ -63,6 +63,11 @@ describe('config', () => {
     assert.deepEqual([together.queues, together.concurrency.turns], [['turns'], 3]);
   });
 
+  it('reads what models take', () => {
+    const { contextWindows } = loadConfig({ DROVER_CONTEXT_WINDOWS: 'openai/llama-4=32768, anthropic=200000' });
+    assert.deepEqual(contextWindows, { 'openai/llama-4': 32_768, anthropic: 200_000 });
+  });
+
   it('reads what a credential permits a minute', () => {
     const { modelLimits } = loadConfig({ DROVER_MODEL_LIMITS: 'anthropic/claude-sonnet-5=50:40000, openai=:90' });
     assert.deepEqual(modelLimits, {
@@ -99,6 +104,8 @@ describe('config', () => {
     [{ DROVER_MODEL: 'best' }, 'DROVER_MODEL', /provider\/model/],
     [{ DROVER_MODEL_LIMITS: 'claude=50' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
     [{ DROVER_MODEL_LIMITS: 'openai=:' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
+    [{ DROVER_CONTEXT_WINDOWS: 'llama=8000' }, 'DROVER_CONTEXT_WINDOWS', /tokens that a model takes/],
+    [{ DROVER_CONTEXT_WINDOWS: 'openai/llama=8' }, 'DROVER_CONTEXT_WINDOWS', /tokens that a model takes/],
     [{ DROVER_API_KEY: 'two words' }, 'DROVER_API_KEY', /without spaces/],
     [{ ANTHROPIC_BASE_URL: 'api.example' }, 'ANTHROPIC_BASE_URL', /https?:\/\//],
     [{ OPENAI_BASE_URL: 'ftp://x' }, 'OPENAI_BASE_URL', /https?:\/\//],

@@ -3,6 +3,8 @@ import { RE2JS } from 're2js';
 
 interface Pattern {
   test(text: string): boolean;
+  /** Its source: Ajv takes patterns whose strings are equal for one and the same. */
+  toString(): string;
 }
 
 /** What JavaScript means by `\s`, for the inside of a class. RE2 means ASCII only. */
@@ -20,7 +22,7 @@ export function compilePattern(source: string): Pattern {
   if (translated === undefined) return native;
   try {
     const linear = RE2JS.compile(translated);
-    return { test: (text) => linear.matcher(text).find() };
+    return { test: (text) => linear.matcher(text).find(), toString: () => native.toString() };
   } catch {
     return native;
   }

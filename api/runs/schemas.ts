@@ -163,6 +163,7 @@ const modelCall = z
     model: z.string(),
     stop_reason: z.string(),
     usage: z.record(z.string(), z.number()),
+    usage_estimated: z.boolean().describe('The provider has not reported all of it.'),
     recorded: z.boolean(),
     tokens_in: z.int(),
     tokens_out: z.int(),
@@ -284,12 +285,14 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
 }
 
 function presentModelCall(row: ModelCallRow): z.input<typeof modelCall> {
+  const { estimated = false, ...tokens } = row.usage;
   return {
     step: row.step,
     provider: row.provider,
     model: row.model,
     stop_reason: row.stop_reason,
-    usage: row.usage,
+    usage: tokens,
+    usage_estimated: estimated,
     recorded: row.recorded,
     tokens_in: row.tokens_in,
     tokens_out: row.tokens_out,

@@ -1,6 +1,7 @@
 /** Events of a model call: that it is made, what it answered, and what went wrong. */
 import type { Decision } from '../decide.ts';
 import type { NewEvent } from '../events.ts';
+import { invalidAnswersBefore, type EmptyFault } from '../intents.ts';
 import type { ModelResponse } from '../model.ts';
 import type { RunState } from '../state.ts';
 
@@ -22,12 +23,19 @@ export function announceModelCall({ turn }: RunState, call: CallModel, asked: An
   return { type: 'model.called', actor: 'agent', turn_id: turn?.id, step: call.step, payload };
 }
 
+/** The conversation that the next model call is sent begins elsewhere than that of the last one. */
+export function recordContextCut({ turn }: RunState, cut: Payload<'context.transformed'>): NewEvent {
+  return { type: 'context.transformed', actor: 'system', turn_id: turn?.id, payload: cut };
+}
+
 /** An answer, as it is kept. */
 export interface Answered extends Omit<ModelResponse, 'content'> {
   step: number;
   ordinal: number;
   toolCalls: number;
   intents: NonNullable<Payload<'model.responded'>['intents']>;
+  /** It holds neither text nor a call. */
+  empty?: EmptyFault | undefined;
   cost: string | null;
   latencyMs: number;
   /** In a replay: where the answer comes from, or what made the request another one. */
@@ -48,12 +56,19 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
       ordinal: answer.ordinal,
       tool_calls: answer.toolCalls,
       intents: answer.intents,
+      ...(answer.empty && { empty: true }),
       usage: answer.usage,
       cost_usd: answer.cost,
       latency_ms: answer.latencyMs,
       ...answer.replay,
     },
   };
+}
+
+/** An answer held nothing: the model is told, or has had its chances. Follows `recordAnswer`. */
+export function rejectEmptyAnswer(state: RunState, step: number, fault: EmptyFault): NewEvent {
+  const payload = { ...fault, attempt: invalidAnswersBefore(state) + 1 };
+  return { type: 'intent.rejected', actor: 'system', turn_id: state.turn?.id, step, payload };
 }
 
 /** A model has failed for good: the next one is asked, or none is left. */

@@ -11,11 +11,14 @@ const planStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.
 const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
 
 export const GOVERNANCE_EVENTS = {
-  /** What the model proposed is not valid: it never came to a decision. Follows the call that it would have been. */
-  'intent.rejected': defineEvent(1, {
-    ...requestedCall,
-    tool_use_id: z.string(),
-    name: z.string(),
+  /**
+   * What the model proposed is not valid: it never came to a decision. Follows the call that it would have been, or, without
+   * one, the answer that held nothing.
+   */
+  'intent.rejected': defineEvent(2, {
+    tool_call_id: uuid.optional(),
+    tool_use_id: z.string().optional(),
+    name: z.string().optional(),
     code: z.string(),
     message: z.string(),
     /** Answers in a row without a valid intent, this one included; 0 if another intent of it is valid. */

@@ -1,6 +1,7 @@
 /** Events of model calls, and of the budgets that they are paid from. */
 import { z } from 'zod';
 import { INTENT_KINDS } from '../intents.ts';
+import { CUT_REASONS } from '../context.ts';
 import { REQUEST_PARTS, STOP_REASONS } from '../model.ts';
 import { count, defineEvent, money, problem, uuid } from './event.ts';
 
@@ -11,6 +12,8 @@ const usage = z.object({
   cache_read: count,
   cache_write_5m: count,
   cache_write_1h: count,
+  /** The provider has not reported all of it. */
+  estimated: z.boolean().optional(),
 });
 
 const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
@@ -35,7 +38,7 @@ export const MODEL_EVENTS = {
     estimated_tokens: count,
     tool_choice: z.enum(['auto', 'none']),
   }),
-  'model.responded': defineEvent(1, {
+  'model.responded': defineEvent(2, {
     provider: z.string(),
     model: z.string(),
     stop_reason: z.enum(STOP_REASONS),
@@ -43,6 +46,8 @@ export const MODEL_EVENTS = {
     tool_calls: count,
     /** What it proposes: calls, or a plan of them, or the end; nothing where it pauses. */
     intents: z.array(z.enum(INTENT_KINDS)).optional(),
+    /** It holds neither text nor a call, and is no answer: `intent.rejected` says more. */
+    empty: z.boolean().optional(),
     usage,
     cost_usd: money,
     latency_ms: count,
@@ -59,6 +64,18 @@ export const MODEL_EVENTS = {
     partial: z.string().optional(),
   }),
   'model.fell_back': defineEvent(1, { from: z.string(), to: z.string(), error: problem }),
+
+  /** What is left out of the conversation from here on, and why. Once for each change, not for each call. */
+  'context.transformed': defineEvent(1, {
+    reason: z.enum(CUT_REASONS),
+    /** The first message that is sent. */
+    first_kept_ordinal: count,
+    /** Estimated. */
+    dropped_messages: count,
+    dropped_tokens: count,
+    /** Tokens that the conversation may have. */
+    budget_tokens: count,
+  }),
 
   /** A soft limit was passed; with `approval_id` a person is asked whether to go on. */
   'budget.warned': defineEvent(1, { ...budgetStanding, approval_id: uuid.optional() }),

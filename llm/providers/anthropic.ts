@@ -41,10 +41,40 @@ const PRICES = {
   'claude-3-5-haiku': claude(0.8, 4, 0.08),
 };
 
+const LONG = 1_000_000;
+const SHORT = 200_000;
+
+/** As of 22 November 2026, platform.claude.com/docs/en/models; without what only a beta header opens. */
+const CONTEXT_WINDOWS = {
+  'claude-fable-5-1': LONG,
+  'claude-fable-5': LONG,
+  'claude-mythos-5-1': LONG,
+  'claude-mythos-5': LONG,
+  'claude-opus-5-5': LONG,
+  'claude-opus-5': LONG,
+  'claude-opus-4-8': LONG,
+  'claude-opus-4-7': LONG,
+  'claude-opus-4-6': LONG,
+  'claude-opus-4-5': SHORT,
+  'claude-opus-4-1': SHORT,
+  'claude-opus-4-0': SHORT,
+  'claude-opus-4': SHORT,
+  'claude-sonnet-5-5': LONG,
+  'claude-sonnet-5': LONG,
+  'claude-sonnet-4-6': LONG,
+  'claude-sonnet-4-5': SHORT,
+  'claude-sonnet-4-0': SHORT,
+  'claude-sonnet-4': SHORT,
+  'claude-haiku-5-5': LONG,
+  'claude-haiku-4-5': SHORT,
+  'claude-3-5-haiku': SHORT,
+};
+
 export const ANTHROPIC: Provider = {
   name: 'anthropic',
   bare: { pattern: /^claude-\S+$/, shown: '`claude-…`' },
   defaultModel: DEFAULT_CLAUDE,
   prices: PRICES,
+  contextWindows: CONTEXT_WINDOWS,
   open: async (credential) => (await import('../anthropic.ts')).anthropicModel(credential),
 };

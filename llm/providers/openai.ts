@@ -55,10 +55,39 @@ const PRICES = {
   o1: gpt(15, 60, 7.5),
 };
 
+/** As of 22 November 2026, developers.openai.com/api/docs/models; of GPT-6 only that it takes more than its short price covers. */
+const CONTEXT_WINDOWS = {
+  'gpt-6.1-terra': 400_000,
+  'gpt-6-astra': 400_000,
+  'gpt-6-sol': 400_000,
+  'gpt-6-luna': 400_000,
+  'gpt-5.6-sol': 1_050_000,
+  'gpt-5.6-terra': 1_050_000,
+  'gpt-5.6-luna': 1_050_000,
+  'gpt-5.4': 1_050_000,
+  'gpt-5.4-mini': 400_000,
+  'gpt-5.4-nano': 400_000,
+  'gpt-5.2': 400_000,
+  'gpt-5.1': 400_000,
+  'gpt-5': 400_000,
+  'gpt-5-mini': 400_000,
+  'gpt-5-nano': 400_000,
+  'gpt-4.1': 1_047_576,
+  'gpt-4.1-mini': 1_047_576,
+  'gpt-4.1-nano': 1_047_576,
+  'gpt-4o': 128_000,
+  'gpt-4o-mini': 128_000,
+  o3: 200_000,
+  'o4-mini': 200_000,
+  'o3-mini': 200_000,
+  o1: 200_000,
+};
+
 export const OPENAI: Provider = {
   name: 'openai',
   bare: { pattern: /^(?:(?:chat)?gpt-|o\d)[^\s/]*$/, shown: '`gpt-…` or `o3…`' },
   defaultModel: DEFAULT_GPT,
   prices: PRICES,
+  contextWindows: CONTEXT_WINDOWS,
   open: async (credential) => (await import('../openai.ts')).openaiModel(credential),
 };

@@ -146,7 +146,8 @@ export function settleAnswer(
   const { usage } = response;
   const used = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
   const tokens = recorded ? 0 : used;
-  drive.log.pending.reservations.push({ step: reserved.step, settle: 'settled', tokens, cost_usd: cost });
+  const settle = usage.estimated ? 'estimated' : 'settled';
+  drive.log.pending.reservations.push({ step: reserved.step, settle, tokens, cost_usd: cost });
   const { granted } = reserved;
   if (!granted) return undefined;
   // The model was given fewer output tokens than the agent allows, and has used them up.

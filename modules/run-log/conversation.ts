@@ -6,21 +6,32 @@ import { LIMITS } from '../../core/limits.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 import { estimateMessages } from '../../llm/estimate-tokens.ts';
 
+export interface FittedMessages {
+  messages: Message[];
+  /** Estimated tokens of them, and of what was left out. */
+  tokens: number;
+  droppedTokens: number;
+  /** Messages that were left out, from the first on. */
+  dropped: number;
+}
+
 /**
  * The messages of a request. Whole turns are left out from the oldest on until the rest fits `maxTokens` (estimated);
  * the current turn always stays. Content is canonical, so that a warm driver and a fresh one send the same bytes.
  */
-export function messagesFor(rows: readonly MessageRow[], maxTokens: number): { messages: Message[]; tokens: number } {
+export function messagesFor(rows: readonly MessageRow[], maxTokens: number): FittedMessages {
   const parts = rows.map(render);
   const sizes = parts.map((part) => part.tokens);
   const starts = rows.flatMap((row, index) => (startsTurn(row) ? [index] : []));
-  let tokens = sizes.reduce((sum, size) => sum + size, 0);
+  const all = sizes.reduce((sum, size) => sum + size, 0);
+  let tokens = all;
   let from = 0;
   for (const start of starts.slice(1)) {
     if (tokens <= maxTokens) break;
     for (; from < start; from++) tokens -= sizes[from] ?? 0;
   }
-  return { messages: parts.slice(from).map((part) => part.message), tokens };
+  const messages = parts.slice(from).map((part) => part.message);
+  return { messages, tokens, droppedTokens: all - tokens, dropped: from };
 }
 
 /** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */

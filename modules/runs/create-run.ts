@@ -1,6 +1,6 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import { conflict, notFound, unavailable } from '../../core/errors.ts';
-import { checkEvent, isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
+import { checkEvent, isTerminal, type NewEvent, type PinnedLimits, type TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
@@ -11,7 +11,7 @@ import type { Context } from '../governance/context.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
-import { checkAutonomy, cachedStart, readStart, type Start } from './creation/agent-for-run.ts';
+import { checkAutonomy, cachedStart, limitsOf, readStart, type Start } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
@@ -48,7 +48,7 @@ export async function createRun(context: Context, request: CreateRun): Promise<I
   if (request.threadId === undefined && request.idempotency.key === undefined) return createAtOnce(context, request);
   let written: Announcement | undefined;
   const answer = await idempotently<CreatedRun>(context, request.idempotency, async (tx) => {
-    const made = await writeRun(tx, request);
+    const made = await writeRun(context, tx, request);
     written = made.written;
     return { status: statusOf(request), body: made.body };
   });
@@ -65,7 +65,8 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const { start, policyEpoch } = await cachedStart(context, request);
     checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
-    const made = newRun(request, start, NEW_THREAD);
+    const limits = limitsOf(context, start.definition, request.config.model_override);
+    const made = newRun(request, { ...start, limits }, NEW_THREAD);
     const result = await commitNew(context, made, policyEpoch);
     if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
     if (result.why !== 'policy_epoch') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
@@ -100,12 +101,14 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
 
 /** The same in a transaction of the caller's, who announces afterwards what was written. */
 export async function writeRun(
+  context: Pick<Context, 'models'>,
   tx: Tx,
   request: Omit<CreateRun, 'idempotency'>,
 ): Promise<{ body: CreatedRun; written: Announcement }> {
   const start = await readStart(tx, request);
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
-  const made = newRun(request, start, await placeOn(tx, request));
+  const limits = limitsOf(context, start.definition, request.config.model_override);
+  const made = newRun(request, { ...start, limits }, await placeOn(tx, request));
   const change = changeOf(made);
   const result = await commitRunIn(tx, change);
   if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
@@ -142,7 +145,9 @@ function announcement(
   return { runId, seq, fence, outbox };
 }
 
-function newRun(request: Omit<CreateRun, 'idempotency'>, start: Start, place: PlaceOnThread): PreparedRun {
+type PinnedStart = Start & { limits: PinnedLimits | undefined };
+
+function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, place: PlaceOnThread): PreparedRun {
   const { tenantId, traceparent, input } = request;
   const runId = newId();
   const threadId = request.threadId ?? newId();
@@ -190,7 +195,7 @@ type Created = Extract<NewEvent, { type: 'run.created' }>;
 
 function createdEvent(
   request: Omit<CreateRun, 'idempotency'>,
-  parts: { threadId: string; start: Start } & PlaceOnThread,
+  parts: { threadId: string; start: PinnedStart } & PlaceOnThread,
 ): Created {
   return {
     type: 'run.created',
@@ -207,7 +212,7 @@ function createdEvent(
       keep_open: request.config.keep_open ?? request.input === undefined,
       kind: 'agent',
       config: keptConfig(request.config),
-      pinned: { tools: parts.start.tools },
+      pinned: { tools: parts.start.tools, limits: parts.start.limits },
       depth: 0,
       parent_run_id: null,
       root_run_id: null,

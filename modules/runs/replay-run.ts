@@ -56,7 +56,7 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const modified = checkedState(request.modified, from);
     const requestedBy = request.by?.keyId;
     const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, requestedBy, traceparent };
-    const forked = await forkRun(tx, { original, from, ...options });
+    const forked = await forkRun(tx, { models: context.models, original, from, ...options });
     written = forked.written;
     if (rerunEffects) {
       const details = { new_run_id: forked.runId, checkpoint_id: id, effects: forked.effects.length };

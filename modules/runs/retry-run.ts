@@ -38,6 +38,7 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
   const answer = await idempotently<RetriedRun>(context, request.idempotency, async (tx) => {
     const { original, place } = await retryable(tx, request.runId);
     const forked = await forkRun(tx, {
+      models: context.models,
       original,
       from: await lastStartPoint(tx, original),
       mode: 'live',

@@ -54,7 +54,7 @@ export async function startObjective(
     }
     const input = { message: toMessage(objective) };
     const { agentId, threadId } = objective;
-    const made = await writeRun(tx, { ...request, agentId, threadId, input });
+    const made = await writeRun(context, tx, { ...request, agentId, threadId, input });
     const { run_id } = made.body;
     await linkObjective(tx, requestId, run_id);
     written = made.written;

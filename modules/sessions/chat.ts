@@ -39,6 +39,12 @@ export interface ChatAnswer {
   plan_id?: string;
 }
 
+/** The transaction of a message. */
+interface At {
+  context: Context;
+  tx: Tx;
+}
+
 /** The autonomy level of a session that is not given one. */
 const DEFAULT_AUTONOMY = 1;
 
@@ -49,7 +55,8 @@ const DEFAULT_AUTONOMY = 1;
 export async function chat(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
   const written: Announcement[] = [];
   const answer = await idempotently<ChatAnswer>(context, request.idempotency, async (tx) => {
-    const id = request.sessionId === undefined ? await begin(tx, request, written) : await goOn(tx, request, written);
+    const at = { context, tx };
+    const id = request.sessionId === undefined ? await begin(at, request, written) : await goOn(at, request, written);
     const { facts, pending } = await requireSession(tx, request.caller, id);
     const plan = pending && { plan_id: pending.plan_id };
     return { status: 202, body: { session_id: id, status: sessionStatus(facts), ...plan } };
@@ -58,14 +65,15 @@ export async function chat(context: Context, request: Chat): Promise<IdempotentA
   return answer;
 }
 
-async function begin(tx: Tx, request: Chat, written: Announcement[]): Promise<string> {
+async function begin(at: At, request: Chat, written: Announcement[]): Promise<string> {
+  const { tx } = at;
   const { caller, userId } = request;
   const agentId = request.agentId ?? (await onlyAgent(tx, caller));
   const agent = await findAgent(tx, agentId, caller.workspaceId);
   if (!agent) throw notFound('The agent');
   const level =
     request.autonomyLevel ?? Math.min(DEFAULT_AUTONOMY, agent.definition.autonomy_level ?? DEFAULT_AUTONOMY);
-  const made = await startRun(tx, request, { agentId, userId, level });
+  const made = await startRun(at, request, { agentId, userId, level });
   written.push(made.written);
   await insertSession(tx, {
     id: made.threadId,
@@ -89,7 +97,8 @@ async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
   throw impossible(message, [{ path: 'body.agent_id', message }]);
 }
 
-async function goOn(tx: Tx, request: Chat, written: Announcement[]): Promise<string> {
+async function goOn(at: At, request: Chat, written: Announcement[]): Promise<string> {
+  const { tx } = at;
   const { caller, sessionId: id = '' } = request;
   // Of two messages at once the second sees what the first has begun.
   await lockThread(tx, id);
@@ -100,7 +109,7 @@ async function goOn(tx: Tx, request: Chat, written: Announcement[]): Promise<str
   const input: TurnInput = { message: request.message };
   if (!run || isTerminal(run.status)) {
     const of = { agentId: session.agent_id, userId: session.user_id, level: session.autonomy_level, threadId: id };
-    written.push((await startRun(tx, request, of)).written);
+    written.push((await startRun(at, request, of)).written);
   } else if (run.open_turn_id === null) {
     const { tenantId, keyId: requestedBy } = caller;
     const { traceparent } = request;
@@ -156,9 +165,13 @@ interface RunOfSession {
   threadId?: string;
 }
 
-async function startRun(tx: Tx, request: Chat, of: RunOfSession): Promise<{ threadId: string; written: Announcement }> {
+async function startRun(
+  { context, tx }: At,
+  request: Chat,
+  of: RunOfSession,
+): Promise<{ threadId: string; written: Announcement }> {
   const { caller, traceparent } = request;
-  const { body, written } = await writeRun(tx, {
+  const { body, written } = await writeRun(context, tx, {
     tenantId: caller.tenantId,
     workspaceId: caller.workspaceId,
     agentId: of.agentId,

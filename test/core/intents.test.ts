@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { AssistantBlock } from '../../core/content.ts';
+import { textOf, type AssistantBlock } from '../../core/content.ts';
 import { decide } from '../../core/decide.ts';
 import { recordAnswer } from '../../core/decision-events/model-calls.ts';
 import { requestCall } from '../../core/decision-events/tool-calls.ts';
@@ -49,14 +49,15 @@ describe('The intents of an answer', () => {
     );
   });
 
-  it('are the end, or one plan, or calls, and never two of these; nothing only where the model pauses', () => {
+  it('are the end, or one plan, or calls, and never two of these; nothing only where the model pauses or says nothing', () => {
+    const isBlank = ({ content }: { content: readonly { type: string }[] }) => textOf(content).trim() === '';
     fc.assert(
       fc.property(answers, (answer) => {
         const kinds = intentsOf(answer, TOOLS).map(({ kind }) => kind);
         const calls = answer.content.filter(({ type }) => type === 'tool_use').length;
         assert.ok(kinds.every((kind) => INTENT_KINDS.includes(kind)));
         if (calls >= LIMITS.planCalls) assert.deepEqual(kinds, ['plan']);
-        else if (calls === 0) assert.deepEqual(kinds, answer.paused ? [] : ['complete']);
+        else if (calls === 0) assert.deepEqual(kinds, answer.paused || isBlank(answer) ? [] : ['complete']);
         else assert.ok(kinds.length === calls && kinds.every((kind) => kind === 'tool_call' || kind === 'ask_user'));
       }),
     );

@@ -159,6 +159,28 @@ describe('openaiModel', () => {
     assert.deepEqual(requests[0]?.body['tool_choice'], { type: 'function', function: { name: 'weather' } });
   });
 
+  it('sends a server its reasoning back while the calls of a turn go on, and OpenAI nothing of it', async () => {
+    const { stream, requests } = await connect(() => ({ text: 'ok' }));
+    const thought = (thinking: string) => ({ type: 'thinking' as const, thinking, signature: '' });
+    const called = (id: string) => ({ type: 'tool_use' as const, id, name: 'weather', input: {} });
+    const result = (id: string) => ({ type: 'tool_result' as const, tool_use_id: id, content: 'rain' });
+    const foreign = { type: 'thinking' as const, thinking: 'sealed', signature: 's' };
+    const messages: Message[] = [
+      userText('first'),
+      { role: 'assistant', content: [thought('old'), called('a')] },
+      { role: 'user', content: [result('a')] },
+      { role: 'assistant', content: [{ type: 'text', text: 'done' }] },
+      userText('second'),
+      { role: 'assistant', content: [thought('new'), foreign, called('b')] },
+      { role: 'user', content: [result('b')] },
+    ];
+    for (const model of ['deepseek-reasoner', 'gpt-5.6-terra']) await ask(stream, request({ model, messages }));
+    const reasoning = requests.map(({ body }) =>
+      (body['messages'] as Record<string, unknown>[]).flatMap((message) => message['reasoning_content'] ?? []),
+    );
+    assert.deepEqual(reasoning, [['new'], []]);
+  });
+
   it('leaves out what reasoning models refuse, and speaks to other servers in the older words', async () => {
     const { stream, requests } = await connect(() => ({ text: 'ok' }));
     const parts = { temperature: 0.5, tools: [WEATHER] };

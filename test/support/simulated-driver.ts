@@ -11,6 +11,7 @@ import {
   announceModelCall,
   reachStepLimit,
   recordAnswer,
+  recordContextCut,
   recordModelFailure,
   recordModelRetry,
 } from '../../core/decision-events/model-calls.ts';
@@ -224,6 +225,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     emit(simulation, ...reachStepLimit(simulation.state, call, limits.maxSteps));
     const length = state.length + read + (queued?.mode === 'steer' ? 1 : 0);
     const asked = { provider: 'p', model: 'm', estimated_tokens: 1, length };
+    if (state.length > 4 && state.firstKept === undefined) emit(simulation, recordContextCut(simulation.state, CUT));
     emit(simulation, announceModelCall(simulation.state, call, asked));
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
   }
@@ -249,6 +251,14 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
       return respond(simulation, { step: call.step, stopReason: 'tool_use', toolCalls: 1 + pick(3) });
   }
 }
+
+const CUT = {
+  reason: 'context_window',
+  first_kept_ordinal: 2,
+  dropped_messages: 2,
+  dropped_tokens: 1,
+  budget_tokens: 1,
+} as const;
 
 function respond(simulation: Simulation, answer: { step: number; stopReason: StopReason; toolCalls: number }): void {
   const { state, pick } = simulation;

@@ -78,6 +78,30 @@ describe('validateArguments', () => {
     );
   });
 
+  it('holds each value against its own pattern, however many a schema has', () => {
+    const schema = object({
+      code: { type: 'string', pattern: '^[A-Z]{3}$' },
+      day: { type: 'string', pattern: String.raw`^\d{4}-\d{2}$` },
+      behind: { type: 'string', pattern: '(?<=a)b' },
+      before: { type: 'string', pattern: 'b(?=c)' },
+    });
+    const fitting = { code: 'ABC', day: '2026-11', behind: 'ab', before: 'bc' };
+    assert.deepEqual(messages(schema, fitting), []);
+    for (const [name, value] of Object.entries({ code: '2026-11', day: 'ABC', behind: 'bc', before: 'ab' })) {
+      const [first = '', ...others] = messages(schema, { ...fitting, [name]: value });
+      assert.ok(first.startsWith(`/${name}: must match pattern`), first);
+      assert.deepEqual(others, []);
+    }
+  });
+
+  it('tells the patterns of property names apart', () => {
+    const patternProperties = { '^n_': { type: 'number' }, '^s_': { type: 'string' } };
+    const schema = { type: 'object', patternProperties, additionalProperties: false };
+    assert.deepEqual(messages(schema, { n_a: 1, s_a: 'x' }), []);
+    assert.deepEqual(messages(schema, { n_a: 'x', s_a: 1 }), ['/n_a: must be number', '/s_a: must be string']);
+    assert.deepEqual(messages(schema, { other: 1 }), ['/: must not have the property "other"']);
+  });
+
   it('stops a pattern that backtracks without end', () => {
     const name = `${'a'.repeat(50)}!`;
     assert.match(messages(object({ name: { pattern: '^(a+)+$' } }), { name }).join(), /must match pattern/);

@@ -2,11 +2,12 @@
 import { LRUCache } from 'lru-cache';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
-import type { PinnedTool } from '../../../core/events.ts';
+import type { PinnedLimits, PinnedTool } from '../../../core/events.ts';
 import { findAgent, loadAgentVersion } from '../../../db/agents.ts';
 import type { Tx } from '../../../db/database.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
+import { effectiveLimits, primaryModelOf } from '../../agents/effective-limits.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 
 /** A version of an agent, and the tools it names at their current versions. */
@@ -85,4 +86,14 @@ export function checkAutonomy(level: number | undefined, definition: AgentDefini
   if ((level ?? 0) > (definition.autonomy_level ?? 2) && !mayRaise) {
     throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");
   }
+}
+
+/** The limits that a new run pins; undefined for a model that no provider knows, which fails the run when it is asked. */
+export function limitsOf(
+  { models }: Pick<Context, 'models'>,
+  definition: AgentDefinition,
+  override: string | null | undefined,
+): PinnedLimits | undefined {
+  const window = models.contextWindow(primaryModelOf(definition, override));
+  return window && effectiveLimits(definition, window);
 }

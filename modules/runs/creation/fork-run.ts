@@ -2,6 +2,7 @@
 import { canonicalJson } from '../../../core/ids.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Message } from '../../../core/content.ts';
+import type { AgentDefinition } from '../../../core/definition.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
@@ -14,7 +15,8 @@ import { messagesFor } from '../../run-log/conversation.ts';
 import { hadEffect } from '../driver/replay-source.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
-import { agentForRun, checkAutonomy } from './agent-for-run.ts';
+import type { Context } from '../../governance/context.ts';
+import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 import type { StartPoint } from './start-point.ts';
 
@@ -26,6 +28,7 @@ export interface ModifiedState {
 }
 
 export interface Fork {
+  models: Context['models'];
   original: RunRow;
   from: StartPoint;
   mode: 'live' | 'recorded';
@@ -156,7 +159,10 @@ async function createdEvent(
       kind: 'agent',
       config,
       // Another version brings its own tools, as they are now; the same one keeps those that the original has pinned.
-      pinned: wanted === undefined ? original.pinned : { tools: await pinTools(tx, agent.definition) },
+      pinned: {
+        tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
+        limits: forkedLimits(fork, agent.definition, config.model_override),
+      },
       depth: 0,
       parent_run_id: null,
       // What is asked again is paid from the same budget, unless the fork brings one of its own.
@@ -168,6 +174,13 @@ async function createdEvent(
       traceparent: fork.traceparent ?? null,
     },
   };
+}
+
+/** Those of the original, unless the fork is of another version or asks another model. */
+function forkedLimits({ original, config, models }: Fork, definition: AgentDefinition, override: string | undefined) {
+  const limits = limitsOf({ models }, definition, override);
+  const { limits: known } = original.pinned;
+  return config.agent_version === undefined && known?.model === limits?.model ? known : limits;
 }
 
 function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEvent {

@@ -4,12 +4,14 @@ import { recordFallback, recordModelFailure } from '../../../core/decision-event
 import type { Decision } from '../../../core/decide.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { ModelError, type ModelResponse } from '../../../core/model.ts';
+import { CONTEXT_OVERFLOW, ModelError, type ModelResponse } from '../../../core/model.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
+import { primaryModelOf } from '../../agents/effective-limits.ts';
 import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
-import { toRequest } from './build-request.ts';
+import { fitContext, sourceOf, toRequest, windowOf } from './build-request.ts';
+import { recordCut } from './record-cut.ts';
 import type { DriveSession } from './session.ts';
 import { charge, backOff, acquire, recordRetry } from './rate-limiter.ts';
 
@@ -44,8 +46,9 @@ async function askWithin(session: DriveSession, call: CallModel, deadline: Deadl
   let failure: ModelError | undefined;
   for (const [index, resolved] of left.entries()) {
     if (failure) fallBack(session, { from: left[index - 1] ?? resolved, to: resolved, failure });
-    const passedTokens = await acquire(session, resolved, call);
-    const answer = await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 });
+    const tooLong = overflow(session, resolved);
+    const passedTokens = tooLong ? 0 : await acquire(session, resolved, call);
+    const answer = tooLong ?? (await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 }));
     if (!(answer instanceof ModelError)) {
       await charge(session, { resolved, answer, passedTokens });
       return answer;
@@ -59,7 +62,20 @@ async function askWithin(session: DriveSession, call: CallModel, deadline: Deadl
     if (late) throw late;
     failure = answer;
   }
+  if (failure?.kind === 'context_too_long') throw new TurnFailure(CONTEXT_OVERFLOW, failure.message);
   throw new TurnFailure(`model_${failure?.kind ?? 'unavailable'}`, failure?.message ?? 'No model could be asked.');
+}
+
+/** The error of a call that cannot be made: what must be sent is longer than what the model takes. */
+function overflow(session: DriveSession, resolved: ResolvedModel): ModelError | undefined {
+  const source = sourceOf(session);
+  const window = windowOf(source.limits, resolved);
+  const { tokens, room } = fitContext(source, window);
+  if (tokens <= room.most) return undefined;
+  const message =
+    `The current turn alone has about ${tokens} tokens, and ${resolved.provider}/${resolved.model} leaves room for ${room.most}: ` +
+    `it takes ${window}, less the answer, the system prompt and the tools (DROVER_CONTEXT_WINDOWS says otherwise).`;
+  return new ModelError('context_too_long', message);
 }
 
 function timedOut({ limits }: DriveSession): TurnFailure {
@@ -100,7 +116,7 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
 }
 
 function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): Promise<ModelResponse> {
-  const request = toRequest(session, { model: resolved.model, toolChoice: call.toolChoice });
+  const request = toRequest(session, { resolved, toolChoice: call.toolChoice });
   const maxTokens = Math.min(request.maxTokens, session.step.reservation?.granted?.output ?? request.maxTokens);
   const turnId = session.log.state.turn?.id ?? '';
   const { step } = call;
@@ -121,8 +137,7 @@ function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
 export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
   const { llm_config: llm, model_preferences: preferences } = session.definition;
-  const override = session.run.config.model_override;
-  const first = resolve(session, override ?? llm?.default_model ?? preferences?.primary_model);
+  const first = resolve(session, primaryModelOf(session.definition, session.run.config.model_override));
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
   const fallbacks = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].flatMap((name) => {
     const found = name === undefined ? undefined : resolve(session, name);
@@ -151,4 +166,5 @@ function fallBack(
   );
   const error = { code: failure.kind, message: failure.message };
   appendEvent(session.log, recordFallback(session.log.state, { from: from.model, to: to.model, error }));
+  recordCut(session, to);
 }

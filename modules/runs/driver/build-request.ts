@@ -1,48 +1,117 @@
 /** A request to a model. */
+import { textOf, type Message } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
-import { LIMITS } from '../../../core/limits.ts';
+import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
+import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
-import type { MessageRow } from '../../../db/claim-run.ts';
-import { messagesFor } from '../../run-log/conversation.ts';
-import type { RunLog } from '../../run-log/run-log.ts';
+import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
+import { estimateRequest } from '../../../llm/estimate-tokens.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { effectiveLimits } from '../../agents/effective-limits.ts';
+import { messagesFor, type FittedMessages } from '../../run-log/conversation.ts';
 
 interface Asked {
   model: string;
   toolChoice: 'auto' | 'none';
+  /** Tokens that the model takes. */
+  window: number;
+}
+
+/** What the requests of a run are made from. */
+export interface RequestSource {
+  definition: AgentDefinition;
+  tools: ReadonlyMap<string, ToolDefinition>;
+  messages: readonly MessageRow[];
+  /** Absent in runs that an older build has created. */
+  limits: PinnedLimits | undefined;
+}
+
+/** What a model call is given of the conversation. */
+export interface FittedContext extends FittedMessages {
+  room: ContextRoom;
+}
+
+/** The part of a driver's session that requests are made from. */
+interface Driven {
+  definition: AgentDefinition;
+  tools: ReadonlyMap<string, ToolDefinition>;
+  log: { messages: readonly MessageRow[] };
+  run: Pick<RunRow, 'pinned'>;
+}
+
+/** The source of the requests of a run that is being driven. */
+export function sourceOf({ definition, tools, log, run }: Driven): RequestSource {
+  return { definition, tools, messages: log.messages, limits: run.pinned.limits };
 }
 
 /** The request of a run's next model call. */
 export function toRequest(
-  { definition, tools, log }: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; log: RunLog },
-  call: Asked,
+  session: Driven,
+  { resolved, toolChoice }: { resolved: ResolvedModel; toolChoice: 'auto' | 'none' },
 ): ModelRequest {
-  return buildRequest({ definition, tools, messages: log.messages }, call);
+  const source = sourceOf(session);
+  return buildRequest(source, { model: resolved.model, toolChoice, window: windowOf(source.limits, resolved) });
+}
+
+/** Tokens that a model takes: as the run has pinned them, or, for another model than the run's, as this process knows. */
+export function windowOf(
+  limits: PinnedLimits | undefined,
+  { provider, model, contextWindow }: Pick<ResolvedModel, 'provider' | 'model' | 'contextWindow'>,
+): number {
+  return limits?.model === `${provider}/${model}` ? limits.context_window : contextWindow;
 }
 
 /** A request to a model, from a definition, its pinned tools and the stored conversation. */
-export function buildRequest(
-  source: { definition: AgentDefinition; tools: ReadonlyMap<string, ToolDefinition>; messages: readonly MessageRow[] },
-  call: Asked,
-): ModelRequest {
+export function buildRequest(source: RequestSource, { window, ...call }: Asked): ModelRequest {
   const { definition } = source;
   const settings = { ...definition.model_preferences, ...definition.llm_config };
   return {
     ...call,
     system: systemPromptOf(definition),
-    messages: messagesFor(source.messages, contextTokens(definition)).messages,
+    messages: withoutEmptyAnswers(fitContext(source, window).messages),
     tools: toolSpecs(source.tools),
-    maxTokens: settings.max_tokens ?? LIMITS.outputTokens,
+    maxTokens: outputTokens(source, window),
     temperature: settings.temperature,
     examples: workflowExamplesOf(definition),
   };
 }
 
-/** Most tokens of the conversation that a request holds. */
-export function contextTokens(definition: AgentDefinition): number {
-  return definition.memory_config?.short_term?.max_tokens ?? LIMITS.contextTokens;
+/** The part of the conversation that a model with such a window is sent. */
+export function fitContext(source: RequestSource, window: number): FittedContext {
+  const { definition, messages, limits } = source;
+  const { conversation_tokens: conversation } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
+  const room = contextRoom({ window, output: outputTokens(source, window), fixed: fixedTokens(source), conversation });
+  return { ...messagesFor(messages, room.budget), room };
 }
+
+function outputTokens({ definition, limits }: RequestSource, window: number): number {
+  const { output_tokens } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
+  return outputTokensWithin(window, output_tokens);
+}
+
+/** By a run's tools, which are the same at each of its calls: they can be long. */
+const fixed = new WeakMap<ReadonlyMap<string, ToolDefinition>, number>();
+
+function fixedTokens({ definition, tools }: RequestSource): number {
+  const known = fixed.get(tools);
+  if (known !== undefined) return known;
+  const tokens = estimateRequest({ system: systemPromptOf(definition), tools: toolSpecs(tools), messages: [] });
+  fixed.set(tools, tokens);
+  return tokens;
+}
+
+/** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
+function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
+  const isEmpty = ({ role, content }: Message) =>
+    role === 'assistant' && textOf(content).trim() === '' && !content.some(({ type }) => type === 'tool_use');
+  const last = messages.at(-1);
+  const kept = messages.filter((message) => !isEmpty(message));
+  return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
+}
+
+const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
 /** The system prompt: role, instructions, worked examples. */
 export function systemPromptOf(definition: AgentDefinition): string {

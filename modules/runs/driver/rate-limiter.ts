@@ -31,12 +31,12 @@ interface ModelCall {
  * the commit before the call has already read how long it backs off.
  */
 export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<number> {
-  const { rateLimiter, rates, model } = resolved;
+  const { rateLimiter, rates } = resolved;
   if (rateLimiter === null) return 0;
   const { db } = session.context;
   const seen = session.step.backOff;
   session.step.backOff = null;
-  const tokens = rates ? estimateRequest(toRequest(session, { model, toolChoice: call.toolChoice })) : 0;
+  const tokens = rates ? estimateRequest(toRequest(session, { resolved, toolChoice: call.toolChoice })) : 0;
   const look = () => (seen?.rateLimiter === rateLimiter ? seen.waitMs : readModelBackOff(db, rateLimiter));
   const waitMs = rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : await look();
   if (waitMs > 0) throw new ThrottledError(waitMs);

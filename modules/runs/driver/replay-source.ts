@@ -4,6 +4,7 @@
  */
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
 import type { ReplayState } from '../../../core/replay-state.ts';
 import type { RunState } from '../../../core/state.ts';
@@ -19,7 +20,7 @@ import {
 import { findRunRow } from '../../../db/runs.ts';
 import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { Context } from '../../governance/context.ts';
-import { buildRequest } from './build-request.ts';
+import { buildRequest, windowOf } from './build-request.ts';
 
 /** What a fork may still use of its record. */
 export interface ReplaySource {
@@ -38,10 +39,13 @@ export interface RecordedCall extends RecordedCallRow {
 }
 
 interface OriginalRun {
+  run: RunRow;
   answers: RecordedAnswerRow[];
   messages: MessageRow[];
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
+  /** Tokens that a model takes, as this process knows. */
+  windowOf: (name: string) => number;
 }
 
 /** Reads the record of a fork; null for any other run. */
@@ -61,7 +65,11 @@ export async function loadReplaySource(context: Context, run: RunRow, state: Run
   return {
     calls: calls.map((call) => ({ ...call, key: canonicalJson(call.arguments), isPast: past.includes(call.id) })),
     redo,
-    original: original && { ...original, ...(await context.definitions.load(pinsOf(original.run))) },
+    original: original && {
+      ...original,
+      ...(await context.definitions.load(pinsOf(original.run))),
+      windowOf: (name) => context.models.contextWindow(name)?.tokens ?? LIMITS.contextTokens,
+    },
   };
 }
 
@@ -120,10 +128,17 @@ function originalRequest(
   row: RecordedAnswerRow,
   asked: NonNullable<RecordedAnswerRow['asked']>,
 ): AskedModel {
-  const { definition, tools } = original;
-  const messages = original.messages.slice(0, row.responded.ordinal);
-  const request = buildRequest({ definition, tools, messages }, { model: asked.model, toolChoice: asked.tool_choice });
-  return { provider: asked.provider, request };
+  const { definition, tools, run } = original;
+  const { provider, model, tool_choice: toolChoice } = asked;
+  const source = {
+    definition,
+    tools,
+    messages: original.messages.slice(0, row.responded.ordinal),
+    limits: run.pinned.limits,
+  };
+  const contextWindow = original.windowOf(`${provider}/${model}`);
+  const window = windowOf(source.limits, { provider, model, contextWindow });
+  return { provider, request: buildRequest(source, { model, toolChoice, window }) };
 }
 
 function differences(left: AskedModel, right: AskedModel): RequestPart[] {

@@ -1,11 +1,11 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
 import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson } from '../../../core/content.ts';
-import { recordAnswer } from '../../../core/decision-events/model-calls.ts';
+import { recordAnswer, rejectEmptyAnswer } from '../../../core/decision-events/model-calls.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { newId } from '../../../lib/new-id.ts';
-import { callsOf, intentsOf, type Intent } from '../../../core/intents.ts';
+import { callsOf, faultOfEmpty, intentsOf, type Intent } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
 import { costOf } from '../../../llm/prices.ts';
 import { runPureCalls } from './act.ts';
@@ -32,7 +32,9 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
   const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
-  const intents = intentsOf({ content, paused }, session.tools);
+  const isLast = call.last || response.stopReason === 'refusal';
+  const intents = intentsOf({ content, paused, isLast }, session.tools);
+  const empty = intents.length === 0 && !paused ? faultOfEmpty(response.stopReason) : undefined;
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
   if (!recorded) observe(session, { response, latencyMs, cost });
@@ -40,8 +42,9 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const answer = { ...response, step: call.step, ordinal, toolCalls: calls, cost, latencyMs };
   const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const kinds = intents.map(({ kind }) => kind);
-  appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, replay }));
+  appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
   const usedUp = settleAnswer(session, { response, cost, recorded });
+  if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
   if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp });
   if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);
@@ -75,8 +78,8 @@ function goOn(session: DriveSession): void {
 }
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {
-  const { provider, model } = modelsFor(session)[0];
-  return { provider, request: toRequest(session, { model, toolChoice: call.toolChoice }) };
+  const [resolved] = modelsFor(session);
+  return { provider: resolved.provider, request: toRequest(session, { resolved, toolChoice: call.toolChoice }) };
 }
 
 /** The answer in canonical form; every tool use has an id that occurs once in the conversation. */

@@ -86,6 +86,24 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(await reservationsOf(run), []);
     });
 
+    it('stop a run whose provider reports no usage, by an estimate that is marked', async () => {
+      engine.say((_request, n) => ({ ...(n < 8 ? SAID : END), usage: null }));
+      const run = await start({ max_tokens: 600 });
+      await engine.finish(run);
+      const { stop_reason, tokens_in, tokens_out } = await rowOf(run);
+      const log = await engine.log(run);
+      const answers = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload] : []));
+      assert.ok(stop_reason === 'budget' && answers.length < 9, `${stop_reason} after ${answers.length} answers`);
+      const isMarked = ({ usage: used, cost_usd }: (typeof answers)[number]) =>
+        used.estimated && used.input > 0 && used.output > 0 && Number(cost_usd) > 0;
+      assert.ok(answers.every(isMarked), JSON.stringify(answers));
+      const used = answers.reduce((sum, { usage: of }) => sum + of.input + of.output, 0);
+      assert.equal(tokens_in + tokens_out, used);
+      const made = (await reservationsOf(run)).filter(({ state }) => state !== 'released');
+      assert.ok(made.length > 0 && made.every(({ state, tokens }) => state === 'estimated' && tokens > 0));
+      await soundNow();
+    });
+
     it('stop a run with what it has where its steps are used up', async () => {
       engine.say([SAID, SAID, END]);
       const run = await start({ max_steps: 2 });
@@ -215,7 +233,7 @@ for (const mode of DOMAIN_MODES) {
 
       it('leave an answer that ends its turn as it is', async () => {
         engine.say([{ ...text('done'), ...usage(5000, 20) }]);
-        const run = await start({ max_tokens: 4000 });
+        const run = await start({ max_tokens: 600 });
         await engine.finish(run);
         assert.deepEqual([(await rowOf(run)).status, (await rowOf(run)).stop_reason], ['completed', 'end_turn']);
       });

@@ -98,6 +98,57 @@ describe('An intent that is not valid', () => {
     assert.deepEqual(intents, [['tool_call'], ['tool_call'], ['plan'], ['complete']]);
   });
 
+  describe('where an answer holds neither text nor a call', () => {
+    const EMPTY: AnthropicReply = { content: [] };
+    const THOUGHT: AnthropicReply = { content: [{ type: 'thinking', thinking: 'Well.', signature: 's' }] };
+
+    it('is no answer: the model is told and asked again', async () => {
+      const blank: AnthropicReply = { content: [{ type: 'text', text: ' \n' }] };
+      const { log, rejected, intents, turn } = await play([EMPTY, THOUGHT, blank, text('here')]);
+      assert.deepEqual(turn, { status: 'complete', code: undefined, said: 'here' });
+      assert.deepEqual(intents, [[], [], [], ['complete']]);
+      assert.deepEqual(
+        rejected.map(({ code, attempt, tool_call_id }) => [code, attempt, tool_call_id]),
+        [1, 2, 3].map((attempt) => ['empty_answer', attempt, undefined]),
+      );
+      for (const { body } of engine.model.requests.slice(1)) {
+        const messages = body['messages'] as { role: string; content: { text?: string }[] }[];
+        assert.deepEqual(
+          messages.map(({ role }) => role),
+          ['user'],
+        );
+        assert.match(messages[0]?.content.at(-1)?.text ?? '', /your last answer was empty/i);
+      }
+      const answers = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload.usage.input] : []));
+      assert.ok(
+        answers.every((tokens) => tokens > 0),
+        'each was paid for',
+      );
+    });
+
+    it('fails the turn after a number of times, or shows what was said before', async () => {
+      const stubborn = Array.from({ length: LIMITS.invalidAnswers + 1 }, () => EMPTY);
+      const { turn } = await play(stubborn);
+      assert.deepEqual(turn, { status: 'failed', code: 'empty_answer', said: null });
+      assert.equal(engine.model.requests.length, LIMITS.invalidAnswers);
+      const said = { content: [{ type: 'text', text: 'Let me see.' }, ...(SUM.content ?? [])] };
+      const after = await play([said, ...stubborn]);
+      assert.deepEqual(after.turn, { status: 'failed', code: 'empty_answer', said: 'Let me see.' });
+    });
+
+    it('fails the turn at once where thinking took all output tokens, and names the setting', async () => {
+      const { turn, log } = await play([{ ...THOUGHT, stop_reason: 'max_tokens' }, text('never asked')]);
+      assert.equal(turn.code, 'output_limit');
+      assert.equal(engine.model.requests.length, 1);
+      assert.match(JSON.stringify(log.at(-1)?.payload), /llm_config.max_tokens/);
+    });
+
+    it('is an answer where the model refuses', async () => {
+      const { turn, rejected } = await play([{ content: [], stop_reason: 'refusal' }]);
+      assert.deepEqual([turn.status, rejected], ['complete', []]);
+    });
+  });
+
   it('is not one that a policy has spoilt', async () => {
     const rewrite = { arguments: { sum: 1 } };
     const when = 'tool.name == "calculator" && arguments.expression == "6*7"';

@@ -1,0 +1,23 @@
+import type { AgentDefinition } from '../../core/definition.ts';
+import type { PinnedLimits } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { ModelWindow } from '../../llm/models.ts';
+
+/** The limits of a run's model calls, in tokens, from what its agent says and what its model takes. */
+export function effectiveLimits(definition: AgentDefinition, window: ModelWindow): PinnedLimits {
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  return {
+    model: window.name,
+    context_window: window.tokens,
+    conversation_tokens: definition.memory_config?.short_term?.max_tokens ?? null,
+    output_tokens: settings.max_tokens ?? LIMITS.outputTokens,
+  };
+}
+
+/** The model that a run asks first, as it is named; undefined for the default model. */
+export function primaryModelOf(
+  { llm_config: llm, model_preferences: preferences }: AgentDefinition,
+  override: string | null | undefined,
+): string | undefined {
+  return override ?? llm?.default_model ?? preferences?.primary_model;
+}

@@ -1,0 +1,28 @@
+/** Tells what is left out of the conversation: in the log and as a metric, whenever the cut moves. */
+import { recordContextCut } from '../../../core/decision-events/model-calls.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
+import { fitContext, sourceOf, windowOf, type FittedContext } from './build-request.ts';
+import type { DriveSession } from './session.ts';
+
+/** Records where the conversation begins that a model is sent, unless the log says so already. Answers what is sent. */
+export function recordCut(session: DriveSession, resolved: ResolvedModel): FittedContext {
+  const { log, context } = session;
+  const source = sourceOf(session);
+  const fitted = fitContext(source, windowOf(source.limits, resolved));
+  if (fitted.dropped === (log.state.firstKept ?? 0)) return fitted;
+  const { room, dropped, droppedTokens } = fitted;
+  appendEvent(
+    log,
+    recordContextCut(log.state, {
+      reason: room.reason,
+      first_kept_ordinal: dropped,
+      dropped_messages: dropped,
+      dropped_tokens: droppedTokens,
+      budget_tokens: room.budget,
+    }),
+  );
+  context.metrics.contextCuts.inc({ reason: room.reason });
+  context.metrics.droppedTokens.inc({ reason: room.reason }, droppedTokens);
+  return fitted;
+}

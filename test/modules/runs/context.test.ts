@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import type { RunEvent } from '../../../core/events.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+
+const SMALL = 'anthropic/small';
+const WORD = 'lorem ipsum ';
+/** About so many tokens. */
+const long = (tokens: number, about = '') => about + WORD.repeat(Math.ceil((tokens * 4) / WORD.length));
+
+describe('The conversation that a model is sent', () => {
+  let engine: Engine;
+
+  before(async () => {
+    engine = await openEngine(undefined, { DROVER_CONTEXT_WINDOWS: `${SMALL}=4000,anthropic/large=40000` });
+  });
+
+  after(() => engine.close());
+
+  const small = { llm_config: { default_model: SMALL, max_tokens: 500 } };
+  const cutsOf = (log: readonly RunEvent[]) =>
+    log.flatMap((event) => (event.type === 'context.transformed' ? [event.payload] : []));
+  const sent = (n: number) =>
+    JSON.stringify((engine.model.requests[n]?.body as AnthropicRequest | undefined)?.messages);
+  const metric = async (name: string) =>
+    (await engine.context.metrics.registry.getMetricsAsJSON())
+      .filter((each) => each.name === name)
+      .flatMap(({ values }) => values.map(({ value }) => value))
+      .reduce((sum, value) => sum + value, 0);
+
+  /** The log of a run kept open, with one turn for each message. */
+  async function talk(agent: string, messages: readonly string[]) {
+    const [first = '', ...others] = messages;
+    const { run } = await engine.start(agent, first, { config: { keep_open: true } });
+    await engine.finish(run);
+    for (const message of others) {
+      await engine.post(agent, run, message);
+      await engine.finish(run);
+    }
+    return { run, log: await engine.log(run) };
+  }
+
+  it('is all of it where nobody says otherwise and the model takes it', async () => {
+    engine.say(() => text('noted'));
+    const agent = await engine.agent();
+    const { log } = await talk(agent, [long(9000, 'the first of all '), long(9000), 'and now?']);
+    assert.deepEqual(cutsOf(log), []);
+    assert.match(sent(2), /the first of all/);
+  });
+
+  it('begins later where the model takes no more, which is told once for each change of the cut', async () => {
+    engine.say((_request, n) => (n === 3 ? use({ name: 'calculator', input: { expression: '1+1' } }) : text('noted')));
+    const agent = await engine.agent({ ...small, tools: ['calculator'] });
+    const before = await metric('drover_context_dropped_tokens_total');
+    const messages = [long(1000, 'FIRST '), long(1000, 'SECOND '), long(1000, 'THIRD '), 'FOURTH'];
+    const { log, run } = await talk(agent, messages);
+    const [cut, ...more] = cutsOf(log);
+    assert.deepEqual(more, []);
+    assert.ok(cut);
+    assert.deepEqual([cut.reason, cut.first_kept_ordinal, cut.dropped_messages], ['context_window', 2, 2]);
+    assert.ok(cut.dropped_tokens > 900 && cut.budget_tokens < 3000, JSON.stringify(cut));
+    assert.equal((await metric('drover_context_dropped_tokens_total')) - before, cut.dropped_tokens);
+    const types = log.map(({ type }) => type);
+    assert.equal(types[types.indexOf('context.transformed') + 1], 'model.called');
+    assert.match(sent(1), /FIRST.*SECOND/);
+    for (const n of [2, 3, 4]) {
+      assert.match(sent(n), /SECOND.*THIRD/);
+      assert.doesNotMatch(sent(n), /FIRST/);
+    }
+    assert.equal((await engine.conversation(run)).length, 10, 'nothing is lost');
+  });
+
+  it('begins later where the agent limits it, and says that it was the agent', async () => {
+    engine.say(() => text('noted'));
+    const agent = await engine.agent({ memory_config: { short_term: { max_tokens: 300 } } });
+    const { log } = await talk(agent, [long(200), long(200), 'and now?']);
+    assert.deepEqual(
+      cutsOf(log).map(({ reason, first_kept_ordinal, budget_tokens }) => [reason, first_kept_ordinal, budget_tokens]),
+      [['conversation_limit', 2, 300]],
+    );
+  });
+
+  it('fails a turn that cannot fit, before anything is sent, and says what would help', async () => {
+    engine.say(() => text('noted'));
+    const { run } = await engine.start(await engine.agent(small), long(5000));
+    await engine.finish(run);
+    const { error } = await engine.row<{ error: { code: string; message: string } }>(
+      'select error from runs where id = $1',
+      run,
+    );
+    assert.equal(error.code, 'context_overflow');
+    assert.match(error.message, /anthropic\/small leaves room for \d+.*takes 4000.*DROVER_CONTEXT_WINDOWS/);
+    assert.equal(engine.model.requests.length, 0);
+  });
+
+  it('goes to the fallback model where only that one takes it', async () => {
+    engine.say(() => text('noted'));
+    const agent = await engine.agent({ llm_config: { ...small.llm_config, fallback_model: 'anthropic/large' } });
+    const { log } = await talk(agent, [long(1000, 'FIRST '), long(1500), long(5000)]);
+    const asked = engine.model.requests.map(({ body }) => (body as AnthropicRequest).model);
+    assert.deepEqual(asked, ['small', 'small', 'large']);
+    assert.match(sent(2), /FIRST/);
+    assert.deepEqual(
+      cutsOf(log).map(({ dropped_messages }) => dropped_messages),
+      [4, 0],
+      'the cut for the one model, and that for the other',
+    );
+  });
+
+  it('fails with the same code where the provider finds it too long', async () => {
+    const error = { status: 400, type: 'invalid_request_error', message: 'prompt is too long: 5000 tokens' };
+    engine.say(() => ({ error }));
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    await engine.finish(run);
+    const failed = await engine.row<{ code: string }>(`select error->>'code' as code from runs where id = $1`, run);
+    assert.equal(failed.code, 'context_overflow');
+  });
+
+  it('has the limits that its run has pinned', async () => {
+    engine.say(() => text('noted'));
+    const agent = await engine.agent({ ...small, memory_config: { short_term: { max_tokens: 2000 } } });
+    const { run, log } = await talk(agent, ['hello']);
+    const limits = { model: SMALL, context_window: 4000, conversation_tokens: 2000, output_tokens: 500 };
+    const [created] = log;
+    assert.deepEqual(created?.type === 'run.created' && created.payload.pinned.limits, limits);
+    const { pinned } = await engine.row<{ pinned: { limits: object } }>('select pinned from runs where id = $1', run);
+    assert.deepEqual(pinned.limits, limits);
+    const other = { memory_config: {}, llm_config: { default_model: 'anthropic/claude-haiku-4-5' } };
+    const known = (await talk(await engine.agent(other), ['hello'])).log[0];
+    assert.deepEqual(known?.type === 'run.created' && known.payload.pinned.limits, {
+      model: 'anthropic/claude-haiku-4-5',
+      context_window: 200_000,
+      conversation_tokens: null,
+      output_tokens: 4096,
+    });
+  });
+});

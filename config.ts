@@ -230,6 +230,8 @@ function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queue
     served.add(queue);
     concurrency[queue] = limit ?? concurrency[queue];
   }
+  // In 0.1.0 sending webhooks was maintenance: who has said who serves that has said who sends.
+  if (served.has('maintenance')) served.add('webhooks');
   const queues = QUEUE_NAMES.filter((name) => served.size === 0 || served.has(name));
   return { queues: Object.freeze(queues), concurrency: Object.freeze(concurrency) };
 }

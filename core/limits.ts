@@ -83,6 +83,10 @@ export const LIMITS = {
   webhookAttempts: 12,
   webhookFailingHours: 72,
   webhookLogDays: 30,
+  /** Webhooks of one tenant; those of them that are delivered to at a time; the longest pause after failures, in seconds. */
+  webhooksPerTenant: 50,
+  webhooksAtOnce: 10,
+  webhookPauseSeconds: 300,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */

@@ -224,7 +224,7 @@ export async function releaseWebhook(
   );
 }
 
-/** A delivery with the event that it tells of. */
+/** A delivery with the event that it tells of, of whose payload only what was asked for is there. */
 export interface ClaimedDelivery {
   id: string;
   attempts: number;
@@ -241,10 +241,18 @@ export interface ClaimedDelivery {
   } | null;
 }
 
+export interface DueDeliveries {
+  webhookId: string;
+  limit: number;
+  leaseMs: number;
+  /** By type: the fields of its payload that are read. The others may be large. */
+  fields: Readonly<Record<string, readonly string[]>>;
+}
+
 /** Claims due deliveries of a webhook for `leaseMs`: those of a process that dies are sent again after that. */
 export async function claimDeliveries(
   tx: Tx,
-  { webhookId, limit, leaseMs }: { webhookId: string; limit: number; leaseMs: number },
+  { webhookId, limit, leaseMs, fields }: DueDeliveries,
 ): Promise<ClaimedDelivery[]> {
   return tx.query<ClaimedDelivery>(
     `with due as (
@@ -253,10 +261,12 @@ export async function claimDeliveries(
        update webhook_deliveries d set attempts = attempts + 1, next_at = clock_timestamp() + $3 * interval '1 ms'
        from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type)
      select t.*, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
-         e.workspace_id, 'payload', e.payload, 'occurred_at', e.occurred_at)
+         e.workspace_id, 'occurred_at', e.occurred_at, 'payload', (
+           select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(e.payload) f
+             where ($4::jsonb)->e.type ? f.key))
        from run_events e where e.run_id = t.run_id and e.seq = t.seq) as event
      from taken t order by t.run_id, t.seq`,
-    [webhookId, limit, leaseMs],
+    [webhookId, limit, leaseMs, JSON.stringify(fields)],
   );
 }
 

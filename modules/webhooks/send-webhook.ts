@@ -17,6 +17,7 @@ import type { Context } from '../governance/context.ts';
 import { EgressError } from '../../tools/egress-error.ts';
 import { channelOf } from './channels.ts';
 import type { Channel, Notice } from './channels/channel.ts';
+import { READ_FIELDS, toldPayload } from './told-fields.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 
@@ -83,7 +84,8 @@ async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, f
     if (!hook) return undefined;
     const failures = failuresSoFar ?? hook.failures;
     const limit = failures > 0 ? 1 : AT_A_TIME;
-    return { tenantId, hook, failures, deliveries: await claimDeliveries(tx, { webhookId, limit, leaseMs: LEASE_MS }) };
+    const due = { webhookId, limit, leaseMs: LEASE_MS, fields: READ_FIELDS };
+    return { tenantId, hook, failures, deliveries: await claimDeliveries(tx, due) };
   });
   return taken && { ...taken, secret: await secretOf(context, tenantId, secretNameOf(webhookId)) };
 }
@@ -150,7 +152,8 @@ async function send(
 }
 
 function noticeOf({ id, run_id, seq, type }: ClaimedDelivery, event: NonNullable<ClaimedDelivery['event']>): Notice {
-  const { occurred_at, payload, ...about } = event;
+  const { occurred_at, ...about } = event;
+  const payload = toldPayload(type, event.payload);
   return { id, type, timestamp: new Date(occurred_at).toISOString(), data: { run_id, seq, ...about, payload } };
 }
 

@@ -145,7 +145,7 @@ for (const mode of DOMAIN_MODES) {
       const { id } = await hook(['run.created']);
       await startRun();
       const taken = await api.context.db.withTenant(tenant.id, (tx) =>
-        claimDeliveries(tx, { webhookId: id, limit: 10, leaseMs: 60_000 }),
+        claimDeliveries(tx, { webhookId: id, limit: 10, leaseMs: 60_000, fields: {} }),
       );
       assert.equal(taken.length, 1);
       assert.equal(await sendDueWebhooks(api.context), 0, 'another one holds it');

@@ -85,7 +85,7 @@ export const LIMITS = {
   webhookLogDays: 30,
   /** Webhooks of one tenant; those of them that are delivered to at a time; the longest pause after failures, in seconds. */
   webhooksPerTenant: 50,
-  webhooksAtOnce: 10,
+  webhooksAtOnce: 5,
   webhookPauseSeconds: 300,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,

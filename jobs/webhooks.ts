@@ -10,6 +10,7 @@ export const WEBHOOKS = defineJob({
   schema: webhookJob,
   // One job for each webhook: what still waits or runs is not sent again.
   id: ({ webhookId }: WebhookJob) => webhookId,
-  concurrency: { embedded: 20, services: 50 },
+  // They wait for others most of the time, and an endpoint that never answers has its slot for all of an attempt.
+  concurrency: { embedded: 50, services: 100 },
   isRoutine: true,
 });

@@ -2,6 +2,10 @@
 export const LIMITS = {
   /** A request body, in bytes. */
   bodyBytes: 10 * 1024 * 1024,
+  /** A URL in a request, and its headers together, in bytes; and the time in seconds in which all of a request has come. */
+  urlBytes: 16 * 1024,
+  headerBytes: 16 * 1024,
+  requestSeconds: 60,
   /** A tool's answer as the model sees it, in bytes; longer ones are cut, with a note. */
   toolOutputForModelBytes: 1024 * 1024,
   /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */

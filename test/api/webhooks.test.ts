@@ -218,6 +218,19 @@ for (const mode of DOMAIN_MODES) {
       assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.disabled_reason, 'the endpoint answered 410');
     });
 
+    it('have arrived where the answer is 2xx, and not with any other, a redirect to nowhere or 304 included', async () => {
+      for (const status of [302, 304, 301, 204, 400]) {
+        const { id } = await hook(['run.created']);
+        await startRun();
+        answer = status;
+        await sendDueWebhooks(api.context);
+        const [delivery] = await deliveriesOf(id);
+        const expected = status === 204 ? 'delivered' : 'pending';
+        assert.deepEqual([delivery?.status, delivery?.response_status], [expected, status]);
+        await call('DELETE', `/v1/webhooks/${id}`);
+      }
+    });
+
     it('are left alone while nothing arrives, for longer each time, and then asked with one delivery', async () => {
       const { id } = await hook(['run.created']);
       for (let n = 0; n < 12; n += 1) await startRun();

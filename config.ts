@@ -97,6 +97,16 @@ export function loadConfig(env: Environment = process.env): Config {
   } satisfies Config);
 }
 
+/** The configuration of a process beside others. @throws ConfigError also where they would share no database. */
+export function loadSharedConfig(env: Environment = process.env): Config {
+  const config = loadConfig(env);
+  if (config.mode === 'embedded') {
+    const expected = 'the Postgres that API and workers share (without it, npm start runs both in one process)';
+    throw new ConfigError('DATABASE_URL', 'is not set', expected);
+  }
+  return config;
+}
+
 /** What a program on somebody's desk needs to find a service that runs, or its data. */
 export interface ClientConfig {
   /** Where the service was said to be. */
@@ -249,6 +259,8 @@ function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queue
     served.add(queue);
     concurrency[queue] = limit ?? concurrency[queue];
   }
+  // In 0.1.0 sending webhooks was maintenance: who has said who serves that has said who sends.
+  if (served.has('maintenance')) served.add('webhooks');
   const queues = QUEUE_NAMES.filter((name) => served.size === 0 || served.has(name));
   return { queues: Object.freeze(queues), concurrency: Object.freeze(concurrency) };
 }

@@ -1,10 +1,10 @@
 /** The API's process: serves until it is told to stop, then lets open requests end. */
-import { loadConfig } from '../config.ts';
+import { loadSharedConfig } from '../config.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { ROUTES } from './routes.ts';
 import { serve } from './serve.ts';
 
-await runProcess(loadConfig, async ({ context, closers }) => {
+await runProcess(loadSharedConfig, async ({ context, closers }) => {
   const { config, log } = context;
   const api = await serve(context, ROUTES, config);
   closers.add('api', () => {

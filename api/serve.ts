@@ -1,14 +1,19 @@
 import { createServer } from 'node:http';
-import type { Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { LIMITS } from '../core/limits.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { createApp } from './app.ts';
+import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
 
 export interface ServeOptions {
   host: string;
   /** 0: any free port. */
   port: number;
+  /** In which a request has come to its end, with its body; `LIMITS.requestSeconds` where it is not given. */
+  requestTimeoutMs?: number;
 }
 
 export interface RunningApi {
@@ -19,20 +24,32 @@ export interface RunningApi {
   close(graceMs: number): Promise<void>;
 }
 
+/** How often connections are looked at for requests that have taken too long, in ms. */
+const MOST_CHECKING_MS = 5000;
+
 /** Serves the API. Rejects where the address cannot be listened on. */
 export async function serve(
   context: Context,
   routes: readonly Route[],
-  { host, port }: ServeOptions,
+  { host, port, requestTimeoutMs = LIMITS.requestSeconds * 1000 }: ServeOptions,
 ): Promise<RunningApi> {
   const closing = new AbortController();
   const app = createApp(context, routes, { closing: closing.signal });
   const handle = app.callback();
-  const server = createServer((request, response) => {
+  const limits = {
+    maxHeaderSize: MOST_HEADER_BYTES,
+    requestTimeout: requestTimeoutMs,
+    headersTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
+  };
+  const answers = new WeakMap<Duplex, ServerResponse>();
+  const server = createServer(limits, (request, response) => {
+    answers.set(request.socket, response);
     // A kept connection would carry requests to a server that is about to go.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
+  server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
   await listen(server, { host, port });
   const address = server.address() as AddressInfo;
   return {

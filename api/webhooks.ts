@@ -51,6 +51,8 @@ const fields = {
   description: z.string().nullable(),
   status,
   disabled_reason: z.string().nullable(),
+  failures: z.int().describe('Rounds of deliveries in a row of which nothing has arrived.'),
+  next_at: when.nullable().describe('Until then it is left alone for that.'),
   created_at: when,
   updated_at: when,
 };
@@ -188,8 +190,12 @@ const again = defineRoute({
 export const WEBHOOK_ROUTES: readonly Route[] = [create, list, get, change, remove, deliveries, again];
 
 function presentWebhook(row: WebhookRow): z.input<typeof webhook> {
-  const { created_at, updated_at, ...rest } = row;
-  const times = { created_at: created_at.toISOString(), updated_at: updated_at.toISOString() };
+  const { created_at, updated_at, next_at, ...rest } = row;
+  const times = {
+    next_at: next_at?.toISOString() ?? null,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  };
   return { ...rest, webhook_id: row.id, ...times };
 }
 

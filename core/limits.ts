@@ -2,6 +2,10 @@
 export const LIMITS = {
   /** A request body, in bytes. */
   bodyBytes: 10 * 1024 * 1024,
+  /** A URL in a request, and its headers together, in bytes; and the time in seconds in which all of a request has come. */
+  urlBytes: 16 * 1024,
+  headerBytes: 16 * 1024,
+  requestSeconds: 60,
   /** A tool's answer as the model sees it, in bytes; longer ones are cut, with a note. */
   toolOutputForModelBytes: 1024 * 1024,
   /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */
@@ -89,6 +93,10 @@ export const LIMITS = {
   webhookAttempts: 12,
   webhookFailingHours: 72,
   webhookLogDays: 30,
+  /** Webhooks of one tenant; those of them that are delivered to at a time; the longest pause after failures, in seconds. */
+  webhooksPerTenant: 50,
+  webhooksAtOnce: 5,
+  webhookPauseSeconds: 300,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */

@@ -13,7 +13,9 @@ const OLD = `now() - $1 * interval '1 hour'`;
 /** By table: what may be forgotten of it, as a condition on its row `t`. */
 const FORGETTABLE = {
   idempotency_keys: `t.created_at < ${OLD}`,
-  webhook_deliveries: `t.status <> 'pending' and t.created_at < ${OLD}`,
+  // A commit may have added one while its webhook was deleted: nobody sends it.
+  webhook_deliveries: `t.created_at < ${OLD}
+    and (t.status <> 'pending' or not exists (select from webhooks w where w.id = t.webhook_id))`,
   waits: `t.id < ${BEFORE} and t.closed_at < ${OLD}`,
   // A run that has ended refuses signals, those that it had as well as others.
   signals: `t.run_id < ${BEFORE} and exists (select from runs r where r.id = t.run_id and r.status in ${ENDED} and r.completed_at < ${OLD})`,

@@ -704,11 +704,17 @@ table webhooks row level security forced
   failing_since timestamp with time zone
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  failures integer not null default 0
+  next_at timestamp with time zone
+  taken_until timestamp with time zone
+  taken_at timestamp with time zone
   constraint webhooks_status_check CHECK ((status = ANY (ARRAY['active'::text, 'disabled'::text])))
   constraint webhooks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint webhooks_pkey PRIMARY KEY (id)
   CREATE INDEX webhooks_active ON public.webhooks USING btree (tenant_id) WHERE (status = 'active'::text)
   CREATE INDEX webhooks_page ON public.webhooks USING btree (tenant_id, id)
+  policy maintenance_take_webhooks for update to drover_maintenance using true with check true
+  policy maintenance_webhook_turns for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 

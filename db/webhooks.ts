@@ -10,6 +10,9 @@ export interface WebhookRow {
   description: string | null;
   status: 'active' | 'disabled';
   disabled_reason: string | null;
+  /** Rounds in a row in which nothing arrived; until `next_at` it is left alone for that. */
+  failures: number;
+  next_at: Date | null;
   created_at: Date;
   updated_at: Date;
 }
@@ -29,7 +32,8 @@ export interface DeliveryRow {
   created_at: Date;
 }
 
-const WEBHOOK = 'id, workspace_id, url, events, description, status, disabled_reason, created_at, updated_at';
+const WEBHOOK = `id, workspace_id, url, events, description, status, disabled_reason, failures, next_at, created_at,
+  updated_at`;
 const DELIVERY = `id, webhook_id, run_id, seq, type, status, attempts, next_at, response_status, error, delivered_at,
   created_at`;
 
@@ -50,6 +54,13 @@ export async function insertWebhook(tx: Tx, hook: NewWebhook): Promise<WebhookRo
   );
   if (!row) throw new Error('An inserted webhook did not come back.');
   return row;
+}
+
+/** How many webhooks the tenant has. Whoever asks is alone in asking until its transaction ends, so that none is made meanwhile. */
+export async function countWebhooks(tx: Tx, tenantId: string): Promise<number> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:webhooks:' || $1, 0))`, [tenantId]);
+  const [row] = await tx.query<{ count: number }>('select count(*) as count from webhooks');
+  return row?.count ?? 0;
 }
 
 /** A webhook, of this workspace where one is given. */
@@ -81,15 +92,16 @@ export interface WebhookChange {
   events?: readonly string[] | undefined;
   description?: string | undefined;
   status?: WebhookRow['status'] | undefined;
-  disabledReason?: string | undefined;
 }
 
-/** Changes a webhook: absent fields stay; one that becomes active has no failures on record. */
+/** Changes a webhook: absent fields stay; one that becomes active, or gets another URL, is asked at once, as if it had never failed. */
 export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): Promise<WebhookRow | undefined> {
   const [row] = await tx.query<WebhookRow>(
     `update webhooks set url = coalesce($2, url), events = coalesce($3, events), description = coalesce($4, description),
-       status = coalesce($5, status), disabled_reason = case when $5 = 'active' then null else coalesce($6, disabled_reason) end,
-       failing_since = case when $5 = 'active' then null else failing_since end, updated_at = now()
+       status = coalesce($5, status), disabled_reason = case when $5 = 'active' then null else disabled_reason end,
+       failing_since = case when $5 = 'active' then null else failing_since end,
+       failures = case when $5 = 'active' or $2 <> url then 0 else failures end,
+       next_at = case when $5 = 'active' or $2 <> url then null else next_at end, updated_at = now()
      where id = $1 returning ${WEBHOOK}`,
     [
       id,
@@ -97,10 +109,19 @@ export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): 
       change.events ? [...change.events] : null,
       change.description ?? null,
       change.status ?? null,
-      change.disabledReason ?? null,
     ],
   );
   return row;
+}
+
+/** Disables a webhook for a reason; false if it is disabled already. */
+export async function disableWebhook(tx: Tx, id: string, reason: string): Promise<boolean> {
+  const disabled = await tx.query(
+    `update webhooks set status = 'disabled', disabled_reason = $2, updated_at = now()
+       where id = $1 and status = 'active' returning id`,
+    [id, reason],
+  );
+  return disabled.length > 0;
 }
 
 /** Deletes a webhook with its deliveries. */
@@ -125,31 +146,85 @@ export async function listDeliveries(
   return fetchRows<DeliveryRow>(tx, query.orderByRaw('created_at desc, id desc').limit(filter.limit));
 }
 
-/** Lets a delivery be sent once more, at once; undefined if there is no such delivery. */
+/** Lets a delivery be sent once more, at once, however its webhook is doing; undefined if there is no such delivery. */
 export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): Promise<DeliveryRow | undefined> {
   const [row] = await tx.query<DeliveryRow>(
     `update webhook_deliveries set status = 'pending', attempts = 0, next_at = now() where id = $1 and webhook_id = $2
      returning ${DELIVERY}`,
     [of.id, of.webhookId],
   );
+  if (row) await tx.query('update webhooks set next_at = null where id = $1', [of.webhookId]);
   return row;
 }
 
-/** Webhooks with something to deliver now. */
-export async function listDueWebhooks(
+export interface DueWebhooks {
+  /** Webhooks of one tenant that may be taken at a time, those that are taken already included. */
+  perTenant: number;
+  limit: number;
+  /** A webhook whose sender dies is free again after this. */
+  leaseMs: number;
+}
+
+/**
+ * Takes webhooks with something to deliver now, in the order of their turns: each tenant's one that has waited longest,
+ * then the second of each, and so on. Those that are left alone for their failures, or that a sender has, are not among them.
+ */
+export async function takeDueWebhooks(
   db: Database,
-  limit: number,
+  { perTenant, limit, leaseMs }: DueWebhooks,
 ): Promise<{ tenant_id: string; webhook_id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select tenant_id, webhook_id from webhook_deliveries where status = 'pending' and next_at <= clock_timestamp()
-       group by tenant_id, webhook_id order by min(next_at) limit $1`,
-      [limit],
+      `with busy as (
+         select tenant_id, count(*) as webhooks from webhooks where taken_until > clock_timestamp() group by tenant_id),
+       due as (
+         select w.id, w.taken_at, coalesce(b.webhooks, 0)
+             + row_number() over (partition by w.tenant_id order by w.taken_at nulls first, w.id) as place
+           from webhooks w left join busy b on b.tenant_id = w.tenant_id
+           where (w.taken_until is null or w.taken_until <= clock_timestamp())
+             and (w.next_at is null or w.next_at <= clock_timestamp())
+             and exists (select from webhook_deliveries d
+               where d.webhook_id = w.id and d.status = 'pending' and d.next_at <= clock_timestamp())),
+       first as (
+         select id, row_number() over (order by place, taken_at nulls first) as turn from due where place <= $1
+           order by turn limit $2),
+       free as (
+         select w.id, first.turn from webhooks w join first on first.id = w.id
+           where w.taken_until is null or w.taken_until <= clock_timestamp() for update of w skip locked),
+       taken as (
+         update webhooks w set taken_until = clock_timestamp() + $3 * interval '1 ms', taken_at = clock_timestamp()
+           from free where w.id = free.id returning w.tenant_id, w.id, free.turn)
+       select tenant_id, id as webhook_id from taken order by turn`,
+      [perTenant, limit, leaseMs],
     ),
   );
 }
 
-/** A delivery with the event that it tells of. */
+/** Holds a webhook for its sender, which begins; undefined if there is none any more. */
+export async function holdWebhook(
+  tx: Tx,
+  { id, leaseMs }: { id: string; leaseMs: number },
+): Promise<WebhookRow | undefined> {
+  const [row] = await tx.query<WebhookRow>(
+    `update webhooks set taken_until = clock_timestamp() + $2 * interval '1 ms' where id = $1 returning ${WEBHOOK}`,
+    [id, leaseMs],
+  );
+  return row;
+}
+
+/** Gives a webhook back; one at which nothing arrived is left alone for `waitMs`. */
+export async function releaseWebhook(
+  tx: Tx,
+  { id, failures, waitMs }: { id: string; failures: number; waitMs: number },
+): Promise<void> {
+  await tx.query(
+    `update webhooks set taken_until = null, failures = $2,
+       next_at = case when $3 > 0 then clock_timestamp() + $3 * interval '1 ms' end where id = $1`,
+    [id, failures, waitMs],
+  );
+}
+
+/** A delivery with the event that it tells of, of whose payload only what was asked for is there. */
 export interface ClaimedDelivery {
   id: string;
   attempts: number;
@@ -166,10 +241,18 @@ export interface ClaimedDelivery {
   } | null;
 }
 
+export interface DueDeliveries {
+  webhookId: string;
+  limit: number;
+  leaseMs: number;
+  /** By type: the fields of its payload that are read. The others may be large. */
+  fields: Readonly<Record<string, readonly string[]>>;
+}
+
 /** Claims due deliveries of a webhook for `leaseMs`: those of a process that dies are sent again after that. */
 export async function claimDeliveries(
   tx: Tx,
-  { webhookId, limit, leaseMs }: { webhookId: string; limit: number; leaseMs: number },
+  { webhookId, limit, leaseMs, fields }: DueDeliveries,
 ): Promise<ClaimedDelivery[]> {
   return tx.query<ClaimedDelivery>(
     `with due as (
@@ -178,10 +261,12 @@ export async function claimDeliveries(
        update webhook_deliveries d set attempts = attempts + 1, next_at = clock_timestamp() + $3 * interval '1 ms'
        from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type)
      select t.*, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
-         e.workspace_id, 'payload', e.payload, 'occurred_at', e.occurred_at)
+         e.workspace_id, 'occurred_at', e.occurred_at, 'payload', (
+           select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(e.payload) f
+             where ($4::jsonb)->e.type ? f.key))
        from run_events e where e.run_id = t.run_id and e.seq = t.seq) as event
      from taken t order by t.run_id, t.seq`,
-    [webhookId, limit, leaseMs],
+    [webhookId, limit, leaseMs, JSON.stringify(fields)],
   );
 }
 

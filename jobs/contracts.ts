@@ -3,7 +3,8 @@ import type { AnyJob } from './define-job.ts';
 import { MAINTENANCE } from './maintenance.ts';
 import { TOOL_CALLS } from './tool-calls.ts';
 import { TURNS } from './turns.ts';
+import { WEBHOOKS } from './webhooks.ts';
 
-export const CONTRACTS = [TURNS, TOOL_CALLS, MAINTENANCE] as const satisfies readonly AnyJob[];
+export const CONTRACTS = [TURNS, TOOL_CALLS, MAINTENANCE, WEBHOOKS] as const satisfies readonly AnyJob[];
 
 export type QueueName = (typeof CONTRACTS)[number]['name'];

@@ -14,7 +14,7 @@ export interface JobContract<N extends string, P, I> {
   concurrency: { embedded: number; services: number };
   /** Names of the jobs in the queue; where none are given, each has the queue's. */
   jobNames?: readonly string[];
-  /** Its jobs come all the time and say little: their log lines are of level `debug`. */
+  /** Its jobs come all the time and say little: their log lines are of level `debug`, and no tenant's runs wait for them. */
   isRoutine?: true;
   /** A page of the work that should have a job and may have none. Jobs without it come again by themselves. */
   listLost?: (db: Database, filter: LostFilter) => Promise<LostJob<P>[]>;

@@ -25,7 +25,7 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
   const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue, outcome, startedMs }) });
   try {
     if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held);
-    const result = await inSlot(context, { held, tenantId }, () => handler.handle(context, held));
+    const result = await inSlot(context, { held, tenantId, isRoutine }, () => handler.handle(context, held));
     context.log[isRoutine ? 'debug' : 'info']({ ...end('ok'), result }, 'job');
     return result;
   } catch (error) {
@@ -59,7 +59,7 @@ function isOfNewerBuild({ contract }: Handler, { job }: HeldJob): boolean {
 /** Does the work if its tenant has a slot left, and reports how long it took; else the job waits while others run. */
 async function inSlot<T>(
   context: Context,
-  { held, tenantId }: { held: HeldJob; tenantId: string | undefined },
+  { held, tenantId, isRoutine }: { held: HeldJob; tenantId: string | undefined; isRoutine: true | undefined },
   work: () => Promise<T>,
 ): Promise<T> {
   const { slots } = held;
@@ -71,6 +71,6 @@ async function inSlot<T>(
     return await work();
   } finally {
     giveBack();
-    context.order.spent(tenantId, performance.now() - startedMs);
+    if (!isRoutine) context.order.spent(tenantId, performance.now() - startedMs);
   }
 }

@@ -1,9 +1,9 @@
 /** A worker process: serves the queues that `DROVER_QUEUES` names until SIGTERM. */
-import { loadConfig } from '../config.ts';
+import { loadSharedConfig } from '../config.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { startWorkers } from './start-workers.ts';
 
-await runProcess(loadConfig, async ({ context, closers }) => {
+await runProcess(loadSharedConfig, async ({ context, closers }) => {
   const workers = await startWorkers(context);
   closers.add('workers', () => workers.stop(context.config.shutdownGraceMs));
 });

@@ -8,6 +8,7 @@ import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { authenticate } from '../kit/authenticate.ts';
+import { explainBody } from '../kit/body.ts';
 import type { ApiContext, Middleware } from '../kit/state.ts';
 import type { AppParts } from '../kit/route.ts';
 import { signInPage, signOutPage } from './pages.ts';
@@ -38,11 +39,13 @@ interface Desk {
   sessions: SessionCookies;
 }
 
+const FORM_BYTES = 8192;
+const parseForm = bodyParser({ enableTypes: ['form'], formLimit: FORM_BYTES });
+
 /** Answers everything under `/admin/queues`. */
 export function queueBoard(context: Context, parts: AppParts): Middleware {
   const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKeys[0]) };
   const { board, turns } = mountBoard(context, parts);
-  const parseForm = bodyParser({ enableTypes: ['form'], formLimit: '8kb' });
   return async (koaContext, next) => {
     const ctx = koaContext as ApiContext;
     if (ctx.path !== BASE && !ctx.path.startsWith(`${BASE}/`)) return next();
@@ -50,7 +53,7 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     // `no-referrer` would make browsers hide the origin of a form, which is looked at below.
     ctx.set('Referrer-Policy', 'same-origin');
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') refuseOtherSites(ctx);
-    if (ctx.path === SIGN_IN && ctx.method === 'POST') return parseForm(ctx, () => signIn(ctx, desk));
+    if (ctx.path === SIGN_IN && ctx.method === 'POST') return signIn(ctx, desk);
     if (ctx.path === SIGN_OUT) return signOut(ctx);
     const caller = await visitorOf(ctx, desk);
     if (!caller) return showForm(ctx, 401);
@@ -102,6 +105,9 @@ async function visitorOf(ctx: ApiContext, { context, parts, sessions }: Desk): P
 }
 
 async function signIn(ctx: ApiContext, { parts, sessions }: Desk): Promise<void> {
+  await parseForm(ctx, () => Promise.resolve()).catch((error: unknown) => {
+    throw explainBody(error, FORM_BYTES);
+  });
   const form = ctx.request.body;
   const key = typeof form === 'object' && form !== null && 'key' in form ? form.key : undefined;
   const caller = typeof key === 'string' ? await parts.authenticator.byKey(key.trim()) : undefined;

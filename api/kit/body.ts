@@ -27,7 +27,7 @@ export async function readBody(ctx: ApiContext): Promise<unknown> {
     throw new DroverError('unsupported-media-type', 415, 'The body must be JSON: Content-Type: application/json.');
   }
   await parseJson(ctx, () => Promise.resolve()).catch((error: unknown) => {
-    throw explain(error);
+    throw explainBody(error, LIMITS.bodyBytes);
   });
   const body = ctx.request.body ?? null;
   if (body === '' && ctx.request.rawBody === '') return {};
@@ -35,10 +35,11 @@ export async function readBody(ctx: ApiContext): Promise<unknown> {
   return cleanJson(body);
 }
 
-function explain(error: unknown): unknown {
+/** What the parser of a body has failed of, as an answer says it: 400, 413 for more than `maxBytes`, 415. */
+export function explainBody(error: unknown, maxBytes: number): unknown {
   if (!(error instanceof Error)) return error;
   const status: unknown = 'status' in error ? error.status : undefined;
-  if (status === 413) return tooLarge(`The body is larger than ${LIMITS.bodyBytes} bytes.`);
+  if (status === 413) return tooLarge(`The body is larger than ${maxBytes} bytes.`);
   if (status === 415) {
     return new DroverError(
       'unsupported-media-type',
@@ -50,5 +51,11 @@ function explain(error: unknown): unknown {
     const place = /at position \d+(?: \(line \d+ column \d+\))?/.exec(error.message)?.[0];
     return badRequest(`The body is not valid JSON${place === undefined ? '' : `: fault ${place}`}.`);
   }
+  if (isOfZlib(error)) return badRequest('The body cannot be decompressed as its Content-Encoding says.');
   return status === 400 ? badRequest('The body could not be read to its end.') : error;
+}
+
+/** `Z_DATA_ERROR` and its like; brotli's begin with `ERR_`, as `ERR__ERROR_FORMAT_PADDING_1` does. */
+function isOfZlib(error: Error): boolean {
+  return 'errno' in error && 'code' in error && /^(Z_|ERR_)/.test(String(error.code));
 }

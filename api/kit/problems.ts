@@ -37,18 +37,26 @@ export function handleErrors(context: Pick<Context, 'log'>): Middleware {
 function answerProblem(ctx: ApiContext, error: DroverError): void {
   ctx.status = error.status;
   if (error.retryAfterSeconds !== undefined) ctx.set('Retry-After', String(error.retryAfterSeconds));
-  ctx.body = JSON.stringify({
+  ctx.body = JSON.stringify(problemOf(error, { path: ctx.path, requestId: ctx.state.requestId }));
+  ctx.type = 'application/problem+json';
+}
+
+/** The problem document of an error. */
+export function problemOf(
+  error: DroverError,
+  { path, requestId }: { path: string; requestId: string },
+): z.input<typeof problem> {
+  return {
     ...error.extra,
     type: 'about:blank',
     title: STATUS_CODES[error.status] ?? 'Error',
     status: error.status,
     detail: error.message,
-    instance: shortPath(ctx.path),
+    instance: shortPath(path),
     code: error.code,
-    request_id: ctx.state.requestId,
+    request_id: requestId,
     ...(error.errors === undefined ? {} : { errors: error.errors }),
-  } satisfies z.input<typeof problem>);
-  ctx.type = 'application/problem+json';
+  };
 }
 
 function asDroverError(thrown: unknown): DroverError {

@@ -11,7 +11,7 @@ import { expireRun } from '../runs/end-run.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { reconcile } from '../run-log/reconcile.ts';
-import { sendWebhooks } from '../webhooks/send-webhooks.ts';
+import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
 
@@ -28,7 +28,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'expire-approvals':
       return { expired: await expireApprovals(context) };
     case 'send-webhooks':
-      return { delivered: await sendWebhooks(context) };
+      return { sent: await dispatchWebhooks(context) };
     case 'seal-audit':
       return { sealed: await sealAudit(context) };
     case 'end-waits':

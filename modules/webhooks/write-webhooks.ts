@@ -1,12 +1,14 @@
 /** Webhooks as a tenant's admin makes, changes and deletes them, and what was delivered. */
 import { randomBytes } from 'node:crypto';
 import type { Caller } from '../../core/caller.ts';
-import { notFound } from '../../core/errors.ts';
+import { impossible, notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Keyring } from '../../core/secret-box.ts';
 import type { Tx } from '../../db/database.ts';
 import { deleteSecret } from '../../db/secrets.ts';
 import {
+  countWebhooks,
   deleteWebhook,
   findWebhook,
   insertWebhook,
@@ -19,14 +21,14 @@ import {
 } from '../../db/webhooks.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { storeSecret } from '../tenants/secrets.ts';
-import { secretNameOf } from './send-webhooks.ts';
+import { secretNameOf } from './send-webhook.ts';
 
 export type { DeliveryRow, WebhookRow };
 
 type Wanted = Omit<Parameters<typeof insertWebhook>[1], 'id' | 'tenantId' | 'workspaceId'>;
 type Page = { before?: string | undefined; limit: number };
 
-/** Makes a webhook with its signing secret, which is shown this once. */
+/** Makes a webhook with its signing secret, which is shown this once. Throws 422 if the tenant has as many as it may. */
 export async function createWebhook(
   tx: Tx,
   by: { caller: Caller; keyring: Keyring },
@@ -34,6 +36,9 @@ export async function createWebhook(
 ): Promise<{ row: WebhookRow; secret: string }> {
   const { caller, keyring } = by;
   const { tenantId, boundWorkspaceId: workspaceId } = caller;
+  if ((await countWebhooks(tx, tenantId)) >= LIMITS.webhooksPerTenant) {
+    throw impossible(`A tenant has at most ${LIMITS.webhooksPerTenant} webhooks.`);
+  }
   const secret = `whsec_${randomBytes(32).toString('base64')}`;
   const row = await insertWebhook(tx, { id: newId(), tenantId, workspaceId, ...wanted });
   await storeSecret(tx, keyring, { tenantId, name: secretNameOf(row.id), value: secret });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Answer, Call, TestApi } from '../support/api.ts';
@@ -95,6 +96,24 @@ describe('a bad request', () => {
       assertProblem(await create({ raw: '{"name":"a"}', headers: odd }), 415, /gzip/);
     });
 
+    it('compressed and corrupt, or cut short, is 400, wherever a body is read', async () => {
+      const json = JSON.stringify({ name: 'a', description: 'some text '.repeat(40) });
+      const packings = { gzip: gzipSync(json), deflate: deflateSync(json), br: brotliCompressSync(json) };
+      for (const [encoding, packed] of Object.entries(packings)) {
+        const headers = { 'content-encoding': encoding };
+        const corrupt = Buffer.concat([packed.subarray(0, 4), Buffer.alloc(100, 0xff), packed.subarray(4)]);
+        for (const raw of [Buffer.from('no such thing'), corrupt, packed.subarray(0, packed.length - 4)]) {
+          assertProblem(await create({ raw, headers }), 400, /decompressed/);
+        }
+        assert.equal((await create({ raw: packed, headers })).status, 201);
+      }
+      const form = { 'content-type': 'application/x-www-form-urlencoded', origin: api.url };
+      const signIn = (raw: string, headers: Record<string, string> = {}) =>
+        api.call('POST', '/admin/queues/sign-in', { key: null, raw, headers: { ...form, ...headers } });
+      assertProblem(await signIn('no such thing', { 'content-encoding': 'gzip' }), 400, /decompressed/);
+      assertProblem(await signIn(`key=${'x'.repeat(10_000)}`), 413);
+    });
+
     it('takes +json types and charsets as JSON', async () => {
       for (const type of ['application/json; charset=utf-8', 'application/merge-patch+json']) {
         const answer = await create({ raw: '{"name":"a"}', headers: { 'content-type': type } });
@@ -127,9 +146,39 @@ describe('a bad request', () => {
     });
 
     it('with an id that is none, or is unknown, is 404', async () => {
-      for (const id of ['x', '1', newId(), '%00', '%zz', 'constructor', "1'--", 'x'.repeat(5000)]) {
+      for (const id of ['x', '1', newId(), '%zz', 'constructor', "1'--", 'x'.repeat(5000)]) {
         assertProblem(await api.call('GET', `/v1/agents/${id}`), 404);
       }
+    });
+
+    it('with NUL, in whatever part, is 400', async () => {
+      const urls = [
+        `/v1/agents/%00`,
+        '/v1/secrets/a%00b',
+        '/v1/agents?cursor=%00',
+        '/v1/tools?name=a%00b',
+        '/v1/audit?target=%00',
+        '/v1/audit?action=%00',
+        '/v1/runs?a%00=b',
+        '/%00',
+        '/admin/queues/runs/%00',
+      ];
+      for (const url of urls) assertProblem(await api.call('GET', url), 400, /NUL/);
+      assertProblem(await api.call('PUT', '/v1/secrets/a%00b', { body: { value: 'x' } }), 400, /NUL/);
+    });
+
+    it('with a URL or headers that are too long is 414 or 431, however long they are', async () => {
+      for (const length of [LIMITS.urlBytes, 100_000, 400_000]) {
+        const answer = await api.call('GET', `/v1/agents?cursor=${'x'.repeat(length)}`);
+        if (length < 400_000) assertProblem(answer, 414, /16384 bytes/);
+        else assertProblem(answer, 431, /131072 bytes/);
+      }
+      const fits = await api.call('GET', `/v1/agents?cursor=${'x'.repeat(LIMITS.urlBytes - 100)}`);
+      assertProblem(fits, 400, { path: 'query.cursor', message: /too big/ });
+      for (const length of [LIMITS.headerBytes, 400_000]) {
+        assertProblem(await api.call('GET', '/healthz', { headers: { 'x-long': 'x'.repeat(length) } }), 431);
+      }
+      assert.equal((await api.call('GET', '/healthz', { headers: { 'x-long': 'x'.repeat(10_000) } })).status, 200);
     });
 
     it('with an unknown, malformed or excessive query parameter is 400', async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { defineRoute } from '../../api/kit/route.ts';
+import { serve } from '../../api/serve.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
@@ -46,6 +48,15 @@ function routesOf(gate: { open: () => void; started: number; ended: number; stuc
       });
     },
   });
+  const echo = defineRoute({
+    method: 'post',
+    path: '/echo',
+    access: 'open',
+    summary: 'Says what it has read',
+    body: z.strictObject({}),
+    responses: { 200: z.strictObject({}) },
+    handle: ({ body }) => Promise.resolve({ status: 200, body }),
+  });
   const broken = defineRoute({
     method: 'get',
     path: '/broken',
@@ -54,7 +65,7 @@ function routesOf(gate: { open: () => void; started: number; ended: number; stuc
     responses: { 200: z.string() },
     handle: () => Promise.reject(new Error('select hunter2 from secrets')),
   });
-  return [slow, stream, broken];
+  return [slow, stream, broken, echo];
 }
 
 function newGate() {
@@ -83,6 +94,47 @@ describe('the server', () => {
     gate.open();
     assert.equal(await (await open).text(), 'done');
     await closing;
+  });
+
+  it('answers 408 to a request that does not come to its end in time, and to what is no HTTP 400', async () => {
+    const { gate, api } = await start();
+    const server = await serve(api.context, routesOf(gate), { host: '127.0.0.1', port: 0, requestTimeoutMs: 200 });
+    const send = async (...lines: string[]) => {
+      const socket = connect(server.port, '127.0.0.1');
+      socket.write(lines.join('\r\n'));
+      let text = '';
+      for await (const chunk of socket) text += String(chunk);
+      const [head = '', body = ''] = text.split('\r\n\r\n');
+      return { head, body: JSON.parse(body) as { status: number; code: string; request_id: string } };
+    };
+    const json = 'content-type: application/json';
+    const starts = [
+      ['POST /echo HTTP/1.1', 'host: x', json, 'content-length: 1000', '', '{'],
+      ['POST /echo HTTP/1.1', 'host: x', json, 'transfer-encoding: chunked', '', '1', '{', ''],
+      ['GET /stream HTTP/1.1', 'host'],
+    ];
+    for (const lines of starts) {
+      const { head, body } = await send(...lines);
+      assert.match(head, /^HTTP\/1\.1 408 [\s\S]*content-type: application\/problem\+json/i);
+      assert.deepEqual([body.status, body.code], [408, 'request-timeout']);
+      assert.ok(body.request_id.length > 0);
+    }
+    for (const lines of [
+      ['no HTTP at all', '', ''],
+      ['GET / HTTP/1.1', 'host: x', 'content-length: 1', 'transfer-encoding: chunked', '', ''],
+    ]) {
+      const { head, body } = await send(...lines);
+      assert.match(head, /^HTTP\/1\.1 400 /);
+      assert.deepEqual([body.status, body.code], [400, 'bad-request']);
+    }
+    const quick = await fetch(`${server.url}/echo`, {
+      method: 'POST',
+      body: '{}',
+      headers: { 'content-type': 'application/json' },
+    });
+    assert.equal(quick.status, 200);
+    await server.close(0);
+    await api.close();
   });
 
   it('that stops cuts off what is open past its time', async () => {

@@ -22,6 +22,14 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual([status, json.checks], [200, { database: 'ok', queue: 'ok', migrations: 'ok' }]);
     });
 
+    it('is not taken to come from this machine where a proxy says otherwise, by whichever header', async () => {
+      assert.equal((await api.call('GET', '/metrics', { key: null })).status, 200);
+      for (const name of ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via']) {
+        const headers = { [name]: name === 'forwarded' ? 'for=203.0.113.7' : '203.0.113.7' };
+        assert.equal((await api.call('GET', '/metrics', { key: null, headers })).status, 401, name);
+      }
+    });
+
     it('includes numbers for Prometheus: requests by route, jobs by queue, event-loop lag', async () => {
       await api.call('GET', '/v1/agents');
       const { status, text, headers } = await api.call('GET', '/metrics', { key: null });
@@ -31,7 +39,7 @@ for (const mode of DOMAIN_MODES) {
         text,
         /drover_http_request_duration_seconds_count\{method="GET",route="\/v1\/agents",status="200"\} \d/,
       );
-      for (const queue of ['turns', 'tool-calls', 'maintenance']) {
+      for (const queue of ['turns', 'tool-calls', 'maintenance', 'webhooks']) {
         assert.match(text, new RegExp(`drover_queue_jobs\\{queue="${queue}",state="wait(ing)?"\\} \\d`));
       }
       assert.match(text, /drover_nodejs_eventloop_lag_seconds/);

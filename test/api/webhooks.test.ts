@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { claimDeliveries } from '../../db/webhooks.ts';
-import { sendWebhooks } from '../../modules/webhooks/send-webhooks.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { claimDeliveries, takeDueWebhooks } from '../../db/webhooks.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
+import { sendDueWebhooks } from '../support/webhooks.ts';
 
 interface Delivery {
   id: string;
@@ -22,6 +23,7 @@ for (const mode of DOMAIN_MODES) {
     let receiver: LocalServer;
     let answer = 200;
     let tenant: { id: string; key: string };
+    const tenants: { id: string }[] = [];
     let agent: string;
 
     before(async () => {
@@ -38,10 +40,18 @@ for (const mode of DOMAIN_MODES) {
     beforeEach(async () => {
       answer = 200;
       receiver.seen.length = 0;
-      tenant = await api.newTenant();
+      // What tests before this one have left is not due any more.
+      for (const { id } of tenants)
+        await api.context.db.withTenant(id, (tx) => tx.query(`update webhooks set next_at = 'infinity'`));
+      tenant = await newTenant();
       agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
     });
 
+    const newTenant = async () => {
+      const made = await api.newTenant();
+      tenants.push(made);
+      return made;
+    };
     const call = (method: string, path: string, body?: unknown) =>
       api.call(method, path, { key: tenant.key, ...(body !== undefined && { body }) });
     const hook = async (events: string[], url = `${receiver.url}/hook`) =>
@@ -49,13 +59,18 @@ for (const mode of DOMAIN_MODES) {
     const startRun = async (): Promise<string> => (await call('POST', `/v1/agents/${agent}/runs`, {})).json.run_id;
     const deliveriesOf = async (id: string): Promise<Delivery[]> =>
       (await call('GET', `/v1/webhooks/${id}/deliveries`)).json.deliveries;
+    /** As if the time until the next attempt had passed. */
+    const letTimePass = async () => {
+      await inTenant('update webhook_deliveries set next_at = now()');
+      await inTenant('update webhooks set next_at = now() where next_at is not null');
+    };
     const inTenant = (sql: string) => api.context.db.withTenant(tenant.id, (tx) => tx.query(sql));
 
     it('tell of an event once, signed, with type, time and place in the log', async () => {
       const { id, secret } = await hook(['run.created']);
       const run = await startRun();
-      assert.equal(await sendWebhooks(api.context), 1);
-      assert.equal(await sendWebhooks(api.context), 0);
+      assert.equal(await sendDueWebhooks(api.context), 1);
+      assert.equal(await sendDueWebhooks(api.context), 0);
       const [seen] = receiver.seen;
       assert.ok(seen && receiver.seen.length === 1);
       const headers = seen.headers as Record<string, string>;
@@ -83,7 +98,7 @@ for (const mode of DOMAIN_MODES) {
       const [family, type, all] = [await hook(['run.*']), await hook(['run.cancelled']), await hook(['*'])];
       const off = await hook(['*']);
       await call('PATCH', `/v1/webhooks/${off.id}`, { status: 'disabled' });
-      const stranger = await api.newTenant();
+      const stranger = await newTenant();
       const theirs = await api.call('POST', '/v1/webhooks', {
         key: stranger.key,
         body: { url: receiver.url, events: ['*'] },
@@ -103,7 +118,7 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(await typesOf(off.id), []);
       const other = await api.call('GET', `/v1/webhooks/${theirs.json.id}/deliveries`, { key: stranger.key });
       assert.deepEqual(other.json.deliveries, []);
-      await sendWebhooks(api.context);
+      await sendDueWebhooks(api.context);
       assert.equal(receiver.seen.length, types.length + types.filter((each) => each.startsWith('run.')).length + 1);
     });
 
@@ -111,17 +126,17 @@ for (const mode of DOMAIN_MODES) {
       const { id } = await hook(['run.created']);
       await startRun();
       answer = 500;
-      assert.equal(await sendWebhooks(api.context), 0);
+      assert.equal(await sendDueWebhooks(api.context), 0);
       const [failing] = await deliveriesOf(id);
       assert.deepEqual([failing?.status, failing?.attempts, failing?.response_status], ['pending', 1, 500]);
-      assert.equal(await sendWebhooks(api.context), 0, 'not before its time');
+      assert.equal(await sendDueWebhooks(api.context), 0, 'not before its time');
       assert.equal(receiver.seen.length, 1);
       answer = 200;
-      await inTenant('update webhook_deliveries set next_at = now()');
-      assert.equal(await sendWebhooks(api.context), 1);
+      await letTimePass();
+      assert.equal(await sendDueWebhooks(api.context), 1);
       const path = `/v1/webhooks/${id}/deliveries/${failing?.id}/redeliver`;
       assert.equal((await call('POST', path, {})).status, 202);
-      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal(await sendDueWebhooks(api.context), 1);
       assert.deepEqual(new Set(receiver.seen.map(({ headers }) => headers['webhook-id'])), new Set([failing?.id]));
       assert.equal(receiver.seen.length, 3);
     });
@@ -130,19 +145,19 @@ for (const mode of DOMAIN_MODES) {
       const { id } = await hook(['run.created']);
       await startRun();
       const taken = await api.context.db.withTenant(tenant.id, (tx) =>
-        claimDeliveries(tx, { webhookId: id, limit: 10, leaseMs: 60_000 }),
+        claimDeliveries(tx, { webhookId: id, limit: 10, leaseMs: 60_000, fields: {} }),
       );
       assert.equal(taken.length, 1);
-      assert.equal(await sendWebhooks(api.context), 0, 'another one holds it');
+      assert.equal(await sendDueWebhooks(api.context), 0, 'another one holds it');
       await inTenant('update webhook_deliveries set next_at = now()');
-      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal(await sendDueWebhooks(api.context), 1);
       assert.equal(receiver.seen[0]?.headers['webhook-id'], taken[0]?.id);
     });
 
     it('go to one of several senders', async () => {
       await hook(['run.created']);
       for (let n = 0; n < 12; n += 1) await startRun();
-      const arrived = await Promise.all(Array.from({ length: 3 }, () => sendWebhooks(api.context)));
+      const arrived = await Promise.all(Array.from({ length: 3 }, () => sendDueWebhooks(api.context)));
       assert.equal(
         arrived.reduce((sum, each) => sum + each, 0),
         12,
@@ -155,7 +170,7 @@ for (const mode of DOMAIN_MODES) {
       const inside = await hook(['run.created'], 'http://169.254.169.254/latest');
       const fine = await hook(['run.created']);
       await startRun();
-      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal(await sendDueWebhooks(api.context), 1);
       const [refused] = await deliveriesOf(inside.id);
       assert.equal(refused?.status, 'pending');
       assert.ok(refused.error !== null && refused.response_status === null);
@@ -167,11 +182,11 @@ for (const mode of DOMAIN_MODES) {
       await startRun();
       await inTenant(`update secrets set key_id = 'a key that is lost'`);
       const inTrouble = tenant;
-      tenant = await api.newTenant();
+      tenant = await newTenant();
       agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
       const fine = await hook(['run.created']);
       await startRun();
-      assert.equal(await sendWebhooks(api.context), 1);
+      assert.equal(await sendDueWebhooks(api.context), 1);
       assert.equal((await deliveriesOf(fine.id))[0]?.status, 'delivered');
       tenant = inTrouble;
       const [waiting] = await deliveriesOf(unreadable.id);
@@ -184,12 +199,13 @@ for (const mode of DOMAIN_MODES) {
       await startRun();
       answer = 500;
       await inTenant('update webhook_deliveries set attempts = 11');
-      await sendWebhooks(api.context);
+      await sendDueWebhooks(api.context);
       assert.equal((await deliveriesOf(id))[0]?.status, 'failed');
       assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.status, 'active');
       await inTenant(`update webhooks set failing_since = now() - interval '73 hours'`);
+      await letTimePass();
       await startRun();
-      await sendWebhooks(api.context);
+      await sendDueWebhooks(api.context);
       const off = (await call('GET', `/v1/webhooks/${id}`)).json;
       assert.deepEqual([off.status, off.disabled_reason], ['disabled', 'it has failed for too long']);
       const { json } = await call('GET', `/v1/audit?target=${id}&action=webhook.disabled`);
@@ -198,8 +214,112 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual([on.status, on.disabled_reason], ['active', null]);
       answer = 410;
       await startRun();
-      await sendWebhooks(api.context);
+      await sendDueWebhooks(api.context);
       assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.disabled_reason, 'the endpoint answered 410');
+    });
+
+    it('have arrived where the answer is 2xx, and not with any other, a redirect to nowhere or 304 included', async () => {
+      for (const status of [302, 304, 301, 204, 400]) {
+        const { id } = await hook(['run.created']);
+        await startRun();
+        answer = status;
+        await sendDueWebhooks(api.context);
+        const [delivery] = await deliveriesOf(id);
+        const expected = status === 204 ? 'delivered' : 'pending';
+        assert.deepEqual([delivery?.status, delivery?.response_status], [expected, status]);
+        await call('DELETE', `/v1/webhooks/${id}`);
+      }
+    });
+
+    it('are left alone while nothing arrives, for longer each time, and then asked with one delivery', async () => {
+      const { id } = await hook(['run.created']);
+      for (let n = 0; n < 12; n += 1) await startRun();
+      answer = 500;
+      const state = async () => (await call('GET', `/v1/webhooks/${id}`)).json;
+      const waits: number[] = [];
+      const asked: number[] = [];
+      for (let round = 1; round <= 9; round += 1) {
+        receiver.seen.length = 0;
+        await sendDueWebhooks(api.context);
+        asked.push(receiver.seen.length);
+        const { failures, next_at } = await state();
+        assert.equal(failures, round);
+        const [row] = await api.context.db.withTenant(tenant.id, (tx) =>
+          tx.query<{ ms: number }>(
+            `select extract(epoch from next_at - clock_timestamp())::float8 * 1000 as ms from webhooks where id = $1`,
+            [id],
+          ),
+        );
+        assert.ok(next_at !== null && row);
+        waits.push(row.ms);
+        assert.equal(await sendDueWebhooks(api.context), 0, 'not before its time');
+        await letTimePass();
+      }
+      assert.deepEqual(asked, [10, 1, 1, 1, 1, 1, 1, 1, 1]);
+      for (const [index, ms] of waits.entries()) {
+        assert.ok(ms <= 1.25 * Math.min(5000 * 2 ** index, LIMITS.webhookPauseSeconds * 1000));
+      }
+      assert.ok((waits.at(-1) ?? 0) > 60_000);
+      answer = 200;
+      receiver.seen.length = 0;
+      assert.equal(await sendDueWebhooks(api.context), 12, 'all that has waited, once one has arrived');
+      const after = await state();
+      assert.deepEqual([after.failures, after.next_at], [0, null]);
+    });
+
+    it('are asked at once when a delivery is sent again by hand, or their URL is another one', async () => {
+      const { id } = await hook(['run.created']);
+      await startRun();
+      answer = 500;
+      await sendDueWebhooks(api.context);
+      const [{ id: delivery } = { id: '' }] = await deliveriesOf(id);
+      await call('POST', `/v1/webhooks/${id}/deliveries/${delivery}/redeliver`, {});
+      answer = 200;
+      assert.equal(await sendDueWebhooks(api.context), 1);
+      answer = 500;
+      await startRun();
+      await sendDueWebhooks(api.context);
+      answer = 200;
+      const moved = await call('PATCH', `/v1/webhooks/${id}`, { url: `${receiver.url}/elsewhere` });
+      assert.deepEqual([moved.json.failures, moved.json.next_at], [0, null]);
+      await startRun();
+      assert.equal(await sendDueWebhooks(api.context), 1);
+    });
+
+    it('have their turns tenant by tenant, those first that have waited longest, and some of a tenant at a time', async () => {
+      const mine: string[] = [];
+      for (let n = 0; n < 4; n += 1) mine.push((await hook(['run.created'])).id);
+      await startRun();
+      const first = tenant;
+      tenant = await newTenant();
+      agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
+      const theirs = (await hook(['run.created'])).id;
+      await startRun();
+      const take = async (perTenant: number, limit: number) => {
+        const taken = await takeDueWebhooks(api.context.db, { perTenant, limit, leaseMs: 60_000 });
+        return taken.map(({ webhook_id }) => webhook_id);
+      };
+      const round = await take(3, 3);
+      assert.ok(round.includes(theirs), 'theirs is among the first');
+      assert.equal(round.filter((id) => mine.includes(id)).length, 2);
+      assert.deepEqual((await take(3, 10)).length, 1, 'a third one, and no fourth while three are taken');
+      assert.deepEqual(await take(3, 10), []);
+      tenant = first;
+      await inTenant('update webhooks set taken_until = null');
+      const [longest] = await take(1, 10);
+      assert.ok(
+        longest !== undefined && mine.includes(longest) && !round.includes(longest),
+        'the one that had no turn',
+      );
+    });
+
+    it('are as many as a tenant may have, and no more, also when they are made at the same time', async () => {
+      const made = Array.from({ length: LIMITS.webhooksPerTenant + 5 }, () =>
+        call('POST', '/v1/webhooks', { url: receiver.url, events: ['*'] }),
+      );
+      const statuses = (await Promise.all(made)).map(({ status }) => status);
+      assert.equal(statuses.filter((status) => status === 201).length, LIMITS.webhooksPerTenant);
+      assert.equal(statuses.filter((status) => status === 422).length, 5);
     });
 
     it('are refused with events that there are not, and gone when they are deleted', async () => {
@@ -210,7 +330,7 @@ for (const mode of DOMAIN_MODES) {
       await startRun();
       assert.equal((await call('DELETE', `/v1/webhooks/${id}`)).status, 204);
       assert.equal((await call('GET', `/v1/webhooks/${id}`)).status, 404);
-      assert.equal(await sendWebhooks(api.context), 0);
+      assert.equal(await sendDueWebhooks(api.context), 0);
     });
   });
 }

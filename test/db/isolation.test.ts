@@ -49,6 +49,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   // To claim those that are due it may write one column.
   waits: ['delete', 'select'],
   webhook_deliveries: ['delete', 'select'],
+  // Whose turn it is, and to give it: columns of their own.
+  webhooks: ['select'],
   workspaces: ['select'],
 };
 

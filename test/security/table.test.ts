@@ -8,6 +8,7 @@ import './reaching-inside.test.ts';
 import './resources.test.ts';
 import './secrets.test.ts';
 import './tool-results.test.ts';
+import './webhooks.test.ts';
 
 describe('docs/security.md', () => {
   it('lists every attack of the red team with its outcome, and no other', () => {

@@ -31,7 +31,8 @@ export function approvalsOfRun<R extends object = { id: string }>(engine: Rows, 
   return engine.rows<R>('select * from approvals where run_id = $1 order by id', run);
 }
 
-/** As if the time until the next attempt of every delivery had passed. */
+/** As if the time until the next attempt of every delivery had passed, and what a dead sender held were free. */
 export async function makeDeliveriesDue(databaseUrl: string): Promise<void> {
   await query(databaseUrl, 'update webhook_deliveries set next_at = now()');
+  await query(databaseUrl, 'update webhooks set next_at = null, taken_until = null');
 }

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { startServer } from '../../support/echo-server.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
-/** A process of the Procfile, with nothing in its environment but this. */
+/** A process, with nothing in its environment but this. */
 function startMain(file: string, env: Record<string, string>) {
   const child = spawn(process.execPath, ['--import', 'tsx', file], {
     env: { PATH: '/usr/bin:/bin', ...env },
@@ -35,7 +35,7 @@ describe('the life of a process', () => {
   it('closes what it has opened, and ends with 1 and one line, where it cannot serve', async () => {
     const taken = await startServer((_request, response) => response.end());
     const env = { DROVER_DATA_DIR: 'memory:', PORT: String(taken.port) };
-    const { child, output, exited } = startMain('api/main.ts', env);
+    const { child, output, exited } = startMain('scripts/start.ts', env);
     try {
       assert.deepEqual(await exited, [1, null]);
       assert.match(output.err, /^[^\n]*EADDRINUSE[^\n]*\n$/);

@@ -1,0 +1,44 @@
+/** Requests that never become any: what is no HTTP, is too long to be read, or does not come to its end in time. */
+import { STATUS_CODES, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { badRequest, DroverError } from '../../core/errors.ts';
+import { newId } from '../../lib/new-id.ts';
+import { headersTooLong } from './check-request.ts';
+import { problemOf } from './problems.ts';
+
+/** More than any request may have, so that what is only too long is refused like any other. */
+export const MOST_HEADER_BYTES = 128 * 1024;
+
+const LINGER_MS = 1000;
+
+/** Answers with a problem and closes the connection, on which `answer`, its last one, may be under way: then it is only closed. */
+export function answerBroken(error: Error, socket: Duplex, answer: ServerResponse | undefined): void {
+  // Whatever else comes on it is as broken: it has its answer.
+  if (socket.writableEnded) return;
+  if (!socket.writable || (answer?.headersSent && !answer.writableFinished)) {
+    socket.destroy();
+    return;
+  }
+  const problem = asProblem('code' in error ? error.code : undefined);
+  const body = JSON.stringify(problemOf(problem, { path: '', requestId: newId() }));
+  const lines = [
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    'content-type: application/problem+json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'cache-control: no-store',
+    'connection: close',
+  ];
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`);
+  // With something unread, the connection would break off before the answer has arrived.
+  socket.resume();
+  const linger = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('end', () => socket.destroy());
+  socket.once('close', () => clearTimeout(linger));
+}
+
+function asProblem(code: unknown): DroverError {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return new DroverError('request-timeout', 408, 'The request did not come to its end in time.');
+  }
+  return code === 'HPE_HEADER_OVERFLOW' ? headersTooLong(MOST_HEADER_BYTES) : badRequest('This is no HTTP request.');
+}

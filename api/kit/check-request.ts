@@ -1,0 +1,24 @@
+import { badRequest, DroverError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Middleware } from './state.ts';
+
+/** Refuses what no route could take: 400 for NUL in the URL, 414 and 431 for a URL and headers that are too long. */
+export function checkRequest(): Middleware {
+  return async (ctx, next) => {
+    const { url = '', rawHeaders } = ctx.req;
+    if (url.length > LIMITS.urlBytes) {
+      throw new DroverError('url-too-long', 414, `The URL is longer than ${LIMITS.urlBytes} bytes.`);
+    }
+    // A name, a value, and what stands between them.
+    const headerBytes = rawHeaders.reduce((sum, text) => sum + text.length + 2, 0);
+    if (headerBytes > LIMITS.headerBytes) throw headersTooLong(LIMITS.headerBytes);
+    // No text in the database can hold it.
+    if (url.includes('%00')) throw badRequest('The URL holds a NUL character (%00).');
+    await next();
+  };
+}
+
+/** 431. */
+export function headersTooLong(bytes: number): DroverError {
+  return new DroverError('headers-too-long', 431, `The URL and the headers together are longer than ${bytes} bytes.`);
+}

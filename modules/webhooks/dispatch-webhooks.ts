@@ -1,0 +1,25 @@
+/** Gives webhooks their turns: a job for each that has something due. */
+import { LIMITS } from '../../core/limits.ts';
+import { takeDueWebhooks } from '../../db/webhooks.ts';
+import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
+import { WEBHOOKS } from '../../jobs/webhooks.ts';
+import type { Context } from '../governance/context.ts';
+import { LEASE_MS } from './send-webhook.ts';
+
+const AT_ONCE = 200;
+
+/**
+ * Sends the jobs of those whose turn it is, tenant by tenant; answers how many. One whose job is lost has its turn when
+ * its lease has run out.
+ */
+export async function dispatchWebhooks({ db, queues }: Pick<Context, 'db' | 'queues'>): Promise<number> {
+  const taken = await takeDueWebhooks(db, { perTenant: LIMITS.webhooksAtOnce, limit: AT_ONCE, leaseMs: LEASE_MS });
+  if (taken.length === 0) return 0;
+  const jobs = taken.map(({ tenant_id: tenantId, webhook_id: webhookId }) => ({
+    name: WEBHOOKS.name,
+    data: { tenantId, webhookId },
+    opts: { ...RECURRING_JOB_OPTIONS, jobId: WEBHOOKS.id({ tenantId, webhookId }) },
+  }));
+  await queues.queue(WEBHOOKS.name).addBulk(jobs);
+  return jobs.length;
+}

@@ -1,0 +1,205 @@
+/** Delivers events to a webhook: at least once each, through the channel of its URL. */
+import { LIMITS } from '../../core/limits.ts';
+import { SecretUnreadableError } from '../../core/secret-box.ts';
+import {
+  claimDeliveries,
+  disableWebhook,
+  finishDelivery,
+  holdWebhook,
+  releaseWebhook,
+  type ClaimedDelivery,
+  type DeliveryOutcome,
+  type WebhookRow,
+} from '../../db/webhooks.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
+import type { WebhookJob } from '../../jobs/webhooks.ts';
+import type { Context } from '../governance/context.ts';
+import { EgressError } from '../../tools/egress-error.ts';
+import { channelOf } from './channels.ts';
+import type { Channel, Notice } from './channels/channel.ts';
+import { READ_FIELDS, toldPayload } from './told-fields.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { readSecrets } from '../tenants/secrets.ts';
+
+const TIMEOUT_MS = 10_000;
+/** Longer than an attempt can take, and than a turn. */
+export const LEASE_MS = 60_000;
+const AT_A_TIME = 10;
+/** Then others have their turn. */
+const TURN_MS = 10_000;
+const FIRST_WAIT_MS = 5000;
+const LONGEST_WAIT_MS = 6 * 3_600_000;
+
+/** The name under which a webhook's signing secret is kept; no secret of a client's can have it. */
+export const secretNameOf = (webhookId: string) => `webhook:${webhookId}`;
+
+type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log'>;
+
+/** How many deliveries have arrived, and how many have not. */
+export interface Sent {
+  delivered: number;
+  failed: number;
+}
+
+/**
+ * Has one webhook's turn: sends what is due to it until nothing is left, something has not arrived, or the turn is over.
+ * One at which nothing arrives is left alone for longer and longer, and then asked with a single delivery.
+ */
+export async function sendWebhook(context: Sender, of: WebhookJob, stop: AbortSignal): Promise<Sent> {
+  const { signal, release } = linkSignals(stop);
+  try {
+    return await haveTurn(context, of, signal);
+  } finally {
+    release();
+  }
+}
+
+async function haveTurn(context: Sender, of: WebhookJob, stop: AbortSignal): Promise<Sent> {
+  const endsAtMs = performance.now() + TURN_MS;
+  const sent: Sent = { delivered: 0, failed: 0 };
+  let failures: number | undefined;
+  while (performance.now() < endsAtMs && !stop.aborted) {
+    const batch = await takeBatch(context, of, failures);
+    if (!batch) return sent;
+    failures = batch.failures;
+    if (batch.deliveries.length === 0) break;
+    const ends = await Promise.all(batch.deliveries.map((delivery) => deliver(context, { ...batch, delivery, stop })));
+    const delivered = ends.filter((end) => end === 'delivered').length;
+    sent.delivered += delivered;
+    sent.failed += ends.length - delivered;
+    if (delivered > 0) failures = 0;
+    else if (ends.includes('not-delivered')) failures += 1;
+    if (ends.includes('not-delivered')) break;
+  }
+  await context.db.withTenant(of.tenantId, (tx) =>
+    releaseWebhook(tx, { id: of.webhookId, failures: failures ?? 0, waitMs: pauseMs(failures ?? 0) }),
+  );
+  return sent;
+}
+
+/** What is sent at once; undefined if there is no such webhook any more. It is as it is now, not as it was a batch ago. */
+async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, failuresSoFar: number | undefined) {
+  const taken = await context.db.withTenant(tenantId, async (tx) => {
+    const hook = await holdWebhook(tx, { id: webhookId, leaseMs: LEASE_MS });
+    if (!hook) return undefined;
+    const failures = failuresSoFar ?? hook.failures;
+    const limit = failures > 0 ? 1 : AT_A_TIME;
+    const due = { webhookId, limit, leaseMs: LEASE_MS, fields: READ_FIELDS };
+    return { tenantId, hook, failures, deliveries: await claimDeliveries(tx, due) };
+  });
+  return taken && { ...taken, secret: await secretOf(context, tenantId, secretNameOf(webhookId)) };
+}
+
+/** Makes one attempt and notes how it ended; `refused`: the endpoint has not been asked. */
+async function deliver(context: Sender, made: Attempt): Promise<'delivered' | 'not-delivered' | 'refused'> {
+  const prepared = prepare(made);
+  const outcome = 'refused' in prepared ? prepared.refused : await send(context, made, prepared);
+  await settle(context, made, outcome);
+  if ('refused' in prepared) return 'refused';
+  return outcome.status === 'delivered' ? 'delivered' : 'not-delivered';
+}
+
+async function secretOf(context: Sender, tenantId: string, name: string): Promise<Attempt['secret']> {
+  try {
+    return (await readSecrets(context, tenantId, [name])).get(name);
+  } catch (error) {
+    if (error instanceof SecretUnreadableError) return error;
+    throw error;
+  }
+}
+
+interface Attempt {
+  tenantId: string;
+  hook: WebhookRow;
+  /** To sign with; undefined if there is none any more. */
+  secret: string | SecretUnreadableError | undefined;
+  delivery: ClaimedDelivery;
+  stop: AbortSignal;
+}
+
+type Ready = { channel: Channel; notice: Notice; secret: string };
+
+/** What is sent, or why nothing is. */
+function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: DeliveryOutcome } {
+  if (hook.status === 'disabled') return { refused: over('The webhook is disabled.') };
+  // A key of before may yet be given back to this process.
+  if (secret instanceof SecretUnreadableError)
+    return { refused: tryAgain(delivery, { responseStatus: undefined, error: UNREADABLE }) };
+  if (secret === undefined) return { refused: over('The secret of the webhook is gone.') };
+  if (!delivery.event) return { refused: over('The event is not there any more.') };
+  const channel = channelOf(hook.url);
+  if (!channel) return { refused: over('There is no channel for the URL of the webhook any more.') };
+  return { channel, notice: noticeOf(delivery, delivery.event), secret };
+}
+
+async function send(
+  context: Sender,
+  { hook, delivery, stop }: Attempt,
+  { channel, notice, secret }: Ready,
+): Promise<DeliveryOutcome> {
+  const limits = { maxBytes: 100_000, maxRedirects: 0, timeoutMs: TIMEOUT_MS, signal: stop };
+  try {
+    const status = await channel.send(notice, { url: hook.url, secret, limits }, context.egress);
+    if (status >= 200 && status < 300) {
+      return { status: 'delivered', responseStatus: status, error: undefined, waitMs: 0 };
+    }
+    return tryAgain(delivery, { responseStatus: status, error: `The endpoint answered ${status}.` });
+  } catch (error) {
+    const isTold = error instanceof EgressError;
+    if (!isTold) context.log.error({ err: error, webhook: hook.id }, 'a channel has failed');
+    return tryAgain(delivery, { responseStatus: undefined, error: isTold ? error.message : 'The channel has failed.' });
+  }
+}
+
+function noticeOf({ id, run_id, seq, type }: ClaimedDelivery, event: NonNullable<ClaimedDelivery['event']>): Notice {
+  const { occurred_at, ...about } = event;
+  const payload = toldPayload(type, event.payload);
+  return { id, type, timestamp: new Date(occurred_at).toISOString(), data: { run_id, seq, ...about, payload } };
+}
+
+function over(error: string): DeliveryOutcome {
+  return { status: 'failed', responseStatus: undefined, error, waitMs: 0 };
+}
+
+/** 5 s after the first attempt, twice that after each further one up to 6 h, give or take a quarter. */
+function tryAgain(
+  { attempts }: ClaimedDelivery,
+  why: Pick<DeliveryOutcome, 'responseStatus' | 'error'>,
+): DeliveryOutcome {
+  if (attempts >= LIMITS.webhookAttempts) return { status: 'failed', ...why, waitMs: 0 };
+  return { status: 'pending', ...why, waitMs: backoffMs(attempts, LONGEST_WAIT_MS) };
+}
+
+/** How long a webhook is left alone after so many failures in a row. */
+function pauseMs(failures: number): number {
+  return failures === 0 ? 0 : backoffMs(failures, LIMITS.webhookPauseSeconds * 1000);
+}
+
+function backoffMs(failures: number, longestMs: number): number {
+  const ms = Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), longestMs);
+  return Math.round(ms * (0.75 + Math.random() / 2));
+}
+
+const GONE = 410;
+const UNREADABLE = 'The secret of the webhook cannot be read with the keys that Drover has.';
+
+async function settle(context: Sender, made: Attempt, outcome: DeliveryOutcome): Promise<void> {
+  const { tenantId, hook, delivery } = made;
+  const about = { tenant: tenantId, webhook: hook.id, run: delivery.run_id, type: delivery.type };
+  if (outcome.status === 'failed') {
+    context.log.warn({ ...about, attempts: delivery.attempts, error: outcome.error }, 'a delivery has failed');
+  }
+  await context.db.withTenant(tenantId, async (tx) => {
+    const failingMs = await finishDelivery(tx, { id: delivery.id, webhookId: hook.id }, outcome);
+    const isGone = outcome.responseStatus === GONE;
+    if (!isGone && failingMs < LIMITS.webhookFailingHours * 3_600_000) return;
+    const reason = isGone ? 'the endpoint answered 410' : 'it has failed for too long';
+    if (!(await disableWebhook(tx, hook.id, reason))) return;
+    context.log.warn({ ...about, reason }, 'a webhook is disabled');
+    await recordAudit(
+      tx,
+      { tenantId },
+      { action: 'webhook.disabled', target: ['webhook', hook.id], details: { reason } },
+    );
+  });
+}

@@ -14,6 +14,7 @@ import { mcpServers } from './0020-mcp-servers.ts';
 import { queueBoard } from './0021-queue-board.ts';
 import { outboxRows } from './0023-outbox-rows.ts';
 import { threadHead } from './0024-thread-head.ts';
+import { outputs } from './0025-outputs.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
@@ -41,4 +42,5 @@ export const MIGRATIONS: readonly Migration[] = [
   names,
   outboxRows,
   threadHead,
+  outputs,
 ];

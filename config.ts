@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { LIMITS } from './core/limits.ts';
 import { CONTRACTS, type QueueName } from './jobs/contracts.ts';
 import { parseModelName } from './llm/model-name.ts';
 import type { Credential } from './llm/provider.ts';
@@ -36,6 +37,8 @@ export interface Config {
   readonly egressAllow: readonly string[];
   readonly stdioCommands: readonly string[];
   readonly leaseMs: number;
+  /** What the outputs of one run's tool calls may come to, in bytes. */
+  readonly runOutputBytes: number;
   readonly queuePrefix: string;
   readonly logLevel: LogLevel;
   readonly shutdownGraceMs: number;
@@ -90,6 +93,11 @@ export function loadConfig(env: Environment = process.env): Config {
     egressAllow: readEgressAllow(env),
     stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
     leaseMs: readInteger(env, 'DROVER_LEASE_MS', { fallback: 30_000, min: 100, max: 3_600_000 }),
+    runOutputBytes: readInteger(env, 'DROVER_RUN_OUTPUT_BYTES', {
+      fallback: LIMITS.runOutputBytes,
+      min: 0,
+      max: Number.MAX_SAFE_INTEGER,
+    }),
     queuePrefix: readQueuePrefix(env),
     logLevel: readLogLevel(env),
     shutdownGraceMs: readInteger(env, 'DROVER_SHUTDOWN_MS', { fallback: 25_000, min: 0, max: 3_600_000 }),

@@ -181,7 +181,9 @@ function stubModels(stream: StreamModel): Context['models'] {
 function answer(request: ModelRequest, toolName: string): ModelResponse {
   const outputs = request.messages.flatMap((message) =>
     message.role === 'user'
-      ? message.content.flatMap((block) => (block.type === 'tool_result' ? [block.content] : []))
+      ? message.content.flatMap((block) =>
+          block.type === 'tool_result' && typeof block.content === 'string' ? [block.content] : [],
+        )
       : [],
   );
   const last = outputs.at(-1);

@@ -34,7 +34,7 @@ export interface ToolUseBlock {
 export interface ToolResultBlock {
   type: 'tool_result';
   tool_use_id: string;
-  content: string;
+  content: string | (TextBlock | ImageBlock)[];
   is_error?: boolean;
 }
 

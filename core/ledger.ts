@@ -1,8 +1,9 @@
 /** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
 import type { ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
+import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
-  | { status: 'succeeded'; output: unknown }
+  | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined }
   | { status: 'failed'; code: string; message: string }
   | { status: 'unknown'; code: string; message: string }
   | { status: 'retry'; waitMs: number; code: string; message: string };
@@ -21,7 +22,10 @@ export interface AttemptRules {
  * had its effect is retried only where the tool is read-only or idempotent, else it is `unknown` and never sent again.
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
-  if (outcome.kind === 'succeeded') return { status: 'succeeded', output: outcome.output };
+  if (outcome.kind === 'succeeded') {
+    const { output, content } = outcome;
+    return { status: 'succeeded', output, ...(content && { content }) };
+  }
   const { code, message } = outcome;
   if (outcome.kind === 'error') return { status: 'failed', code, message };
   const mayHaveHappened = outcome.kind === 'lost' || outcome.kind === 'aborted';

@@ -10,6 +10,15 @@ export const LIMITS = {
   toolOutputForModelBytes: 1024 * 1024,
   /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */
   toolOutputBytes: 10 * 1024 * 1024,
+  /** What the calls of one run may store in all, in bytes, where the service does not say; a call beyond it fails. */
+  runOutputBytes: 512 * 1024 * 1024,
+  /** An output that a stream shows with its event, in bytes; a larger one is named by its address. */
+  shownOutputBytes: 64 * 1024,
+  /** What is read at once of a log for a stream, and for a page of events, in bytes; a single event may be larger. */
+  streamPageBytes: 1024 * 1024,
+  eventsPageBytes: 4 * 1024 * 1024,
+  /** Pieces of answers that a stream keeps for a reader which does not keep up, in characters; more are left out. */
+  streamDeltaChars: 256 * 1024,
   /** A secret's value, in bytes. */
   secretBytes: 32 * 1024,
   /** Events of one run. */

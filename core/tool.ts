@@ -1,4 +1,5 @@
 /** What a tool is, what a call of it is, and how it may end. Shared by the registry, the transports and the engine. */
+import type { OutputPart } from './tool-output.ts';
 
 export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
 export type RiskLevel = (typeof RISK_LEVELS)[number];
@@ -110,14 +111,14 @@ export interface ToolProgress {
 
 /**
  * How an attempt ended. A tool that misbehaves is data, never an exception.
- * - `succeeded`: `output` is JSON or text.
+ * - `succeeded`: `output` is JSON or text; `content` is what a model sees of it, where that is not the output itself.
  * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger.
  */
 export type ToolOutcome =
-  | { kind: 'succeeded'; output: unknown }
+  | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined }
   | { kind: 'error'; code: string; message: string; output?: unknown }
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
   | { kind: 'lost'; code: string; message: string }

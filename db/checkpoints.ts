@@ -1,6 +1,6 @@
 /** Checkpoints as they are read. */
 import type { Tx } from './database.ts';
-import { showOutcomes, type CallOutcome, type MessageRow, type StoredState } from './claim-run.ts';
+import { readPages, type MessageRow, type StoredState } from './claim-run.ts';
 
 export interface CheckpointView {
   id: string;
@@ -45,15 +45,22 @@ export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
   return row?.driven ?? false;
 }
 
-/** The first messages of a run, as they are stored, with the outcomes of their calls. */
-export async function readMessages(tx: Tx, runId: string, length: number): Promise<MessageRow[]> {
-  const [row] = await tx.query<{ found: { messages: MessageRow[]; outcomes: Record<string, CallOutcome> } }>(
-    "select run_messages(r, 0, '{}') as found from runs r where id = $1",
-    [runId],
-  );
-  return (row?.found.messages ?? [])
-    .slice(0, length)
-    .map((message) => showOutcomes(message, row?.found.outcomes ?? {}));
+/**
+ * The first messages of a run, as they are stored, with what models see of the outcomes of their calls; of outputs larger
+ * than `shownBytes` with their address.
+ */
+export async function readMessages(
+  tx: Tx,
+  runId: string,
+  { length, shownBytes }: { length: number; shownBytes?: number },
+): Promise<MessageRow[]> {
+  const [run] = await tx.query<{ tenant_id: string; id: string }>('select tenant_id, id from runs where id = $1', [
+    runId,
+  ]);
+  if (!run) return [];
+  const rest = { events_from: null, messages_from: 0, messages_to: length, shown: shownBytes ?? null, calls: [] };
+  const { messages } = await readPages((work) => work(tx), run, { events: [], messages: [], outcomes: {}, rest });
+  return messages;
 }
 
 /** Calls of a run of whose unknown outcome more was learned after a position. */

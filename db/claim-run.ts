@@ -3,9 +3,16 @@ import type { StoredBlock } from '../core/content.ts';
 import type { NewEvent, PinnedLimits, PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { CallStatus, RunState } from '../core/state.ts';
+import { outputColumns, type OutputPart } from '../core/tool-output.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
+import { readWholeOutput } from './outputs.ts';
 
 type Columns = Record<string, unknown>;
+
+/** What a claim answers at most of a run's log and messages: several go together in one answer. Nearly every run fits. */
+const FIRST_PAGE_BYTES = 1024 * 1024;
+/** A page beyond it. */
+const PAGE_BYTES = 8 * 1024 * 1024;
 
 /** What a claim answers: rows as JSON, times as RFC 3339 strings. */
 export interface ClaimedRun {
@@ -18,6 +25,8 @@ export interface ClaimedRun {
   messages: MessageRow[];
   /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
   outcomes: Record<string, CallOutcome>;
+  /** Where to read on: the run is larger than one answer. See `completeRun`. */
+  rest?: PageStart;
   /** Position that `events` start at if the cached position fits the log; null if the whole run is answered. */
   from: number | null;
 }
@@ -53,6 +62,8 @@ export interface RunRow {
   length: number;
   steps: number;
   last_seq: number;
+  /** Bytes of the outputs that its calls have stored. */
+  output_bytes: number;
   fence: number;
   root_run_id: string;
   updated_at: string;
@@ -86,6 +97,29 @@ export interface CallOutcome {
   status: CallStatus;
   output: unknown;
   is_error: boolean | null;
+  /** What the model sees, where that is not the output itself, which is null then. */
+  content?: OutputPart[];
+}
+
+/** What a page answers of a call; `is_whole`: its output is large and not split yet, and is to be read by itself. */
+type PagedOutcome = CallOutcome & { is_whole?: true };
+
+/** Where a page of a run begins, as `run_page` has answered it. */
+export interface PageStart {
+  events_from: number | null;
+  messages_from: number;
+  events_to?: number;
+  messages_to: number;
+  /** Larger outputs are not read. */
+  shown?: number | null;
+  calls: string[];
+}
+
+interface RunPage {
+  events: EventRow[];
+  messages: MessageRow[];
+  outcomes: Record<string, PagedOutcome>;
+  rest?: PageStart;
 }
 
 export interface MessageRow {
@@ -118,7 +152,12 @@ export interface RunClaim {
 
 /** As `claim_run` takes it. */
 export function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
-  return { ...request, lease_ms: leaseMs, claim: true };
+  return { ...request, lease_ms: leaseMs, claim: true, page_bytes: FIRST_PAGE_BYTES };
+}
+
+/** The claim that a commit makes, as `commit_run` takes it. */
+export function claimWithin(claim: Columns): Columns {
+  return { ...claim, page_bytes: FIRST_PAGE_BYTES };
 }
 
 export interface ReadRequest {
@@ -130,9 +169,10 @@ export interface ReadRequest {
   known?: CachedPosition | undefined;
 }
 
-/** Reads the same without claiming. */
+/** Reads the same without claiming, and all of it. */
 export async function loadRun(db: Database, run: ReadRequest): Promise<ClaimResult> {
-  return load(db, readRequest(run));
+  const loaded = await load(db, readRequest(run));
+  return loaded.ok ? completeRun(db, loaded) : loaded;
 }
 
 async function load(db: Database, request: Columns): Promise<ClaimResult> {
@@ -146,17 +186,80 @@ async function load(db: Database, request: Columns): Promise<ClaimResult> {
 
 /** `loadRun` within a transaction. */
 export async function loadRunIn(tx: Tx, run: ReadRequest): Promise<ClaimResult> {
-  return withOutcomes(
+  const loaded = withOutcomes(
     resultOf(
       await tx.query<{ result: ClaimResult }>('select claim_run($1::jsonb) as result', [
         JSON.stringify(readRequest(run)),
       ]),
     ),
   );
+  return loaded.ok ? completeRunIn(tx, loaded) : loaded;
 }
 
 function readRequest({ beforeCheckpoint, ...request }: ReadRequest): Columns {
-  return { ...request, claim: false, before_checkpoint: beforeCheckpoint };
+  return { ...request, claim: false, before_checkpoint: beforeCheckpoint, page_bytes: FIRST_PAGE_BYTES };
+}
+
+/** Reads what the answer to a claim has left: nothing, unless the run is large. Each page is a transaction of its own. */
+export async function completeRun(db: Database, claimed: ClaimedRun): Promise<ClaimedRun> {
+  const within: Within = (work) => db.withTenant(claimed.run.tenant_id, work);
+  return completed(within, claimed);
+}
+
+/** `completeRun` within a transaction. */
+export async function completeRunIn(tx: Tx, claimed: ClaimedRun): Promise<ClaimedRun> {
+  return completed((work) => work(tx), claimed);
+}
+
+type Within = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
+
+async function completed(within: Within, claimed: ClaimedRun): Promise<ClaimedRun> {
+  const { rest, ...first } = claimed;
+  if (!rest && !hasWhole(first.outcomes)) return claimed;
+  const page = await readPages(within, claimed.run, { ...first, ...(rest && { rest }) });
+  return { ...first, ...page };
+}
+
+/** A page with all that comes after it, its messages with their outcomes. */
+export async function readPages(
+  within: Within,
+  run: { tenant_id: string; id: string },
+  first: RunPage,
+): Promise<Omit<RunPage, 'rest'>> {
+  const events = [...first.events];
+  const messages = [...first.messages];
+  const outcomes = { ...first.outcomes };
+  await splitWholes(within, outcomes);
+  for (let next = first.rest; next;) {
+    const page = await within((tx) => readPage(tx, run, { ...next, bytes: PAGE_BYTES, least: true }));
+    await splitWholes(within, page.outcomes);
+    for (const event of page.events) events.push(event);
+    for (const message of page.messages) messages.push(message);
+    Object.assign(outcomes, page.outcomes);
+    next = page.rest;
+  }
+  return { events, messages: messages.map((row) => showOutcomes(row, outcomes)), outcomes };
+}
+
+/** One page of a run, from where `next` says. */
+export async function readPage(tx: Tx, run: { tenant_id: string; id: string }, next: Columns): Promise<RunPage> {
+  const asked = { tenant_id: run.tenant_id, run_id: run.id, next };
+  return resultOf(
+    await tx.query<{ result: RunPage }>('select read_run_page($1::jsonb) as result', [JSON.stringify(asked)]),
+  );
+}
+
+function hasWhole(outcomes: Record<string, PagedOutcome>): boolean {
+  return Object.values(outcomes).some((outcome) => outcome.is_whole);
+}
+
+/** Reads the large outputs that are not split yet one by one, and keeps what the model sees of each. */
+async function splitWholes(within: Within, outcomes: Record<string, PagedOutcome>): Promise<void> {
+  for (const [id, { is_whole: isWhole, ...outcome }] of Object.entries(outcomes)) {
+    if (!isWhole) continue;
+    const { model_output: content } = outputColumns(await within((tx) => readWholeOutput(tx, id)));
+    outcomes[id] = { ...outcome, ...(content && { content }) };
+  }
 }
 
 /** A claim's answer with the outcomes in their messages. */

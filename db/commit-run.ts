@@ -7,6 +7,7 @@ import type { RowChange } from '../core/projections/projection.ts';
 import type { Wait } from '../core/waits.ts';
 import {
   claimRequest,
+  claimWithin,
   withOutcomes,
   type ClaimResult,
   type CachedPosition,
@@ -114,6 +115,8 @@ export interface RunChange {
   continuation?: OutboxRow | undefined;
   /** Claims the run instead of sending those jobs, if nobody holds it. */
   then_claim?: { lease_ms: number; known: CachedPosition | undefined };
+  /** Refused where the run's stored outputs would come to more bytes. */
+  output_limit?: number;
   /** The rate limiter of the model that is to be called: the answer says how long it backs off. */
   rate_limiter?: string;
 }
@@ -155,6 +158,7 @@ export type CommitResult =
   | { ok: false; why: 'finished' }
   | { ok: false; why: 'missing' }
   | { ok: false; why: 'policy_epoch' }
+  | { ok: false; why: 'run_output_limit' }
   | { ok: false; why: 'fence'; fence: number }
   | { ok: false; why: 'behind'; seq: number };
 
@@ -163,9 +167,26 @@ export async function commitRun(db: Database, change: RunChange): Promise<Commit
   const rows = await db.call<{ result: CommitResult }>({
     name: 'commit_run',
     text: 'select commit_run($1::jsonb) as result',
-    values: [JSON.stringify(change)],
+    values: [JSON.stringify(toRequest(change))],
   });
   return withClaim(resultOf(rows));
+}
+
+/** As `commit_run` takes it: it keeps count of what the run's calls have stored. */
+function toRequest({ then_claim, ...change }: RunChange): Columns {
+  const output_bytes = outputBytesOf(change);
+  return {
+    ...change,
+    ...(then_claim && { then_claim: claimWithin(then_claim) }),
+    ...(output_bytes > 0 && { output_bytes }),
+    ...(change.new_calls?.some(({ copies_output }) => copies_output) && { copies_outputs: true }),
+  };
+}
+
+/** Bytes of the outputs that a change stores. */
+export function outputBytesOf({ calls = [], new_calls = [] }: Pick<RunChange, 'calls' | 'new_calls'>): number {
+  const rows = [...calls.map(({ set }) => set), ...new_calls];
+  return rows.reduce((sum, { output_bytes }) => sum + Number(output_bytes ?? 0), 0);
 }
 
 function withClaim(result: CommitResult): CommitResult {
@@ -182,7 +203,7 @@ export async function changeRuns(db: Database, items: readonly Waiting[]): Promi
   const rows = await db.call<{ result: unknown[] }>({
     name: 'change_runs',
     text: 'select change_runs($1::jsonb) as result',
-    values: [JSON.stringify(items.map((item) => (item.kind === 'claim' ? claimRequest(item.of) : item.of)))],
+    values: [JSON.stringify(items.map((item) => (item.kind === 'claim' ? claimRequest(item.of) : toRequest(item.of))))],
   });
   const results = resultOf(rows);
   if (results.length !== items.length) throw new Error('change_runs answered another number of results');
@@ -195,6 +216,8 @@ export async function changeRuns(db: Database, items: readonly Waiting[]): Promi
 /** `commitRun` within a transaction that holds more than the run's change. */
 export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResult> {
   return resultOf(
-    await tx.query<{ result: CommitResult }>('select commit_run($1::jsonb) as result', [JSON.stringify(change)]),
+    await tx.query<{ result: CommitResult }>('select commit_run($1::jsonb) as result', [
+      JSON.stringify(toRequest(change)),
+    ]),
   );
 }

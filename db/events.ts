@@ -1,8 +1,9 @@
 /** The log as it is read: events with the message or the call that they refer to. */
 import type { StoredBlock } from '../core/content.ts';
 import type { EventType } from '../core/events.ts';
+import { LIMITS } from '../core/limits.ts';
 import type { CallStatus } from '../core/state.ts';
-import type { Tx } from './database.ts';
+import { resultOf, type Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { EventRow } from './claim-run.ts';
 
@@ -14,7 +15,10 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   call: {
     name: string;
     arguments: unknown;
+    /** Null where `is_left_out`, for its size. */
     output: unknown;
+    output_bytes: number | null;
+    is_left_out: boolean;
     is_error: boolean | null;
     status: CallStatus;
     error: unknown;
@@ -27,11 +31,22 @@ export interface EventFilter {
   runId: string;
   /** Events with a higher sequence number than this. */
   after: number;
+  /** Most events, and how large they may be together; the first one is read whatever its size. */
   limit: number;
+  maxBytes: number;
   types?: string[] | undefined;
   turnId?: string | undefined;
 }
 
+/** Consecutive events of a log, and whether there are more that the filter lets pass. */
+export interface EventPage<E> {
+  events: E[];
+  hasMore: boolean;
+}
+
+const HEAD = 'e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at';
+/** A larger output is not shown with its event: it has an address of its own. */
+const IS_LEFT_OUT = `coalesce(k.output_bytes, 0) > ${LIMITS.shownOutputBytes}`;
 /** What a person put in place of a call's arguments was not there before the decision. */
 const ARGUMENTS = `coalesce((
     select a.original_arguments from approvals a
@@ -39,8 +54,9 @@ const ARGUMENTS = `coalesce((
     where a.run_id = e.run_id and a.tool_call_id = k.id and a.original_arguments is not null
     order by g.seq limit 1), k.arguments)`;
 const COLUMNS = `
-  e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at, m.content,
-  case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', ${ARGUMENTS}, 'output', k.output,
+  ${HEAD}, m.content,
+  case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', ${ARGUMENTS},
+    'output', case when not ${IS_LEFT_OUT} then k.output end, 'output_bytes', k.output_bytes, 'is_left_out', ${IS_LEFT_OUT},
     'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call,
   case when e.type = 'client_tools.requested' then (
     select jsonb_agg(jsonb_build_object('id', c.id, 'tool_use_id', c.tool_use_id, 'name', c.name,
@@ -52,16 +68,40 @@ const TABLES = `
   left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
     and e.type in ('model.responded', 'turn.completed')
   left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid`;
+/** A page of a run's log in order of `seq`, each event with what it refers to. */
+export async function listEvents(tx: Tx, filter: EventFilter): Promise<EventPage<LoggedEvent>> {
+  return readPage<LoggedEvent>(tx, filter, { columns: COLUMNS, tables: TABLES, shown: LIMITS.shownOutputBytes });
+}
 
-/** A page of a run's log in order of `seq`. One query, whatever the events refer to. */
-export async function listEvents(tx: Tx, filter: EventFilter): Promise<LoggedEvent[]> {
-  const query = selectFrom(COLUMNS, TABLES, [
-    ['e.run_id', '=', filter.runId],
-    ['e.seq', '>', filter.after],
-    ['e.type', 'in', filter.types],
-    ['e.turn_id', '=', filter.turnId],
+/** An event as it is logged, without what it refers to. */
+export type EventHead = Omit<LoggedEvent, 'content' | 'call' | 'calls'>;
+
+/** A page of a run's log in order of `seq`. */
+export async function listEventHeads(tx: Tx, filter: EventFilter): Promise<EventPage<EventHead>> {
+  return readPage<EventHead>(tx, filter, { columns: HEAD, tables: 'run_events e' });
+}
+
+/** First how many of the events fit, by the database, then those. */
+async function readPage<E extends object>(
+  tx: Tx,
+  { runId, after, limit, maxBytes, types, turnId }: EventFilter,
+  from: { columns: string; tables: string; shown?: number },
+): Promise<EventPage<E>> {
+  const asked = { run_id: runId, after, limit, bytes: maxBytes, types, turn_id: turnId, shown: from.shown };
+  const { last, has_more: hasMore } = resultOf(
+    await tx.query<{ result: { last: number | null; has_more: boolean } }>('select events_page($1::jsonb) as result', [
+      JSON.stringify(asked),
+    ]),
+  );
+  if (last === null) return { events: [], hasMore };
+  const query = selectFrom(from.columns, from.tables, [
+    ['e.run_id', '=', runId],
+    ['e.seq', '>', after],
+    ['e.seq', '<=', last],
+    ['e.type', 'in', types],
+    ['e.turn_id', '=', turnId],
   ]);
-  return fetchRows<LoggedEvent>(tx, query.orderBy('e.seq').limit(filter.limit));
+  return { events: await fetchRows<E>(tx, query.orderBy('e.seq')), hasMore };
 }
 
 /** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */

@@ -4,7 +4,9 @@ import type { TurnInput } from '../core/events.ts';
 import type { StopReason, TokenUsage } from '../core/model.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
+import { outputColumns, type OutputPart } from '../core/tool-output.ts';
 import type { Tx } from './database.ts';
+import { IS_WHOLE, readWholeOutput } from './outputs.ts';
 
 /** A call of the record that no later run has used up. */
 export interface RecordedCallRow {
@@ -14,10 +16,12 @@ export interface RecordedCallRow {
   arguments: Record<string, unknown>;
   effect: ToolEffect;
   status: CallStatus;
-  output: unknown;
   is_error: boolean | null;
   error: { code: string; message: string } | null;
   output_bytes: number | null;
+  /** What the model sees of its output; null if it is the output, which is small then. */
+  content: OutputPart[] | null;
+  output: unknown;
   /** Sequence number of the last event that refers to the call. */
   seq: number;
 }
@@ -41,7 +45,7 @@ export async function listRecordedCalls(
   point: RecordPoint,
   more: { usedBy?: string | undefined; redo?: { runId: string; step: number } | null } = {},
 ): Promise<RecordedCallRow[]> {
-  return tx.query<RecordedCallRow>(
+  const rows = await tx.query<RecordedCallRow & { is_whole: boolean }>(
     `with recursive chain (id, at_seq, depth) as (
        select $1::uuid, $2::bigint, 1
        union all
@@ -51,7 +55,8 @@ export async function listRecordedCalls(
        select (e.payload->>'tool_call_id')::uuid as call, max(e.seq) as seq,
          max(e.seq) filter (where e.type not in ('tool.requested', 'tool.started')) as settled_seq
        from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1)
-     select k.id, k.tool_id, k.name, k.arguments, k.effect, k.status, k.output, k.is_error, k.error, k.output_bytes,
+     select k.id, k.tool_id, k.name, k.arguments, k.effect, k.status, k.is_error, k.error, k.output_bytes,
+       k.model_output as content, ${IS_WHOLE} as is_whole, case when k.model_output is null and not ${IS_WHOLE} then k.output end as output,
        coalesce(t.seq, 0) as seq
      from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id
      where (t.settled_seq is null or t.settled_seq > c.at_seq or (k.run_id = $4 and k.step = $5))
@@ -60,6 +65,11 @@ export async function listRecordedCalls(
      order by c.depth, k.step, k.place`,
     [point.runId, point.seq, more.usedBy ?? null, more.redo?.runId ?? null, more.redo?.step ?? null],
   );
+  const calls: RecordedCallRow[] = [];
+  for (const { is_whole: isWhole, ...call } of rows) {
+    calls.push(isWhole ? { ...call, content: outputColumns(await readWholeOutput(tx, call.id)).model_output } : call);
+  }
+  return calls;
 }
 
 /** What a model answered at a step, and what it had been asked: its messages are those before `ordinal`. */

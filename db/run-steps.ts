@@ -7,7 +7,8 @@ export interface StepCall {
   tool: string;
   arguments: Record<string, unknown>;
   status: CallStatus;
-  output: unknown;
+  /** MD5 of the output: whether two are the same, without reading either. */
+  output_md5: string | null;
   is_error: boolean | null;
   latency_ms: number | null;
   recorded: boolean;
@@ -32,7 +33,7 @@ export async function listSteps(tx: Tx, runId: string, upTo: number): Promise<St
   return tx.query<StepRow>(
     `select c.step, c.provider, c.model, c.recorded, c.stop_reason, c.tokens_in, c.tokens_out, c.cost_usd, c.latency_ms,
        m.content, coalesce((select jsonb_agg(jsonb_build_object('tool', k.name, 'arguments', k.arguments,
-         'status', k.status, 'output', k.output, 'is_error', k.is_error, 'latency_ms', k.latency_ms,
+         'status', k.status, 'output_md5', md5(k.output::text), 'is_error', k.is_error, 'latency_ms', k.latency_ms,
          'recorded', k.recorded_from is not null) order by k.place)
          from tool_calls k where k.run_id = c.run_id and k.step = c.step), '[]') as calls
      from llm_calls c left join messages m on m.lineage = c.lineage and m.ordinal = c.length

@@ -458,6 +458,7 @@ table runs row level security forced
   driver_lease_expires_at timestamp with time zone
   dormant boolean not null
   thread_place integer
+  output_bytes bigint not null default 0
   queued jsonb
   dequeued_id uuid
   constraint runs_pkey PRIMARY KEY (id)
@@ -574,9 +575,11 @@ table tool_calls row level security forced
   created_at timestamp with time zone not null
   started_at timestamp with time zone
   finished_at timestamp with time zone
+  model_output jsonb
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))
+  CREATE INDEX tool_calls_unsplit ON public.tool_calls USING btree (id) WHERE ((output_bytes > 1048576) AND (model_output IS NULL))
   policy maintenance_reconcile_calls for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -751,14 +754,18 @@ function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function events_page(p jsonb) returns jsonb executable by public
+function json_bytes(stored jsonb) returns bigint executable by public
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
+function read_run_page(p jsonb) returns jsonb executable by public
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
+function run_page(r runs, next jsonb) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
 function steps_of(calls jsonb) returns jsonb executable by public
 function uuid_day(id uuid) returns date executable by public

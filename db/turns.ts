@@ -97,7 +97,6 @@ export interface ToolCallRow {
   recorded_from: string | null;
   status: CallStatus;
   attempt: number;
-  output: unknown;
   is_error: boolean | null;
   error: { code: string; message: string } | null;
   output_bytes: number | null;
@@ -107,9 +106,10 @@ export interface ToolCallRow {
   finished_at: Date | null;
 }
 
-const CALL = `select id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
-  idempotency_key, recorded_from, status, attempt, output, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at
-  from tool_calls`;
+/** Not the output, which may be large: it is read by itself, by who asks for it. */
+const CALL_COLUMNS = `id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
+  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at`;
+const CALL = `select ${CALL_COLUMNS} from tool_calls`;
 
 export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {
   return tx.query<ToolCallRow>(`${CALL} where run_id = $1 and turn_id = $2 order by step, place`, [runId, turnId]);
@@ -137,7 +137,7 @@ export async function lockToolCall(
 ): Promise<(ToolCallRow & { held_ms: number; retry_in_ms: number }) | undefined> {
   const left = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
   const [row] = await tx.query<ToolCallRow & { held_ms: number; retry_in_ms: number }>(
-    `select c.*, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls c
+    `select ${CALL_COLUMNS}, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls
       where id = $1 for update`,
     [id],
   );

@@ -14,6 +14,7 @@ export const MAINTENANCE_ACTS = [
   'seal-audit',
   'send-webhooks',
   'renew-priorities',
+  'split-outputs',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
@@ -45,6 +46,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
       return Math.max(500, Math.floor(leaseMs / 2));
     case 'expire-idle':
     case 'renew-priorities':
+    case 'split-outputs':
       return 60_000;
     case 'forget-old':
     case 'make-partitions':

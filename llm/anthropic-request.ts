@@ -1,7 +1,7 @@
 import type { Anthropic } from '@anthropic-ai/sdk';
-import type { AssistantBlock, Message, UserBlock } from '../core/content.ts';
+import type { AssistantBlock, ImageBlock, Message, TextBlock, UserBlock } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { declaredTools, mergeMessages } from './messages.ts';
+import { declaredTools, mergeMessages, noImage } from './messages.ts';
 
 export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
 
@@ -110,8 +110,24 @@ function blockParam(block: AssistantBlock | UserBlock): BlockParam {
       return {
         type: 'tool_result',
         tool_use_id: block.tool_use_id,
-        content: block.content,
+        content: typeof block.content === 'string' ? block.content : block.content.filter(isShown).map(resultPart),
         ...(block.is_error && { is_error: true }),
       };
   }
+}
+
+/** The image types that the Messages API takes; one request with another would be refused again and again. */
+const IMAGE_TYPES: readonly string[] = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
+
+/** An empty text block is refused. */
+function isShown(part: TextBlock | ImageBlock): boolean {
+  return part.type !== 'text' || part.text.trim() !== '';
+}
+
+function resultPart(part: TextBlock | ImageBlock): Anthropic.TextBlockParam | Anthropic.ImageBlockParam {
+  if (part.type === 'text') return { type: 'text', text: part.text };
+  const { source } = part;
+  if (source.type === 'base64' && !IMAGE_TYPES.includes(source.media_type))
+    return { type: 'text', text: noImage(part) };
+  return { type: 'image', source: source as Anthropic.ImageBlockParam['source'] };
 }

@@ -50,6 +50,8 @@ function blockTokens(block: AssistantBlock | UserBlock): number {
     case 'tool_use':
       return estimateTokens(block.name) + estimateTokens(JSON.stringify(block.input));
     case 'tool_result':
-      return estimateTokens(block.content);
+      return typeof block.content === 'string'
+        ? estimateTokens(block.content)
+        : block.content.reduce((tokens, part) => tokens + blockTokens(part), 0);
   }
 }

@@ -1,7 +1,7 @@
 /** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
 import { newId } from '../lib/new-id.ts';
 import { isDeeperThan } from '../core/content.ts';
-import type { AssistantBlock, Message, ToolUseBlock, UserBlock } from '../core/content.ts';
+import type { AssistantBlock, ImageBlock, Message, ToolResultBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
 import type { StopReason, ToolSpec } from '../core/model.ts';
 import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
 
@@ -69,6 +69,21 @@ export function stopReasonFor(content: readonly AssistantBlock[], reason: StopRe
   const calls = content.some((block) => block.type === 'tool_use');
   if (calls && (reason === 'end_turn' || reason === 'stop_sequence')) return 'tool_use';
   return !calls && reason === 'tool_use' ? 'end_turn' : reason;
+}
+
+/** A tool's result as text alone; `image` says in its place what became of an image. */
+export function toolResultText(
+  { content }: Pick<ToolResultBlock, 'content'>,
+  image: (block: ImageBlock) => string,
+): string {
+  if (typeof content === 'string') return content;
+  return content.map((block) => (block.type === 'text' ? block.text : image(block))).join('\n');
+}
+
+/** What a model reads in place of an image that it does not get. */
+export function noImage({ source }: ImageBlock): string {
+  const kind = source.type === 'base64' ? source.media_type : 'image';
+  return `[${kind} left out: this model takes no such images from tools]`;
 }
 
 function isSaid(block: AssistantBlock | UserBlock): boolean {

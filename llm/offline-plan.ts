@@ -10,6 +10,7 @@ import type { ModelRequest, ToolSpec } from '../core/model.ts';
 import { coerceToSchema, expressionIn, fillArguments } from './fill-arguments.ts';
 import { literalLength, matchPattern, overlap, wordsOf } from './match-text.ts';
 import type { Captures } from './match-text.ts';
+import { noImage, toolResultText } from './messages.ts';
 import { asText, fillTemplate, fillText, referencedNames, UnresolvedReference } from './templates.ts';
 
 /** The next answer: a text, and the one call that goes with it. */
@@ -64,7 +65,7 @@ function doneIn(messages: readonly Message[]): Done[] {
   return blocks.flatMap((block) => {
     const result = block.type === 'tool_use' ? results.get(block.id) : undefined;
     if (block.type !== 'tool_use' || !result) return [];
-    return [{ tool: block.name, content: result.content, isError: result.is_error === true }];
+    return [{ tool: block.name, content: toolResultText(result, noImage), isError: result.is_error === true }];
   });
 }
 

@@ -1,13 +1,26 @@
 import type { OpenAI } from 'openai';
 import { textOf } from '../core/content.ts';
-import type { AssistantBlock, ImageBlock, Message, TextBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
+import type {
+  AssistantBlock,
+  ImageBlock,
+  Message,
+  TextBlock,
+  ToolResultBlock,
+  ToolUseBlock,
+  UserBlock,
+} from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { declaredTools, mergeMessages } from './messages.ts';
+import { declaredTools, mergeMessages, noImage, toolResultText } from './messages.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
 
 /** OpenAI's own models; other names belong to compatible servers. */
 const OWN = /^(?:gpt-|chatgpt-|o\d)/;
+/**
+ * Models that take no images. What a compatible server takes nobody knows here, and a request that it refuses would fail
+ * its turn for good: an image that a tool has answered is only named there.
+ */
+const WITHOUT_IMAGES = /^(?:gpt-3\.5|gpt-4(?:-\d{4}|-32k.*)?$|o1-mini|o1-preview|o3-mini)/;
 /** Models that reason take no temperature. */
 const REASONS = /^(?:o\d|gpt-(?:[5-9]|\d\d))/;
 /** From 5.6 on chat completions refuses function tools unless reasoning is off, even where the request says nothing. */
@@ -19,9 +32,10 @@ const TOOLS_WITHOUT_REASONING = /^gpt-(?:5\.[6-9]|[6-9]|\d\d)/;
  */
 export function openaiParams(request: ModelRequest): Params {
   const tools = declaredTools(request.tools, request.messages);
+  const takes = OWN.test(request.model) && !WITHOUT_IMAGES.test(request.model);
   return {
     model: request.model,
-    messages: [...systemMessage(request.system), ...conversation(request)],
+    messages: [...systemMessage(request.system), ...conversation(request, takes)],
     stream: true,
     stream_options: { include_usage: true },
     // `max_tokens` is refused by newer models, and the only name that older compatible servers know.
@@ -49,13 +63,13 @@ function toolChoiceOf(request: ModelRequest): OpenAI.ChatCompletionToolChoiceOpt
 }
 
 /** A user message with results becomes one `tool` message per result, then what the user said. */
-function conversation({ model, messages }: ModelRequest): OpenAI.ChatCompletionMessageParam[] {
+function conversation({ model, messages }: ModelRequest, takesImages: boolean): OpenAI.ChatCompletionMessageParam[] {
   const merged = mergeMessages(messages);
   const turnAt = merged.findLastIndex((message) => message.role === 'user' && !isOfResults(message));
   return merged.flatMap((message, index) =>
     message.role === 'assistant'
       ? assistantMessage(message.content, { withReasoning: index > turnAt && !OWN.test(model) })
-      : userMessages(message.content),
+      : userMessages(message.content, takesImages),
   );
 }
 
@@ -92,21 +106,22 @@ function assistantMessage(
   ];
 }
 
-function userMessages(content: UserBlock[]): OpenAI.ChatCompletionMessageParam[] {
-  const results = content.flatMap((block): OpenAI.ChatCompletionMessageParam[] =>
-    block.type === 'tool_result'
-      ? // There is no field that marks a failed call.
-        [
-          {
-            role: 'tool',
-            tool_call_id: block.tool_use_id,
-            content: `${block.is_error ? 'Error: ' : ''}${block.content}`,
-          },
-        ]
-      : [],
-  );
-  const said = content.filter((block) => block.type !== 'tool_result');
-  return said.length === 0 ? results : [...results, { role: 'user', content: said.map(partOf) }];
+function userMessages(content: UserBlock[], takesImages: boolean): OpenAI.ChatCompletionMessageParam[] {
+  const found = content.filter((block) => block.type === 'tool_result');
+  const results = found.map((block): OpenAI.ChatCompletionMessageParam => {
+    // There is no field that marks a failed call, and a result is text: its images follow as the user's.
+    const text = toolResultText(block, takesImages ? () => '[image: see the next message]' : noImage);
+    return { role: 'tool', tool_call_id: block.tool_use_id, content: `${block.is_error ? 'Error: ' : ''}${text}` };
+  });
+  const images = takesImages ? found.flatMap(imagesOf) : [];
+  const said = content.filter((block) => block.type !== 'tool_result').map(partOf);
+  const parts = [...images, ...said];
+  return parts.length === 0 ? results : [...results, { role: 'user', content: parts }];
+}
+
+function imagesOf({ tool_use_id: id, content }: ToolResultBlock): OpenAI.ChatCompletionContentPart[] {
+  const images = typeof content === 'string' ? [] : content.filter((block) => block.type === 'image');
+  return images.flatMap((image) => [{ type: 'text' as const, text: `Image of the result ${id}:` }, partOf(image)]);
 }
 
 function partOf(block: TextBlock | ImageBlock): OpenAI.ChatCompletionContentPart {

@@ -201,8 +201,12 @@ function tidy(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
 function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   if (outcome.kind !== 'succeeded' && outcome.kind !== 'error') return outcome;
   const output = storable(outcome.output, secrets);
-  if (outcome.kind === 'succeeded')
-    return 'fault' in output ? { kind: 'error', ...output.fault } : { ...outcome, ...output };
+  if (outcome.kind === 'succeeded') {
+    if ('fault' in output) return { kind: 'error', ...output.fault };
+    // No larger than the output that it is taken from.
+    const content = outcome.content && cleanJson(secrets.redact(outcome.content));
+    return { kind: 'succeeded', ...output, ...(content && { content }) };
+  }
   const { output: _, ...rest } = outcome;
   return 'fault' in output || outcome.output === undefined ? rest : { ...rest, ...output };
 }

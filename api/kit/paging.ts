@@ -40,9 +40,13 @@ export function pageQuery<K extends z.ZodType = typeof idParam>(key?: K) {
 /** A page out of `limit + 1` rows: the last one only tells that there is more. */
 export function pageOf<R>(rows: readonly R[], limit: number, keyOf: (row: R) => string | number) {
   const items = rows.slice(0, limit);
-  const last = items.at(-1);
-  const more = rows.length > limit && last !== undefined;
-  return { items, ...(more ? { next_cursor: encodeCursor(keyOf(last)) } : {}) };
+  return { items, ...nextOf(items, rows.length > limit, keyOf) };
+}
+
+/** The cursor of the page after these rows, where there is more. */
+export function nextOf<R>(rows: readonly R[], hasMore: boolean, keyOf: (row: R) => string | number) {
+  const last = rows.at(-1);
+  return hasMore && last !== undefined ? { next_cursor: encodeCursor(keyOf(last)) } : {};
 }
 
 /** The fields of a list's answer. */

@@ -1,5 +1,6 @@
 /** What happened in a run: its stream, its events, its checkpoints, the whole output of a call. */
 import { Readable } from 'node:stream';
+import type { Context } from '../../modules/governance/context.ts';
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
@@ -10,9 +11,11 @@ import {
   requireCheckpoint,
   requireRun,
   requireToolCall,
-  type LoggedEvent,
+  streamOutput,
+  type EventHead,
+  type ToolCallRow,
 } from '../../modules/runs/read-runs.ts';
-import { integerParam, listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { integerParam, listParam, nextOf, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
@@ -78,19 +81,20 @@ const events = defineRunRoutes({
     const wanted = {
       path: params,
       after: query.cursor ?? query.after ?? 0,
-      limit: query.limit + 1,
+      limit: query.limit,
       types: query.types,
     };
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => readLog(tx, caller, wanted));
-    const { items, ...page } = pageOf(rows, query.limit, (row) => row.seq);
+    const read = await context.db.withTenant(caller.tenantId, (tx) => readLog(tx, caller, wanted));
+    // A page may be shorter than its limit: it ends where it is large enough.
+    const page = nextOf(read.events, read.hasMore, (row) => row.seq);
     return {
       status: 200,
-      body: { events: items.map((row) => presentEvent(row, params.run)), ...page },
+      body: { events: read.events.map((row) => presentEvent(row, params.run)), ...page },
     };
   },
 });
 
-function presentEvent(row: LoggedEvent, run_id: string) {
+function presentEvent(row: EventHead, run_id: string) {
   const { seq, type, schema_version, turn_id, step, actor, payload, occurred_at } = row;
   return { seq, type, schema_version, run_id, turn_id, step, actor, payload, occurred_at };
 }
@@ -176,9 +180,21 @@ const callOutput = defineRoute({
   },
   async handle({ caller, params, context }) {
     const call = await context.db.withTenant(caller.tenantId, (tx) => requireToolCall(tx, caller, params.id));
-    const { id, run_id, name: tool, status, is_error, output_bytes, output } = call;
-    return { status: 200, body: { id, tool_call_id: id, run_id, tool, status, is_error, output_bytes, output } };
+    return {
+      status: 200,
+      body: Readable.from(outputBody(context.db, caller.tenantId, call)),
+      headers: { 'content-type': 'application/json; charset=utf-8' },
+    };
   },
 });
+
+/** Piece by piece: how many read how large outputs at a time, and how slowly, costs this process nothing. */
+async function* outputBody(db: Context['db'], tenantId: string, call: ToolCallRow): AsyncGenerator<string> {
+  const { id, run_id, name: tool, status, is_error, output_bytes } = call;
+  const head = JSON.stringify({ id, tool_call_id: id, run_id, tool, status, is_error, output_bytes });
+  yield `${head.slice(0, -1)},"output":`;
+  yield* streamOutput(db, tenantId, call);
+  yield '}';
+}
 
 export const LOG_ROUTES: readonly Route[] = [...stream, ...events, ...checkpoints, ...getCheckpoint, callOutput];

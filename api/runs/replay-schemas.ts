@@ -180,6 +180,6 @@ function presentStep(row: StepRow): z.input<typeof comparedStep> {
     ...rest,
     cost_usd: cost_usd === null ? null : Number(cost_usd),
     message: textOf(content ?? []),
-    tool_calls: calls.map(({ output: _output, is_error: _error, ...call }) => call),
+    tool_calls: calls.map(({ output_md5: _output, is_error: _error, ...call }) => call),
   };
 }

@@ -149,14 +149,17 @@ function toolResult(event: LoggedEvent, payload: Record<string, unknown>): View 
   const isError = event.type !== 'tool.succeeded' && payload['outcome'] !== 'succeeded';
   // What a person or a later attempt has said of it since is not what was known then.
   const isUnknown = event.type === 'tool.unknown' || payload['outcome'] === 'unknown';
-  const output = isUnknown ? null : (event.call?.output ?? null);
+  const { output, is_left_out: isLarge = false, output_bytes: bytes } = event.call ?? {};
+  const isLeftOut = isLarge && !isUnknown;
+  const reference = { output_ref: `/v1/tool-calls/${String(payload['tool_call_id'])}/output`, output_bytes: bytes };
   return {
     event: 'tool_result',
     data: {
       tool: event.call?.name,
       tool_call_id: payload['tool_call_id'],
       status,
-      output,
+      output: isUnknown ? null : (output ?? null),
+      ...(isLeftOut && reference),
       is_error: isError,
       ...(isError && { error: payload['error'] }),
     },

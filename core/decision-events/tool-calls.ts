@@ -2,6 +2,7 @@
 import type { Actor, NewEvent } from '../events.ts';
 import type { Settlement } from '../ledger.ts';
 import type { CallState, RunState } from '../state.ts';
+import { bytesOf } from '../tool-output.ts';
 import { askApproval, type Asked } from './approvals.ts';
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
@@ -116,9 +117,4 @@ export function useSignal(
   const output_bytes = bytesOf(signal.payload ?? null);
   const payload = { tool_call_id: call.id, latency_ms: 0, output_bytes, signal_id: signal.id };
   return { type: 'tool.succeeded', actor: 'user', turn_id: turn?.id, step, payload };
-}
-
-/** Size of an output as it is kept: of text itself, of anything else as JSON. */
-export function bytesOf(output: unknown): number {
-  return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
 }

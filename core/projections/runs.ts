@@ -48,7 +48,16 @@ export const runs: Projection<'runs'> = {
     'completed_at',
   ],
   // They serve the drivers, but for the place: the logs of older builds do not say it.
-  unlogged: ['thread_place', 'last_seq', 'fence', 'checkpoint_seq', 'driver_lease_expires_at', 'dormant', 'updated_at'],
+  unlogged: [
+    'thread_place',
+    'last_seq',
+    'fence',
+    'checkpoint_seq',
+    'driver_lease_expires_at',
+    'dormant',
+    'output_bytes',
+    'updated_at',
+  ],
   apply(place, event) {
     const change = changeOf(place, event);
     return change && { key: place.runId, ...change };

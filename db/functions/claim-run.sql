@@ -1,35 +1,101 @@
--- The messages of a run from an ordinal on, from the lineages it stands on, and the outcomes of the calls that they refer
--- to and of those in also_calls.
-create or replace function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb language plpgsql stable as $$
+-- A page of what is read of a run: its events, its messages, and the outcomes of calls: of those that the messages refer
+-- to, and of those that are asked for. `next` says from where on (events_from, messages_from, calls), and with `bytes`
+-- how large the page may be: whatever a run has lived through, no answer comes near the size that jsonb can have. What
+-- does not fit is answered as `rest`, the `next` of the next page; a page with `least` has one thing at least.
+-- Of an output that part is read which the model sees. A whole one that no build has split yet (`split-outputs`) is only
+-- named in a page with a size; who knows no pages gets it as it is. Of outputs larger than `shown` the address is answered.
+create or replace function run_page(r runs, next jsonb) returns jsonb language plpgsql stable as $$
 declare
+  room bigint := coalesce((next->>'bytes')::bigint, 9223372036854775807);
+  has_size boolean := next ? 'bytes';
+  is_first boolean := next ? 'least';
+  is_full boolean := false;
+  events_from bigint := (next->>'events_from')::bigint;
+  messages_from integer := (next->>'messages_from')::int;
+  calls uuid[] := array(select jsonb_array_elements_text(next->'calls')::uuid);
+  done integer := 0;
   segment jsonb;
-  start_at integer := from_ordinal;
-  part jsonb;
-  found_messages jsonb := '[]';
-  calls uuid[];
-  outcomes jsonb;
+  item record;
+  events jsonb[] := '{}';
+  messages jsonb[] := '{}';
+  outcomes jsonb[] := '{}';
 begin
+  -- As far as the run went when its first page was read.
+  r.last_seq := coalesce((next->>'events_to')::bigint, r.last_seq);
+  r.length := coalesce((next->>'messages_to')::int, r.length);
+  if events_from <= r.last_seq then
+    for item in select * from run_events e where e.run_id = r.id and e.seq >= events_from and e.seq <= r.last_seq order by e.seq loop
+      room := room - json_bytes(item.payload);
+      is_full := room < 0 and not is_first;
+      exit when is_full;
+      is_first := false;
+      events_from := item.seq + 1;
+      events := array_append(events, jsonb_build_object('seq', item.seq, 'type', item.type,
+        'schema_version', item.schema_version, 'turn_id', item.turn_id, 'step', item.step, 'actor', item.actor,
+        'payload', item.payload, 'occurred_at', item.occurred_at));
+    end loop;
+  end if;
   for segment in select jsonb_array_elements(r.lineage_base || jsonb_build_array(
       jsonb_build_object('lineage', r.lineage, 'length', r.length))) loop
-    continue when (segment->>'length')::int <= start_at;
-    select jsonb_agg(jsonb_build_object('ordinal', m.ordinal, 'role', m.role, 'content', m.content, 'chain', m.chain)
-        order by m.ordinal) into part
-      from messages m
-      where m.lineage = (segment->>'lineage')::uuid and m.ordinal >= start_at and m.ordinal < (segment->>'length')::int;
-    found_messages := found_messages || coalesce(part, '[]');
-    start_at := (segment->>'length')::int;
+    exit when is_full;
+    continue when (segment->>'length')::int <= messages_from;
+    for item in select m.ordinal, m.role, m.content, m.chain from messages m where m.lineage = (segment->>'lineage')::uuid and m.ordinal >= messages_from
+          and m.ordinal < least((segment->>'length')::int, r.length) order by m.ordinal loop
+      room := room - json_bytes(item.content);
+      is_full := room < 0 and not is_first;
+      exit when is_full;
+      is_first := false;
+      messages_from := item.ordinal + 1;
+      messages := array_append(messages, jsonb_build_object('ordinal', item.ordinal, 'role', item.role,
+        'content', item.content, 'chain', item.chain));
+      calls := calls || array(select (b->>'tool_call_id')::uuid from jsonb_array_elements(item.content) b where b ? 'tool_call_id');
+    end loop;
   end loop;
-  calls := also_calls || array(select (b->>'tool_call_id')::uuid
-    from jsonb_array_elements(found_messages) m, jsonb_array_elements(m->'content') b where b ? 'tool_call_id');
-  if cardinality(calls) > 0 then
-    select jsonb_object_agg(k.id, jsonb_build_object('status', k.status, 'output', k.output, 'is_error', k.is_error))
-      into outcomes from tool_calls k where k.id = any(calls);
+  if not is_full and cardinality(calls) > 0 then
+    for item in select list.place, k.*, k.model_output is null and coalesce(k.output_bytes, 0) > 1048576 as is_whole,
+        coalesce(k.output_bytes, 0) > (next->>'shown')::bigint as is_left_out, least(coalesce(k.output_bytes, 0), 1048576) as bytes
+        from unnest(calls) with ordinality as list(id, place) join tool_calls k on k.id = list.id order by list.place loop
+      room := room - case when item.is_left_out then 100 else item.bytes end;
+      is_full := room < 0 and not is_first;
+      exit when is_full;
+      is_first := false;
+      done := item.place;
+      outcomes := array_append(outcomes, jsonb_build_object('id', item.id, 'status', item.status, 'is_error', item.is_error)
+        || case when item.is_left_out then jsonb_build_object('output', null, 'content', jsonb_build_array(jsonb_build_object(
+            'type', 'text', 'text', '[output of ' || item.output_bytes || ' bytes: /v1/tool-calls/' || item.id || '/output]')))
+          when item.is_whole and has_size then jsonb_build_object('output', null, 'is_whole', true)
+          when item.model_output is null then jsonb_build_object('output', item.output)
+          when has_size then jsonb_build_object('output', null, 'content', item.model_output)
+          else jsonb_build_object('output', item.model_output) end);
+    end loop;
   end if;
-  return jsonb_build_object('messages', found_messages, 'outcomes', coalesce(outcomes, '{}'));
+  return jsonb_build_object('events', to_jsonb(events), 'messages', to_jsonb(messages),
+      'outcomes', coalesce((select jsonb_object_agg(o->>'id', o - 'id') from unnest(outcomes) o), '{}'))
+    || case when is_full then jsonb_build_object('rest', jsonb_build_object('events_from', events_from,
+      'messages_from', messages_from, 'events_to', r.last_seq, 'messages_to', r.length,
+      'shown', next->'shown', 'calls', to_jsonb(calls[done + 1:]))) else '{}' end;
 end $$;
 
+-- A page of a run beyond the one that its claim has answered.
+create or replace function read_run_page(p jsonb) returns jsonb language plpgsql as $$
+declare
+  d text;
+  page jsonb;
+begin
+  d := set_config('drover.tenant_id', p->>'tenant_id', true);
+  d := set_config('plan_cache_mode', 'force_generic_plan', true);
+  d := set_config('enable_seqscan', 'off', true);
+  select run_page(r, p->'next') into page from runs r where r.id = (p->>'run_id')::uuid;
+  return coalesce(page, '{}');
+end $$;
+
+-- For processes of 0.1.0, which know no pages.
+create or replace function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb language sql stable as $$
+  select run_page(r, jsonb_build_object('messages_from', from_ordinal, 'calls', to_jsonb(also_calls))) - 'events';
+$$;
+
 -- Claims a run for a driver and answers all it needs to go on: the row, the newest usable checkpoint, the later events,
--- the messages. With claim = false it only reads, for the driver that holds the run already. A driver that has cached
+-- the messages; with page_bytes only the first page of events and messages, see run_page. With claim = false it only reads, for the driver that holds the run already. A driver that has cached
 -- the run up to a position (known) gets the event at that position, which proves that the log is the same, and what is
 -- new.
 create or replace function claim_run(p jsonb) returns jsonb language plpgsql as $$
@@ -37,7 +103,6 @@ declare
   r runs;
   k checkpoints;
   d text;
-  events jsonb;
   known jsonb := p->'known';
   from_seq bigint := 1;
 begin
@@ -71,15 +136,8 @@ begin
       and seq <= least(r.checkpoint_seq, (p->>'before_checkpoint')::bigint - 1) order by seq desc limit 1;
     from_seq := coalesce(k.seq, 0) + 1;
   end if;
-  if from_seq <= r.last_seq then
-    select jsonb_agg(jsonb_build_object('seq', e.seq, 'type', e.type, 'schema_version', e.schema_version,
-        'turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'payload', e.payload, 'occurred_at', e.occurred_at)
-        order by e.seq) into events
-      from run_events e where e.run_id = r.id and e.seq >= from_seq;
-  end if;
   return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', case when k.run_id is not null then to_jsonb(k) end,
-    'policy_epoch', (select policy_epoch from tenants where id = r.tenant_id), 'events', coalesce(events, '[]'),
-    'from', case when known is not null then from_seq end)
-    || run_messages(r, coalesce((known->>'length')::int, 0),
-      array(select jsonb_array_elements_text(known->'calls')::uuid));
+    'policy_epoch', (select policy_epoch from tenants where id = r.tenant_id), 'from', case when known is not null then from_seq end)
+    || run_page(r, jsonb_build_object('events_from', from_seq, 'messages_from', coalesce((known->>'length')::int, 0),
+      'calls', coalesce(known->'calls', '[]')) || case when p ? 'page_bytes' then jsonb_build_object('bytes', p->'page_bytes') else '{}' end);
 end $$;

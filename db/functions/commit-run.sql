@@ -16,6 +16,8 @@ declare
   outbox jsonb := c->'outbox';
   claimed_call jsonb;
   place integer := c->'create'->>'thread_place';
+  outputs bigint := coalesce((c->>'output_bytes')::bigint, 0);
+  is_full boolean;
   continued boolean := false;
   claimed jsonb;
   answer jsonb;
@@ -25,6 +27,10 @@ begin
   if c ? 'policy_epoch' then
     perform from tenants t where t.id = tenant and t.policy_epoch = (c->>'policy_epoch')::bigint;
     if not found then return jsonb_build_object('ok', false, 'why', 'policy_epoch'); end if;
+  end if;
+  if c ? 'output_limit' then
+    select output_bytes + outputs > (c->>'output_limit')::bigint into is_full from runs where id = run for no key update;
+    if is_full then return jsonb_build_object('ok', false, 'why', 'run_output_limit'); end if;
   end if;
   if c ? 'create' then
     if c ? 'thread' then
@@ -42,17 +48,17 @@ begin
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
         forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
-        checkpoint_seq, dormant, driver_lease_expires_at)
+        checkpoint_seq, dormant, output_bytes, driver_lease_expires_at)
       select id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
         turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
         forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
-        checkpoint_seq, dormant, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end
+        checkpoint_seq, dormant, outputs, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end
       from jsonb_populate_record(null::runs, c->'create')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif c ? 'open' then
     -- What a tool worker appends says nothing of the run's own columns.
-    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), dormant = dormant and not c ? 'continuation'
+    update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
       where id = run and status not in ('completed', 'failed', 'cancelled')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
   elsif s ? 'status' or s ? 'open_turn_id' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
@@ -77,6 +83,7 @@ begin
         checkpoint_seq = coalesce((c->'checkpoint'->>'seq')::bigint, checkpoint_seq),
         updated_at = now(),
         last_seq = last_seq + jsonb_array_length(c->'events'),
+        output_bytes = output_bytes + outputs,
         fence = fence + case when c ? 'bump_fence' then 1 else 0 end,
         driver_lease_expires_at = case
           when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
@@ -94,6 +101,7 @@ begin
         cost_usd = case when a ? 'cost_usd' then cost_usd + (a->>'cost_usd')::numeric else cost_usd end,
         updated_at = now(),
         last_seq = last_seq + jsonb_array_length(c->'events'),
+        output_bytes = output_bytes + outputs,
         driver_lease_expires_at = clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
       where id = run and fence = (c->>'fence')::int and last_seq = (c->>'expect')::bigint
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
@@ -125,6 +133,7 @@ begin
           output = case when x->'set' ? 'output' then x->'set'->'output' else output end,
           is_error = coalesce((x->'set'->>'is_error')::boolean, is_error),
           error = case when x->'set' ? 'error' then nullif(x->'set'->'error', 'null') else error end,
+          model_output = case when x->'set' ? 'output' then nullif(x->'set'->'model_output', 'null') else model_output end,
           output_bytes = coalesce((x->'set'->>'output_bytes')::int, output_bytes),
           latency_ms = coalesce((x->'set'->>'latency_ms')::int, latency_ms),
           started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
@@ -138,14 +147,20 @@ begin
   end if;
   if c ? 'new_calls' then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
-        arguments, effect, idempotency_key, recorded_from, status, attempt, output, is_error, error, output_bytes,
+        arguments, effect, idempotency_key, recorded_from, status, attempt, output, model_output, is_error, error, output_bytes,
         latency_ms, traceparent, created_at, started_at, finished_at)
       select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
-        k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output',
+        k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output', nullif(k->'model_output', 'null'),
         (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int,
         (k->>'latency_ms')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
       from jsonb_array_elements(c->'new_calls') k;
+    -- What the record of another run answers is copied here: whole outputs do not travel to a driver and back.
+    if c ? 'copies_outputs' then
+      update tool_calls k set output = o.output, model_output = o.model_output from tool_calls o
+        where k.run_id = run and o.id = k.recorded_from
+          and k.id in (select (n->>'id')::uuid from jsonb_array_elements(c->'new_calls') n where n ? 'copies_output');
+    end if;
   end if;
   -- Rows of the projections, table by table. Turns change in every step: assigned, the call costs nothing that could be
   -- measured. Others are rare, and their calls, which are planned each time, cost 0.05 ms.

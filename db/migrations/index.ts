@@ -16,6 +16,7 @@ import { outboxRows } from './0023-outbox-rows.ts';
 import { sessions } from './0032-sessions.ts';
 import { threadHead } from './0024-thread-head.ts';
 import { webhookTurns } from './0026-webhook-turns.ts';
+import { outputs } from './0025-outputs.ts';
 import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
@@ -43,6 +44,7 @@ export const MIGRATIONS: readonly Migration[] = [
   names,
   outboxRows,
   threadHead,
+  outputs,
   webhookTurns,
   sessions,
 ];

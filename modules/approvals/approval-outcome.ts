@@ -7,8 +7,9 @@ import {
   type DecidedApproval,
   type Refusal,
 } from '../../core/decision-events/approvals.ts';
-import { bytesOf } from '../../core/decision-events/tool-calls.ts';
+
 import { OUT_OF_BUDGET, type NewEvent } from '../../core/events.ts';
+import { outputColumns } from '../../core/tool-output.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import type { ApprovalRow } from '../../db/approvals.ts';
@@ -111,8 +112,7 @@ export function refusedCall(id: string, error: { code: string; message: string }
 
 function settledCall(id: string, settling: Settling): CallChange[] {
   if (settling.decision === 'happened') {
-    const output = settling.result ?? null;
-    const set = { status: 'succeeded', output, is_error: false, output_bytes: bytesOf(output), error: null };
+    const set = { status: 'succeeded', ...outputColumns(settling.result ?? null), is_error: false, error: null };
     return [{ id, from: ['unknown'], set }];
   }
   return settling.decision === 'rerun' ? [{ id, from: ['unknown'], set: { status: 'pending' } }] : [];

@@ -1,6 +1,7 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../../core/limits.ts';
 import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/maintenance.ts';
+import { listUnsplitCalls, splitOutput } from '../../db/outputs.ts';
 import type { Context } from '../governance/context.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import type { MaintenanceAct } from '../../jobs/maintenance.ts';
@@ -45,12 +46,22 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return forgetOldRows(context);
     case 'settle-budgets':
       return settleBudgets(context);
+    case 'split-outputs':
+      return { split: await splitOutputs(context) };
     case 'make-partitions': {
       const { made, astray } = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
       if (astray > 0) context.log.error({ astray }, 'rows lie in a default partition');
       return { made, astray };
     }
   }
+}
+
+/** Large outputs that an earlier release has stored in one piece, in an act at most so many. */
+async function splitOutputs({ db, log }: Context): Promise<number> {
+  const rows = await listUnsplitCalls(db, LIMITS.sweepRows);
+  // One at a time: each is read whole.
+  const done = await forEachIsolated(log, { rows }, (call) => splitOutput(db, call));
+  return done.length;
 }
 
 async function expireApprovals(context: Context): Promise<number> {

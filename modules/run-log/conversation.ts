@@ -2,7 +2,7 @@
 import type { Message, StoredToolResult, ToolResultBlock } from '../../core/content.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
-import { LIMITS } from '../../core/limits.ts';
+import { cutText, textOfOutput } from '../../core/tool-output.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 import { estimateMessages } from '../../llm/estimate-tokens.ts';
 
@@ -35,13 +35,21 @@ export function messagesFor(rows: readonly MessageRow[], maxTokens: number): Fit
 }
 
 /** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */
-export function resultText(outcome: CallOutcome | undefined): { content: string; isError: boolean } {
+export function resultText(outcome: CallOutcome | undefined): {
+  content: ToolResultBlock['content'];
+  isError: boolean;
+} {
   if (!outcome || outcome.status === 'pending' || outcome.status === 'running') {
     return { content: 'The call was interrupted before it had a result.', isError: true };
   }
   if (outcome.status === 'unknown') return { content: UNKNOWN_OUTCOME, isError: true };
-  const text = typeof outcome.output === 'string' ? outcome.output : canonicalJson(outcome.output);
-  return { content: cut(text), isError: outcome.is_error ?? false };
+  return { content: shownOf(outcome), isError: outcome.is_error ?? false };
+}
+
+function shownOf({ output, content }: CallOutcome): ToolResultBlock['content'] {
+  const [first, ...others] = content ?? [];
+  if (first?.type === 'text' && others.length === 0) return first.text;
+  return content ?? cutText(textOfOutput(output));
 }
 
 interface Rendered {
@@ -78,12 +86,4 @@ function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
 
 function startsTurn(row: MessageRow): boolean {
   return row.role === 'user' && !row.content.some((block) => block.type === 'tool_result');
-}
-
-function cut(text: string): string {
-  if (text.length <= LIMITS.toolOutputForModelBytes / 4) return text;
-  const bytes = Buffer.from(text);
-  if (bytes.length <= LIMITS.toolOutputForModelBytes) return text;
-  const kept = new TextDecoder().decode(bytes.subarray(0, LIMITS.toolOutputForModelBytes)).replace(/\uFFFD$/, '');
-  return `${kept}\n[cut: ${bytes.length} bytes in all, the first ${LIMITS.toolOutputForModelBytes} shown]`;
 }

@@ -3,7 +3,14 @@
  * still waits for its own; a driver that commits alone waits for nobody.
  */
 import { claimRun, type ClaimResult, type RunClaim } from '../../db/claim-run.ts';
-import { changeRuns, commitRun, type CommitResult, type RunChange, type Waiting } from '../../db/commit-run.ts';
+import {
+  changeRuns,
+  commitRun,
+  outputBytesOf,
+  type CommitResult,
+  type RunChange,
+  type Waiting,
+} from '../../db/commit-run.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
 
 export type CommitChange = (change: RunChange) => Promise<CommitResult>;
@@ -20,6 +27,9 @@ type Item = Waiting & { reject: (error: unknown) => void };
 /** Most changes of one transaction: a large one keeps its rows locked for longer than it saves. */
 const MOST_TOGETHER = 32;
 
+/** Most bytes of outputs in one transaction of several changes. */
+const MOST_BYTES = 16 * 1024 * 1024;
+
 /**
  * Two changes of one driver never meet here, since it waits for the first; what tool workers append to one run may, and
  * expects no position.
@@ -34,8 +44,9 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
       // No more than its share for any lane: drivers that all wait for one batch would leave this process and the server
       // to work by turns (20 runs at a time: 139 runs/s in one batch, 155 in two).
       const share = Math.min(MOST_TOGETHER, Math.ceil((waiting.length + underWay) / options.lanes));
-      send(waiting.slice(0, share));
-      waiting = waiting.slice(share);
+      const together = withinBytes(waiting.slice(0, share));
+      send(together);
+      waiting = waiting.slice(together.length);
     }
   }
   function send(batch: readonly Item[]): void {
@@ -57,6 +68,15 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
     commit: (of) => new Promise((resolve, reject) => enqueue({ kind: 'commit', of, resolve, reject })),
     claim: (of) => new Promise((resolve, reject) => enqueue({ kind: 'claim', of, resolve, reject })),
   };
+}
+
+/** The first of them, with so many of the next that what they store stays small enough for one statement. */
+function withinBytes(items: readonly Item[]): Item[] {
+  let bytes = 0;
+  return items.filter((item, index) => {
+    if (item.kind === 'commit') bytes += outputBytesOf(item.of);
+    return index === 0 || bytes <= MOST_BYTES;
+  });
 }
 
 async function sendBatch(db: Database, batch: readonly Item[]): Promise<void> {

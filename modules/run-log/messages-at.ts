@@ -7,9 +7,18 @@ import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 /** What decides which results a conversation had. */
 export type PositionOfRun = Pick<RunState, 'seq' | 'length' | 'calls'>;
 
-/** The messages up to a position of a run, with the results that its calls had there. */
-export async function readMessagesAt(tx: Tx, runId: string, at: PositionOfRun): Promise<MessageRow[]> {
-  return outcomesAt(await readMessages(tx, runId, at.length), at, await listResolvedAfter(tx, runId, at.seq));
+/** The messages up to a position of a run, with the results that its calls had there; larger ones are named by their address. */
+export async function readMessagesAt(
+  tx: Tx,
+  runId: string,
+  at: PositionOfRun & { shownBytes: number },
+): Promise<MessageRow[]> {
+  const { length, shownBytes } = at;
+  return outcomesAt(
+    await readMessages(tx, runId, { length, shownBytes }),
+    at,
+    await listResolvedAfter(tx, runId, at.seq),
+  );
 }
 
 const UNKNOWN: CallOutcome = { status: 'unknown', output: null, is_error: true };

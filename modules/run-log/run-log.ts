@@ -1,6 +1,7 @@
 /** A run's log in the hands of the one that writes it: what is committed, and what the next commit adds to it. */
 import { atSeq, checkEvent, type NewEvent } from '../../core/events.ts';
 import { fold, type RunState } from '../../core/state.ts';
+import type { OutputColumns } from '../../core/tool-output.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 import type { CallChange, NewWait, ReservationChange } from '../../db/commit-run.ts';
 import { chainOf } from './checkpoint.ts';
@@ -109,12 +110,16 @@ export function findInserted({ pending }: RunLog, id: string): Record<string, un
   return pending.newCalls.find((row) => row['id'] === id);
 }
 
+type SettledRow = CallOutcome & Pick<OutputColumns, 'model_output'>;
+
 /** Shows a change of the ledger in the conversation. */
 function showOutcome(log: RunLog, change: CallChange): void {
   const row = log.messages.findLast((message) => message.outcomes && change.id in message.outcomes);
   if (!row?.outcomes) return;
-  const { status, output = null, is_error = null } = change.set as Partial<CallOutcome>;
-  if (status) row.outcomes[change.id] = { status, output, is_error };
+  const { status, output = null, is_error = null, model_output: content } = change.set as Partial<SettledRow>;
+  // A whole output is not kept in mind where the model sees something else.
+  if (status)
+    row.outcomes[change.id] = content ? { status, output: null, content, is_error } : { status, output, is_error };
 }
 
 /** The pending changes at one moment. */

@@ -1,5 +1,7 @@
 /** A settled attempt as its ledger row: the same for a driver and for a worker. */
-import { bytesOf, type SettledCall } from '../../core/decision-events/tool-calls.ts';
+import type { SettledCall } from '../../core/decision-events/tool-calls.ts';
+import type { Settlement } from '../../core/ledger.ts';
+import { bytesOf, outputColumns } from '../../core/tool-output.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 
 /** The row: only where this attempt is still the one that runs. */
@@ -8,16 +10,30 @@ export function settlementChange(settled: SettledCall): CallChange {
   const ended = { latency_ms: latencyMs, finished_at: 'now', lease_expires_at: null };
   const base = { id: settled.callId, from: ['running' as const], attempt };
   if (settlement.status === 'succeeded') {
-    const output = settlement.output ?? null;
-    return {
-      ...base,
-      set: { ...ended, status: 'succeeded', output, is_error: false, error: null, output_bytes: bytesOf(output) },
-    };
+    const stored = outputColumns(settlement.output ?? null, settlement.content);
+    return { ...base, set: { ...ended, status: 'succeeded', ...stored, is_error: false, error: null } };
   }
   const { status, code, message } = settlement;
-  const output = status === 'failed' ? message : null;
-  return {
-    ...base,
-    set: { ...ended, status, output, is_error: true, error: { code, message }, output_bytes: bytesOf(output) },
-  };
+  const stored = outputColumns(status === 'failed' ? message : null);
+  return { ...base, set: { ...ended, status, ...stored, is_error: true, error: { code, message } } };
+}
+
+/** What the calls of a run have stored, and may store in all. */
+export interface OutputRoom {
+  storedBytes: number;
+  limitBytes: number;
+}
+
+/** The settlement that is left for a call whose output its run has no room for; the settlement itself where it has. */
+export function withinOutputLimit<S extends Settlement>(
+  settlement: S,
+  room: OutputRoom,
+): S | Extract<Settlement, { status: 'failed' }> {
+  if (settlement.status !== 'succeeded') return settlement;
+  const bytes = bytesOf(settlement.output ?? null);
+  if (room.storedBytes + bytes <= room.limitBytes) return settlement;
+  const message =
+    `The call was made, but its output of ${bytes} bytes was not kept: ` +
+    `the outputs of a run may come to ${room.limitBytes} bytes in all.`;
+  return { status: 'failed', code: 'run_output_limit', message };
 }

@@ -50,7 +50,7 @@ function aspectsOf({ calls, content }: StepRow): Record<Difference, unknown> {
     missing: null,
     tools: calls.map((call) => call.tool),
     arguments: calls.map((call) => call.arguments),
-    results: calls.map((call) => [call.status, call.output]),
+    results: calls.map((call) => [call.status, call.output_md5]),
     message: textOf(content ?? []),
   };
 }

@@ -2,10 +2,12 @@
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Message } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findCheckpoint, listCheckpoints, type CheckpointView } from '../../db/checkpoints.ts';
-import type { Tx } from '../../db/database.ts';
-import { listEvents, type EventFilter, type LoggedEvent } from '../../db/events.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import { listEventHeads, type EventFilter, type EventHead, type EventPage, type LoggedEvent } from '../../db/events.ts';
+import { readOutputPiece } from '../../db/outputs.ts';
 import { listPlans, type PlanRow } from '../../db/plans.ts';
 import type { StepRow } from '../../db/run-steps.ts';
 import { findRun, listRuns, type OpenWait, type RunFilter, type RunView } from '../../db/runs.ts';
@@ -23,7 +25,18 @@ import {
 import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';
 
-export type { CheckpointView, LoggedEvent, ModelCallRow, OpenWait, PlanRow, RunView, StepRow, ToolCallRow, TurnRow };
+export type {
+  CheckpointView,
+  EventHead,
+  LoggedEvent,
+  ModelCallRow,
+  OpenWait,
+  PlanRow,
+  RunView,
+  StepRow,
+  ToolCallRow,
+  TurnRow,
+};
 
 /** A run as a path names it: with its agent, where the path has one. */
 export interface RunPath {
@@ -93,10 +106,10 @@ export async function readLog(
   tx: Tx,
   caller: Caller,
   page: { path: RunPath } & Pick<EventFilter, 'after' | 'limit' | 'types'>,
-): Promise<LoggedEvent[]> {
+): Promise<EventPage<EventHead>> {
   const { path, ...filter } = page;
   const { id } = await requireRun(tx, caller, path);
-  return listEvents(tx, { runId: id, ...filter });
+  return listEventHeads(tx, { runId: id, maxBytes: LIMITS.eventsPageBytes, ...filter });
 }
 
 /** A page of a run's checkpoints, newest first. */
@@ -122,20 +135,45 @@ export async function requireCheckpoint(
   return row;
 }
 
-/** The conversation at a checkpoint, put together from where it lies, with the results that its calls had by then. */
+/**
+ * The conversation at a checkpoint, put together from where it lies, with the results that its calls had by then, and the
+ * addresses of large outputs.
+ */
 export async function readCheckpointMessages(
   tx: Tx,
   runId: string,
   { seq, length, state }: Pick<CheckpointView, 'seq' | 'length' | 'state'>,
 ): Promise<Message[]> {
-  const rows = await readMessagesAt(tx, runId, { seq, length, calls: state.calls });
+  const shownBytes = LIMITS.shownOutputBytes;
+  const rows = await readMessagesAt(tx, runId, { seq, length, calls: state.calls, shownBytes });
   return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
 }
 
-/** A tool call with its whole output. Throws 404. */
+/** A tool call. Throws 404. */
 export async function requireToolCall(tx: Tx, caller: Caller, id: string): Promise<ToolCallRow> {
   const row = await findToolCall(tx, id);
   if (!row) throw notFound('The tool call');
   await requireRun(tx, caller, { run: row.run_id });
   return row;
+}
+
+/** Characters of an output that are in memory at a time. */
+const PIECE_CHARS = 1024 * 1024;
+
+/**
+ * The whole output of a call as JSON text, piece by piece, as fast as it is taken. Each piece is a transaction of its own;
+ * throws if somebody has settled the call otherwise meanwhile.
+ */
+export async function* streamOutput(
+  db: Database,
+  tenantId: string,
+  call: Pick<ToolCallRow, 'id' | 'output_bytes'>,
+): AsyncGenerator<string> {
+  for (let from = 0; ; from += PIECE_CHARS) {
+    const piece = await db.withTenant(tenantId, (tx) => readOutputPiece(tx, call, { from, chars: PIECE_CHARS }));
+    if (piece === undefined) throw new Error(`the output of call ${call.id} has changed while it was read`);
+    if (piece !== '') yield piece;
+    // Beyond the plane of 16 bits a character has two units, so that a piece may have more of them than characters.
+    if (piece.length < PIECE_CHARS) return;
+  }
 }

@@ -110,8 +110,8 @@ async function readPageAlone(context: Context, request: Omit<StreamRequest, 'sig
   return context.db.withTenant(tenantId, async (tx) => {
     // The status first: what it says is over has all its events in the log already.
     const row = await findRun(tx, runId);
-    const events = await listEvents(tx, { runId, after, limit: PAGE, types: [...types], turnId });
-    const isFull = events.length === PAGE;
+    const page = { limit: PAGE, maxBytes: LIMITS.streamPageBytes };
+    const { events, hasMore: isFull } = await listEvents(tx, { runId, after, ...page, types: [...types], turnId });
     const lastShown = events.at(-1)?.seq ?? after;
     // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
     // told of it already and will not do so again. A position that nothing has reached yet says nothing of the kind.

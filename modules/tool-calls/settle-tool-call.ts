@@ -6,7 +6,7 @@ import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
-import { settlementChange } from '../run-log/settlement.ts';
+import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { AttemptEnd, MadeAttempt } from './attempt.ts';
@@ -32,6 +32,7 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
       ...appended(job, events),
       ...(calls && { calls }),
       continuation,
+      output_limit: context.config.runOutputBytes,
       ...(then_claim && { then_claim }),
     };
     const result = await context.commit(settling);
@@ -57,8 +58,11 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     const now = await lockToolCall(tx, call.id);
     // Another attempt has taken over, or somebody has settled the call.
     if (now?.status !== 'running' || now.attempt !== attempt) return null;
-    if (isTerminal(run.status)) return settledForGood(made);
-    const next = toSettlement(job, made);
+    const room = { storedBytes: run.output_bytes, limitBytes: context.config.runOutputBytes };
+    const settlement = withinOutputLimit(made.settlement, room);
+    if (isTerminal(run.status))
+      return settledForGood({ ...made, ...(settlement !== made.settlement && { settlement }) });
+    const next = toSettlement(job, { ...made, settlement });
     end = next.end;
     return next.change;
   });

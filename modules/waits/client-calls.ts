@@ -1,7 +1,9 @@
 /** Results of calls that the client executes: each settles its call at once, the run goes on when none is left. */
-import { bytesOf, settledEvent } from '../../core/decision-events/tool-calls.ts';
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { askClientAgain } from '../../core/decision-events/waits.ts';
-import { textOf, type TextBlock } from '../../core/content.ts';
+import { z } from 'zod';
+import { attachment, textOf, type Attachment, type TextBlock } from '../../core/content.ts';
+import { outputColumns } from '../../core/tool-output.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -9,7 +11,8 @@ import { insertSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { listClientCalls, type ClientCall } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { settlementChange } from '../run-log/settlement.ts';
+import { outputBytesOf } from '../../db/commit-run.ts';
+import { settlementChange, withinOutputLimit, type OutputRoom } from '../run-log/settlement.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 
@@ -19,6 +22,13 @@ export interface ToolResult {
   is_error?: boolean | undefined;
 }
 
+interface TakenResults {
+  results: readonly ToolResult[];
+  signalId?: string | undefined;
+  /** What the outputs of a run may come to, in bytes. */
+  limitBytes: number;
+}
+
 /**
  * What results of the client append to its run; null if a signal with this id has come before. All of them or none:
  * one for a call that does not wait for the client, or not any more, is 409.
@@ -26,7 +36,7 @@ export interface ToolResult {
 export async function takeResults(
   tx: Tx,
   run: RunRow,
-  { results, signalId = newId() }: { results: readonly ToolResult[]; signalId?: string | undefined },
+  { results, signalId = newId(), limitBytes }: TakenResults,
 ): Promise<AppendedChange | null> {
   if (isTerminal(run.status)) {
     throw conflict(`The run is ${run.status}; it takes no more results.`, { status_of_run: run.status });
@@ -34,11 +44,14 @@ export async function takeResults(
   const signal = { tenantId: run.tenant_id, runId: run.id, id: signalId, type: 'tool_results' };
   if (!(await insertSignal(tx, signal))) return null;
   const open = await listClientCalls(tx, run.id);
+  let storedBytes = run.output_bytes;
   const answered = results.map((result, index) => {
     const call = open.find(({ tool_use_id }) => tool_use_id === result.tool_use_id);
     const isSecond = results.findIndex(({ tool_use_id }) => tool_use_id === result.tool_use_id) < index;
     if (!call || isSecond) throw notAwaited(result.tool_use_id, open);
-    return { call, ...settled(call, result) };
+    const answer = settled(call, result, { storedBytes, limitBytes });
+    storedBytes += outputBytesOf({ calls: [answer.change] });
+    return { call, ...answer };
   });
   const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
   const ids = answered.map(({ call }) => call.id);
@@ -66,15 +79,14 @@ function notAwaited(toolUseId: string, open: readonly ClientCall[]) {
 
 const FAILED = { code: 'client_error', message: 'The client reported an error.' };
 
-/** A failed call of the client keeps what the client has said of it. */
-function settled({ id, waited_ms }: ClientCall, result: ToolResult) {
-  const output = outputOf(result);
-  const settlement = result.is_error
-    ? { status: 'failed' as const, ...FAILED }
-    : { status: 'succeeded' as const, output };
+/** A failed call of the client keeps what the client has said of it, where the run has room for it. */
+function settled({ id, waited_ms }: ClientCall, result: ToolResult, room: OutputRoom) {
+  const said = { status: 'succeeded' as const, output: outputOf(result) };
+  const kept = withinOutputLimit(said, room);
+  const settlement = kept === said && result.is_error ? { status: 'failed' as const, ...FAILED } : kept;
   const how = { callId: id, attempt: 1, settlement, latencyMs: waited_ms };
   const change = settlementChange(how);
-  const set = { ...change.set, output, output_bytes: bytesOf(output) };
+  const set = { ...change.set, ...(kept === said && outputColumns(said.output, partsOf(said.output))) };
   return { event: settledEvent(how), change: { ...change, set } };
 }
 
@@ -87,4 +99,10 @@ function isText(content: unknown): content is TextBlock[] {
   const isBlock = (block: unknown) =>
     typeof block === 'object' && block !== null && 'type' in block && block.type === 'text' && 'text' in block;
   return Array.isArray(content) && content.length > 0 && content.every(isBlock);
+}
+
+/** Text and images as a model sees them, where an image is among them. */
+function partsOf(output: unknown): Attachment[] | undefined {
+  const parts = z.array(attachment).safeParse(output);
+  return parts.success && parts.data.some(({ type }) => type === 'image') ? parts.data : undefined;
 }

@@ -71,6 +71,8 @@ export async function postResults(
 ): Promise<{ id: string; isNew: boolean }> {
   const id = posted.id ?? newId();
   const { results } = posted;
-  const appended = await appendToRun(context, posted, (run, tx) => takeResults(tx, run, { results, signalId: id }));
+  const appended = await appendToRun(context, posted, (run, tx) =>
+    takeResults(tx, run, { results, signalId: id, limitBytes: context.config.runOutputBytes }),
+  );
   return { id, isNew: appended !== null };
 }

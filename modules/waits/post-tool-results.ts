@@ -34,7 +34,10 @@ export async function postToolResults(context: Context, request: PostToolResults
     let after = 0;
     const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
       if (run.agent_id !== request.agentId) throw notFound('The run');
-      const change = await takeResults(tx, run, { results: request.results });
+      const change = await takeResults(tx, run, {
+        results: request.results,
+        limitBytes: context.config.runOutputBytes,
+      });
       after = await lastEventSeq(tx, runId, 'client_tools.requested');
       outbox = change?.outbox ?? [];
       return change;

@@ -169,6 +169,28 @@ describe('anthropicModel', () => {
     );
   });
 
+  it('sends the images of a result as images, and names one of a type that it does not take', async () => {
+    const { stream, requests } = await connect(() => ({ content: [{ type: 'text', text: 'ok' }] }));
+    const call = { type: 'tool_use' as const, id: 'toolu_1', name: 'weather', input: {} };
+    const image = (media_type: string) => ({
+      type: 'image' as const,
+      source: { type: 'base64' as const, media_type, data: 'AAAA' },
+    });
+    const content = [{ type: 'text' as const, text: 'map' }, image('image/png'), image('image/tiff')];
+    const messages: Message[] = [
+      userText('a'),
+      { role: 'assistant', content: [call] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content }, ...userText('b').content] },
+    ];
+    await ask(stream, modelRequest({ tools: [WEATHER], messages }));
+    const sent = requests[0]?.body['messages'] as { content: { content: unknown }[] }[];
+    assert.deepEqual(sent.at(-1)?.content[0]?.content, [
+      { type: 'text', text: 'map' },
+      image('image/png'),
+      { type: 'text', text: '[image/tiff left out: this model takes no such images from tools]' },
+    ]);
+  });
+
   it('forces a tool where the model allows it, and asks for it where it does not', async () => {
     const { stream, requests } = await connect(() => ({ content: [{ type: 'text', text: 'ok' }] }));
     const parts = { tools: [{ ...WEATHER, name: 'other' }, WEATHER], temperature: 1.5 };

@@ -181,6 +181,39 @@ describe('openaiModel', () => {
     assert.deepEqual(reasoning, [['new'], []]);
   });
 
+  it('sends the images of a result after it, as the user, to models that are known to take them', async () => {
+    const { stream, requests } = await connect(() => ({ text: 'ok' }));
+    const image = {
+      type: 'image' as const,
+      source: { type: 'base64' as const, media_type: 'image/png', data: 'AAAA' },
+    };
+    const messages: Message[] = [
+      userText('a'),
+      { role: 'assistant', content: [{ type: 'tool_use', id: 'call_a', name: 'weather', input: {} }] },
+      {
+        role: 'user',
+        content: [{ type: 'tool_result', tool_use_id: 'call_a', content: [{ type: 'text', text: 'map' }, image] }],
+      },
+    ];
+    for (const model of ['gpt-4o', 'o3-mini', 'mistral'])
+      await ask(stream, request({ model, messages, tools: [WEATHER] }));
+    const sent = requests.map(({ body }) => (body['messages'] as unknown[]).slice(3));
+    assert.deepEqual(sent[0], [
+      { role: 'tool', tool_call_id: 'call_a', content: 'map\n[image: see the next message]' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Image of the result call_a:' },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+        ],
+      },
+    ]);
+    const named = 'map\n[image/png left out: this model takes no such images from tools]';
+    for (const other of sent.slice(1)) {
+      assert.deepEqual(other, [{ role: 'tool', tool_call_id: 'call_a', content: named }]);
+    }
+  });
+
   it('leaves out what reasoning models refuse, and speaks to other servers in the older words', async () => {
     const { stream, requests } = await connect(() => ({ text: 'ok' }));
     const parts = { temperature: 0.5, tools: [WEATHER] };

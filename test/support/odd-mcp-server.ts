@@ -74,6 +74,17 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
   misfit: () => ({ ...text('{"n":"seven"}'), structuredContent: { n: 'seven' } }),
   structured: () => ({ ...text('for people'), structuredContent: { for: 'machines' } }),
   image: () => ({ content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] }),
+  screenshot: () => ({
+    content: [
+      { type: 'text', text: '{ "width": 1 }' },
+      { type: 'text', text: 'as it looks now' },
+      { type: 'image', data: 'AA==', mimeType: 'image/png' },
+      { type: 'resource_link', uri: 'file:///page.html', name: 'page.html', mimeType: 'text/html' },
+      { type: 'resource', resource: { uri: 'file:///a.txt', text: 'of the file' } },
+      { type: 'audio', data: 'AAAA', mimeType: 'audio/wav' },
+    ],
+    structuredContent: { width: 1 },
+  }),
   environment: () => text(JSON.stringify(process.env)),
   meta: ({ meta }) => text(JSON.stringify(meta)),
   pid: () => text(String(process.pid)),

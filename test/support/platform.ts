@@ -22,6 +22,8 @@ export interface TestPlatform {
   log: Record<string, unknown>[];
   /** With `workers: true`. */
   workers: Workers | undefined;
+  /** What another process on the same database and queue needs; none in embedded mode. */
+  env: Record<string, string>;
   /** With `api: true`: `http://127.0.0.1:port`. */
   url: string | undefined;
   /** Stops workers and API, closes everything, and drops the database. */
@@ -59,7 +61,7 @@ export async function openTestPlatform(
     const api = options.api ? await serve(context, ROUTES, { host: '127.0.0.1', port: 0 }) : undefined;
     if (api) closers.push(() => api.close(1000));
     const owner = { tenantId: DEFAULT_TENANT_ID, workspaceId: DEFAULT_WORKSPACE_ID };
-    return { context, apiKey, ...owner, log, workers, url: api?.url, close };
+    return { context, apiKey, ...owner, log, workers, env: services.env, url: api?.url, close };
   } catch (error) {
     await close();
     throw error;

@@ -7,9 +7,9 @@ import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { raceSignal, startDeadline } from '../../lib/deadline.ts';
 import type { Deadline } from '../../lib/deadline.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
-import { parseOrText } from '../response-body.ts';
 import { ServerBackOffError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
+import { readResult, textOfBlocks } from './result-parts.ts';
 import { overStreams } from './remote-transport.ts';
 
 interface McpCall {
@@ -118,33 +118,23 @@ function metaOf(attempt: ToolAttempt): Record<string, string> {
 }
 
 function outcomeOf(result: CallToolResult, checkOutput: CheckOutput | undefined): ToolOutcome {
-  const output = outputOf(result);
+  const read = readResult(result);
+  const { output } = read;
   if (result.isError === true) {
     return {
       kind: 'error',
       code: 'tool-error',
-      message: textOf(result) || 'The tool failed without saying why.',
+      message: textOfBlocks(result.content).trim() || 'The tool failed without saying why.',
       output,
     };
   }
   const { structuredContent } = result;
   const faults = (structuredContent && checkOutput?.(structuredContent)) ?? [];
-  if (faults.length === 0) return { kind: 'succeeded', output };
+  if (faults.length === 0) return { kind: 'succeeded', ...read };
   // An error is never sent again: whatever the call has done, it has done.
   const why = faults.map((fault) => fault.message).join('; ');
   const message = `The tool has done its work, but its answer does not fit its output_schema: ${why}`;
   return { kind: 'error', code: 'output-invalid', message, output };
-}
-
-/** Structured content, else the text (as JSON where it is), else the content blocks as they are. */
-function outputOf(result: CallToolResult): unknown {
-  if (result.structuredContent !== undefined) return result.structuredContent;
-  if (result.content.some((block) => block.type !== 'text')) return { content: result.content };
-  return parseOrText(textOf(result));
-}
-
-function textOf(result: CallToolResult): string {
-  return result.content.map((block) => (block.type === 'text' ? block.text : '')).join('\n');
 }
 
 function failed(error: unknown, connection: McpConnection, deadline: Deadline): Answered {

@@ -10,7 +10,7 @@ import {
   type CheckpointView,
 } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
-import { listEvents } from '../../../db/events.ts';
+import { readEvents } from '../../../db/events.ts';
 import { findTurnAfter, type StartedTurn } from '../../../db/replay.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
@@ -34,7 +34,7 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
   const checkpoint = await findCheckpoint(tx, run.id, checkpointId);
   if (!checkpoint) throw notFound('The checkpoint');
   if (isOfNewerBuild(checkpoint)) throw new UnknownEventError('checkpoint', checkpoint.state.log_version ?? 0);
-  const point = verified(checkpoint, await readMessages(tx, run.id, checkpoint.length));
+  const point = verified(checkpoint, await readMessages(tx, run.id, { length: checkpoint.length }));
   if (!point) throw impossible('The checkpoint does not fit its hash; choose an earlier one.');
   return asOfThen(tx, run, point);
 }
@@ -56,7 +56,7 @@ async function asOfThen(tx: Tx, run: RunRow, found: Found): Promise<StartPoint> 
 }
 
 async function findLast(tx: Tx, run: RunRow, turn: StartedTurn): Promise<Found> {
-  const messages = await readMessages(tx, run.id, run.length);
+  const messages = await readMessages(tx, run.id, { length: run.length });
   const newest = await newestCheckpoint(tx, run, messages);
   if (newest?.state.turn?.id === turn.id) return newest;
   const end = turn.completed_seq ?? turn.seq - 1;
@@ -82,7 +82,7 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
 
 /** Undefined if the log or its messages do not fit their hashes. */
 async function foldUpTo(tx: Tx, run: RunRow, end: { seq: number; messages: MessageRow[] }): Promise<Found | undefined> {
-  const rows = await listEvents(tx, { runId: run.id, after: 0, limit: end.seq });
+  const rows = await readEvents(tx, { runId: run.id, after: 0, limit: end.seq });
   const state = folded(rows);
   const messages = end.messages.slice(0, state?.length ?? 0);
   if (state?.seq !== end.seq || firstBrokenMessage(messages) !== null) return undefined;
@@ -101,7 +101,7 @@ function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
 /** The run before its first turn; one that was forked in the middle of a turn has started in it. */
 export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   let state: RunState | null = null;
-  for (const row of await listEvents(tx, { runId: run.id, after: 0, limit: 3 })) {
+  for (const row of await readEvents(tx, { runId: run.id, after: 0, limit: 3 })) {
     const event = readEvent(row);
     const isStart =
       event.type === 'run.created' ||
@@ -111,7 +111,7 @@ export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> 
     state = fold(state, event);
   }
   if (!state) throw new Error(`the log of run ${run.id} does not start with its creation`);
-  const messages = await readMessages(tx, run.id, run.base_length);
+  const messages = await readMessages(tx, run.id, { length: run.base_length });
   if (firstBrokenMessage(messages) !== null) throw impossible("The run's messages do not fit their hashes.");
   return { checkpointId: null, seq: state.seq, state, messages, unchanged: messages.length };
 }

@@ -1,10 +1,11 @@
 /** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
+import { outputBytesOf } from '../../../db/commit-run.ts';
 import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
-import { settlementChange } from '../../run-log/settlement.ts';
+import { settlementChange, withinOutputLimit } from '../../run-log/settlement.ts';
 import {
   authorize,
   interruptionOf,
@@ -166,9 +167,12 @@ interface Finished {
 }
 
 async function finish(session: DriveSession, finished: Finished): Promise<void> {
-  const { call, attempt, settlement, latencyMs } = finished;
+  const { call, attempt, latencyMs } = finished;
+  const room = { storedBytes: session.outputBytes, limitBytes: session.context.config.runOutputBytes };
+  const settlement = withinOutputLimit(finished.settlement, room);
   const settled = { callId: call.id, attempt, settlement, latencyMs };
   const change = settlementChange(settled);
+  session.outputBytes += outputBytesOf({ calls: [change] });
   appendEvent(session.log, settleCall(session.log.state, settled, 'worker'));
   changeCall(session.log, finished.from ? { ...change, from: finished.from } : change);
   if (call.mode === 'pure') return;

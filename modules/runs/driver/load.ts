@@ -2,7 +2,8 @@
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
-import { loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '../../../db/claim-run.ts';
+import { completeRun, loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '../../../db/claim-run.ts';
+import { outputBytesOf } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
@@ -105,6 +106,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     governance,
     isBudgeted: false,
     step: newStep(),
+    outputBytes: run.output_bytes ?? 0,
     uncommitted: newUncommitted(options.initialCommit),
     replaySource: await loadReplaySource(context, run, position.state),
     signal: options.signal,
@@ -122,9 +124,10 @@ interface FoundPosition extends Position {
 
 async function findPosition(
   context: Context,
-  loaded: ClaimedRun,
+  claimed: ClaimedRun,
   cached: CachedRun | undefined,
 ): Promise<FoundPosition> {
+  const loaded = await completeRun(context.db, claimed);
   if (cached && loaded.from !== null) {
     const position = carryOn(cached, loaded);
     if (position) return { ...position, corrupt: [] };
@@ -159,6 +162,8 @@ export async function reload(session: DriveSession): Promise<void> {
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
   rebase(session.log, await findPosition(session.context, fresh, cached));
+  const { calls, newCalls: new_calls } = session.log.pending;
+  session.outputBytes = fresh.run.output_bytes + outputBytesOf({ calls, new_calls });
 }
 
 function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {

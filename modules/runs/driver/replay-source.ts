@@ -77,7 +77,7 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   const run = await findRunRow(tx, replay.fromRunId);
   if (!run) return undefined;
   const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
-  const messages = await readMessages(tx, run.id, answers.at(-1)?.responded.ordinal ?? 0);
+  const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
   return { run, answers, messages };
 }
 
@@ -199,19 +199,22 @@ const UNSETTLED = {
 
 /** What the model reads as the result of such a call. */
 export function outcomeInRecord(call: RecordedCall): CallOutcome {
-  const { status, output, is_error } = settledByRecord(call, '').row;
-  return { status, output, is_error };
+  const { status, is_error } = settledByRecord(call, '').row;
+  if (status === 'unknown') return { status, output: null, is_error };
+  const { output, content } = call;
+  return { status, output, is_error, ...(content && { content }) };
 }
 
-/** A call that the record answers, as its row in the ledger and the event that settles it. */
+/** A call that the record answers, as its row in the ledger, into which the output is copied, and the event that settles it. */
 export function settledByRecord(call: RecordedCall, callId: string) {
-  const { output, is_error, error, output_bytes } = call;
-  const row = { attempt: 0, recorded_from: call.id, output_bytes: output_bytes ?? 0, finished_at: 'now' };
+  const { is_error, error, output_bytes } = call;
+  const made = { attempt: 0, recorded_from: call.id, finished_at: 'now' };
+  const row = { ...made, copies_output: true, output_bytes: output_bytes ?? 0 };
   const about = { tool_call_id: callId };
   switch (call.status) {
     case 'succeeded':
       return {
-        row: { ...row, status: 'succeeded' as const, output, is_error },
+        row: { ...row, status: 'succeeded' as const, is_error },
         event: {
           type: 'tool.succeeded' as const,
           payload: { ...about, latency_ms: 0, output_bytes: output_bytes ?? 0 },
@@ -219,12 +222,19 @@ export function settledByRecord(call: RecordedCall, callId: string) {
       };
     case 'failed':
       return {
-        row: { ...row, status: 'failed' as const, output, is_error: true, error },
+        row: { ...row, status: 'failed' as const, is_error: true, error },
         event: { type: 'tool.failed' as const, payload: { ...about, error: error ?? UNSETTLED, attempts: 0 } },
       };
     default:
       return {
-        row: { ...row, status: 'unknown' as const, output: null, is_error: true, error: error ?? UNSETTLED },
+        row: {
+          ...made,
+          output_bytes: 0,
+          status: 'unknown' as const,
+          output: null,
+          is_error: true,
+          error: error ?? UNSETTLED,
+        },
         event: { type: 'tool.unknown' as const, payload: { ...about, error: error ?? UNSETTLED, attempts: 0 } },
       };
   }

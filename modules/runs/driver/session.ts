@@ -39,6 +39,8 @@ export interface DriveSession extends Drive {
   /** A budget applied to the run when it was looked up last. */
   isBudgeted: boolean;
   step: Step;
+  /** Bytes that the run's calls have stored, pending ones included: whoever else stores something makes the driver load again. */
+  outputBytes: number;
   uncommitted: Uncommitted;
 }
 

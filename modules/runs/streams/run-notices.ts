@@ -17,7 +17,7 @@ export function listenToRun(
   about: { runId: string; turnId?: string | undefined; signal: AbortSignal },
 ): RunNotices {
   const { runId, turnId, signal } = about;
-  const deltas: Delta[] = [];
+  const deltas = keepDeltas();
   let advancedTo = 0;
   let hadGap = false;
   let lookAtMs = Number.POSITIVE_INFINITY;
@@ -64,4 +64,33 @@ export function listenToRun(
       for (const stop of stops) stop();
     },
   };
+}
+
+/** Pieces for a reader that may be slow: beyond so many characters those of an answer, or of a call, are left out from there on. */
+function keepDeltas() {
+  let kept: Delta[] = [];
+  let chars = 0;
+  /** The answer, or the call, of which no more is told: a piece is worth nothing without those before it. */
+  let leftOut = '';
+  return {
+    push(delta: Delta): void {
+      const place = `${delta.turnId} ${delta.kind === 'delta' ? delta.step : delta.callId}`;
+      if (place === leftOut) return;
+      chars += sizeOf(delta);
+      kept.push(delta);
+      if (chars <= LIMITS.streamDeltaChars) return;
+      leftOut = place;
+      kept = [];
+      chars = 0;
+    },
+    shift(): Delta | undefined {
+      const delta = kept.shift();
+      if (delta) chars -= sizeOf(delta);
+      return delta;
+    },
+  };
+}
+
+function sizeOf(delta: Delta): number {
+  return delta.kind === 'delta' ? delta.delta.text.length : (delta.message ?? '').length + 100;
 }

@@ -179,7 +179,7 @@ async function results(engine: Engine, run: string): Promise<string[]> {
     content.map((block) => {
       if (block.type !== 'tool_result') return JSON.stringify(block);
       const { tool_use_id: id, content: result } = block satisfies ToolResultBlock;
-      return `${id}: ${result}`;
+      return `${id}: ${typeof result === 'string' ? result : JSON.stringify(result)}`;
     }),
   );
 }

@@ -63,6 +63,30 @@ describe('callMcpTool', () => {
     });
   });
 
+  it('shows a model every block in its own form, and what repeats the structured output once', async () => {
+    const outcome = await call('screenshot');
+    assert.ok(outcome.kind === 'succeeded');
+    assert.deepEqual(outcome.content, [
+      { type: 'text', text: '{"width":1}' },
+      { type: 'text', text: 'as it looks now' },
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
+      { type: 'text', text: '[resource file:///page.html: page.html, text/html]' },
+      { type: 'text', text: 'of the file' },
+      { type: 'text', text: '[audio/wav of 4 characters in base64 left out]' },
+    ]);
+    const whole = outcome.output as { structuredContent: unknown; content: unknown[] };
+    assert.deepEqual(whole.structuredContent, { width: 1 });
+    assert.equal(whole.content.length, 6);
+    const structured = await call('structured');
+    assert.ok(structured.kind === 'succeeded');
+    assert.deepEqual(structured.content, [
+      { type: 'text', text: '{"for":"machines"}' },
+      { type: 'text', text: 'for people' },
+    ]);
+    const plain = await call('text');
+    assert.ok(plain.kind === 'succeeded' && plain.content === undefined);
+  });
+
   it("calls a tool by its server's own name for it", async () => {
     const outcome = await call('renamed', { arguments: { a: 1 } }, { tool: 'odd name/1' });
     assert.deepEqual(outputOf(outcome), { a: 1 });

@@ -1,0 +1,54 @@
+/** The output of a tool as it is kept: whole, and apart from it what a model sees of it. */
+import { cleanText, type ImageBlock, type TextBlock } from './content.ts';
+import { canonicalJson } from './ids.ts';
+import { LIMITS } from './limits.ts';
+
+/** A part of what a model sees of an output. */
+export type OutputPart = TextBlock | ImageBlock;
+
+/** An output as the columns of its row in the ledger. */
+export interface OutputColumns {
+  output: unknown;
+  /** Null where the model sees the output as it is. */
+  model_output: OutputPart[] | null;
+  output_bytes: number;
+}
+
+/** The columns of an output; `parts` is what a model shall see of it, where that is not the output itself. */
+export function outputColumns(output: unknown, parts?: readonly OutputPart[]): OutputColumns {
+  const output_bytes = bytesOf(output);
+  if (parts) return { output, model_output: cutParts(parts), output_bytes };
+  if (output_bytes <= LIMITS.toolOutputForModelBytes) return { output, model_output: null, output_bytes };
+  return { output, model_output: [{ type: 'text', text: cutText(textOfOutput(output)) }], output_bytes };
+}
+
+/** Size of an output as it is kept: of text itself, of anything else as JSON. */
+export function bytesOf(output: unknown): number {
+  return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
+}
+
+/** Text as it is, other JSON canonical. */
+export function textOfOutput(output: unknown): string {
+  return typeof output === 'string' ? output : canonicalJson(output);
+}
+
+/** Text cut to what a model is shown, with a note. */
+export function cutText(text: string, maxBytes: number = LIMITS.toolOutputForModelBytes): string {
+  if (text.length <= maxBytes / 4) return text;
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxBytes) return text;
+  const kept = new TextDecoder().decode(bytes.subarray(0, maxBytes)).replace(/\uFFFD$/, '');
+  return `${kept}\n[cut: ${bytes.length} bytes in all, the first ${maxBytes} shown]`;
+}
+
+/** What fits, in order: text is cut, and an image that does not fit is named. */
+function cutParts(parts: readonly OutputPart[]): OutputPart[] {
+  let left: number = LIMITS.toolOutputForModelBytes;
+  return parts.map((part) => {
+    const shown = part.type === 'text' ? { ...part, text: cutText(cleanText(part.text), Math.max(0, left)) } : part;
+    const bytes = shown.type === 'text' ? Buffer.byteLength(shown.text) : JSON.stringify(shown.source).length;
+    if (shown.type === 'image' && bytes > left) return { type: 'text', text: `[image of ${bytes} bytes left out]` };
+    left -= bytes;
+    return shown;
+  });
+}

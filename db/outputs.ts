@@ -1,0 +1,52 @@
+/** Whole outputs of tool calls, which are read one at a time, and the split of those that are stored in one piece. */
+import { outputColumns } from '../core/tool-output.ts';
+import type { Database, Tx } from './database.ts';
+
+/** Whether the output of the call `k` is large and not split yet. */
+export const IS_WHOLE = '(k.model_output is null and coalesce(k.output_bytes, 0) > 1048576)';
+
+/** The whole output of a call; null if it has none. */
+export async function readWholeOutput(tx: Tx, callId: string): Promise<unknown> {
+  const [row] = await tx.query<{ output: unknown }>('select output from tool_calls where id = $1', [callId]);
+  return row?.output ?? null;
+}
+
+/** A piece of a whole output as JSON text, from a character on, counted from 0; undefined if the call has another output now. */
+export async function readOutputPiece(
+  tx: Tx,
+  call: { id: string; output_bytes: number | null },
+  piece: { from: number; chars: number },
+): Promise<string | undefined> {
+  const [row] = await tx.query<{ piece: string }>(
+    `select substr(coalesce(output, 'null')::text, $3 + 1, $4) as piece from tool_calls
+     where id = $1 and output_bytes is not distinct from $2`,
+    [call.id, call.output_bytes, piece.from, piece.chars],
+  );
+  return row?.piece;
+}
+
+/** Calls with a large output of which the part that the model sees is not kept apart. */
+export async function listUnsplitCalls(db: Database, limit: number): Promise<{ tenant_id: string; id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, id from tool_calls where output_bytes > 1048576 and model_output is null order by id limit $1`,
+      [limit],
+    ),
+  );
+}
+
+/** Keeps what the model sees of a call's output apart from the whole. */
+export async function splitOutput(db: Database, call: { tenant_id: string; id: string }): Promise<void> {
+  await db.withTenant(call.tenant_id, async (tx) => {
+    const [row] = await tx.query<{ output: unknown }>('select output from tool_calls where id = $1 for update', [
+      call.id,
+    ]);
+    const { model_output, output_bytes } = outputColumns(row?.output ?? null);
+    // The size as well: a row of another origin may state one that is too large, and would be found again and again.
+    await tx.query('update tool_calls set model_output = $2::jsonb, output_bytes = $3 where id = $1', [
+      call.id,
+      model_output && JSON.stringify(model_output),
+      output_bytes,
+    ]);
+  });
+}

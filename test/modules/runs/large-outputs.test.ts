@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { LIMITS } from '../../../core/limits.ts';
+import { loadRun } from '../../../db/claim-run.ts';
+import { maintain } from '../../../modules/platform/maintain.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
+import { startProcess, type TestProcess } from '../../support/processes.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+const MB = 1_000_000;
+const LIMIT_BYTES = 3 * MB;
+
+describe('A run with large outputs', function () {
+  this.timeout(120_000);
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  it('shows the model the same bytes, however the output is stored, and whoever asks the whole of it', async () => {
+    const run = await startCalls(engine, 1);
+    await engine.drive(run);
+    engine.toolsAnswer(() => Promise.resolve({ status: 200, body: { b: 'ü'.repeat(MB), a: 1 } }));
+    await engine.makeCalls(run);
+    const shown = await lastResult(run);
+    assert.ok(shown.startsWith('{"a":1,"b":"üü'));
+    assert.match(shown, /\n\[cut: 2000014 bytes in all, the first 1048576 shown\]$/);
+    assert.ok(Buffer.byteLength(shown) <= LIMITS.toolOutputForModelBytes + 100);
+    await engine.tamper('update tool_calls set model_output = null where run_id = $1', run);
+    assert.equal(await lastResult(run), shown, 'stored in one piece');
+    const { split } = (await maintain(engine.context, 'split-outputs')) as { split: number };
+    assert.ok(split >= 1);
+    assert.equal(await lastResult(run), shown, 'split');
+    const row = await engine.row<{ split: boolean; whole: number }>(
+      `select model_output is not null as split, length(output->>'b') as whole from tool_calls where run_id = $1`,
+      run,
+    );
+    assert.deepEqual(row, { split: true, whole: MB });
+  });
+
+  it('is read in pages that fit together, where its messages and events are large', async () => {
+    const agent = await engine.agent();
+    engine.say(() => text('noted'));
+    const { run } = await engine.start(agent, `0 ${'m'.repeat(2 * MB)}`, { config: { keep_open: true } });
+    await engine.drive(run);
+    for (let n = 1; n < 6; n++) {
+      await engine.post(agent, run, `${n} ${'m'.repeat(2 * MB)}`);
+      await engine.drive(run);
+    }
+    // Before its first checkpoint: all its events.
+    const ref = { tenant_id: engine.tenantId, run_id: run, beforeCheckpoint: 1 };
+    const loaded = await loadRun(engine.context.db, ref);
+    assert.ok(loaded.ok);
+    assert.deepEqual(
+      loaded.events.map(({ seq }) => seq),
+      Array.from({ length: loaded.run.last_seq }, (_, index) => index + 1),
+    );
+    assert.deepEqual(
+      loaded.messages.map(({ ordinal }) => ordinal),
+      Array.from({ length: 12 }, (_, index) => index),
+    );
+    await engine.everyoneDies();
+    await engine.post(agent, run, 'again');
+    assert.equal(await engine.drive(run), 'dormant');
+  });
+
+  it('is loaded again, however large the outputs of its calls are together', async () => {
+    const run = await startCalls(engine, 28);
+    await engine.drive(run);
+    await engine.makeCalls(run);
+    await storeAsBefore(run, 9.6 * MB);
+    await engine.everyoneDies();
+    assert.equal(await engine.drive(run), 'dormant');
+    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+    assert.equal(status, 'completed');
+  });
+
+  /** As 0.1.0 stored them: in one piece. */
+  const storeAsBefore = (run: string, bytes: number) =>
+    engine.tamper(
+      `update tool_calls set output = to_jsonb(repeat('x', $2)), output_bytes = $2, model_output = null where run_id = $1`,
+      run,
+      bytes,
+    );
+
+  async function lastResult(run: string): Promise<string> {
+    const [block] = (await engine.conversation(run)).at(-1)?.content ?? [];
+    assert.ok(block?.type === 'tool_result' && typeof block.content === 'string');
+    return block.content;
+  }
+});
+
+describe('A run whose outputs have reached their limit', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine(undefined, { DROVER_RUN_OUTPUT_BYTES: String(LIMIT_BYTES) });
+  });
+  after(() => engine.close());
+
+  for (const inline of [false, true]) {
+    it(`keeps no further one of a call that ${inline ? 'its driver' : 'a worker'} makes, and goes on`, async () => {
+      const run = await startCalls(engine, 3, inline);
+      engine.toolsAnswer(() => Promise.resolve({ status: 200, body: 'x'.repeat(1.2 * MB) }));
+      await engine.finish(run);
+      const calls = await engine.rows<{ status: string; code: string | null }>(
+        `select status, error->>'code' as code from tool_calls where run_id = $1 order by error->>'code' nulls first`,
+        run,
+      );
+      assert.deepEqual(calls, [
+        { status: 'succeeded', code: null },
+        { status: 'succeeded', code: null },
+        { status: 'failed', code: 'run_output_limit' },
+      ]);
+      const { status, output_bytes: bytes } = await engine.row<{ status: string; output_bytes: number }>(
+        'select status, output_bytes from runs where id = $1',
+        run,
+      );
+      assert.equal(status, 'completed');
+      assert.ok(bytes > 2 * MB && bytes <= LIMIT_BYTES, String(bytes));
+    });
+  }
+});
+
+for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
+  describe('An API with little memory', function () {
+    this.timeout(180_000);
+    let engine: Engine;
+    let api: TestProcess;
+    let url = '';
+    before(async () => {
+      engine = await openEngine(mode);
+      const { env, apiKey } = engine.platform;
+      const memory = { NODE_OPTIONS: '--max-old-space-size=128' };
+      api = await startProcess('api', {
+        file: 'api/main.ts',
+        env: { ...env, ...memory, DROVER_API_KEY: apiKey, PORT: '0' },
+        ready: /"url":"([^"]+)"/,
+      });
+      url = /"url":"([^"]+)"/.exec(api.output())?.[1] ?? '';
+    });
+    after(async () => {
+      await api.end('SIGTERM');
+      await engine.close();
+    });
+
+    it('streams a run with hundreds of megabytes to several readers at once, quick and slow ones', async () => {
+      const run = await startCalls(engine, 60);
+      await engine.finish(run);
+      // Half of each is by reference, half lies with the events.
+      await engine.tamper(
+        `update tool_calls set output = to_jsonb(repeat('x', 5000000)), output_bytes = 5000000,
+           arguments = jsonb_build_object('i', place, 'data', repeat('y', 1000000)) where run_id = $1`,
+        run,
+      );
+      const slow = Array.from({ length: 10 }, () => openStream(run));
+      const quick = await Promise.all(Array.from({ length: 4 }, () => readStream(run)));
+      for (const { bytes, last, references } of quick) {
+        assert.ok(bytes > 60 * MB, String(bytes));
+        assert.match(last, /event: done/);
+        assert.equal(references, 60);
+      }
+      await waitUntil('every slow reader is served', () => slow.every(({ answered }) => answered()));
+      const output = await engine.row<{ id: string }>('select id from tool_calls where run_id = $1 limit 1', run);
+      const whole = await Promise.all(Array.from({ length: 8 }, () => get(`/v1/tool-calls/${output.id}/output`)));
+      for (const body of whole) assert.equal((JSON.parse(body) as { output: string }).output.length, 5_000_000);
+      for (const { close } of slow) close();
+    });
+
+    it('lists events in pages that are bounded in bytes', async () => {
+      const agent = await engine.agent();
+      engine.say(() => text('noted'));
+      const { run } = await engine.start(agent, 'm'.repeat(3 * MB), { config: { keep_open: true } });
+      await engine.drive(run);
+      await engine.post(agent, run, 'm'.repeat(3 * MB));
+      await engine.drive(run);
+      const seqs: number[] = [];
+      for (let cursor = ''; ;) {
+        const body = await get(`/v1/runs/${run}/events?limit=200${cursor}`);
+        assert.ok(Buffer.byteLength(body) < LIMITS.eventsPageBytes + 100_000);
+        const page = JSON.parse(body) as { events: { seq: number }[]; next_cursor?: string };
+        seqs.push(...page.events.map(({ seq }) => seq));
+        if (page.next_cursor === undefined) break;
+        cursor = `&cursor=${page.next_cursor}`;
+      }
+      const { last_seq: last } = await engine.row<{ last_seq: number }>('select last_seq from runs where id = $1', run);
+      assert.deepEqual(
+        seqs,
+        Array.from({ length: last }, (_, index) => index + 1),
+      );
+    });
+
+    const headers = () => ({ authorization: `Bearer ${engine.platform.apiKey}` });
+
+    async function get(path: string): Promise<string> {
+      const answer = await fetch(url + path, { headers: headers() });
+      assert.equal(answer.status, 200);
+      return answer.text();
+    }
+
+    /** A reader that never reads. */
+    function openStream(run: string): { answered: () => boolean; close: () => void } {
+      let isAnswered = false;
+      const asked = request(`${url}/v1/runs/${run}/stream`, { headers: headers() }, (response) => {
+        isAnswered = true;
+        response.pause();
+      });
+      asked.on('error', () => undefined);
+      asked.end();
+      return { answered: () => isAnswered, close: () => asked.destroy() };
+    }
+
+    async function readStream(run: string): Promise<{ bytes: number; last: string; references: number }> {
+      const answer = await fetch(`${url}/v1/runs/${run}/stream`, { headers: headers() });
+      assert.ok(answer.body);
+      let bytes = 0;
+      let last = '';
+      let references = 0;
+      for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
+        bytes += chunk.length;
+        references += chunk.split('"output_ref":"/v1/tool-calls/').length - 1;
+        last = (last + chunk).slice(-1000);
+      }
+      return { bytes, last, references };
+    }
+  });
+}
+
+/** A run whose model has asked for `count` calls at once and then answers. */
+async function startCalls(engine: Engine, count: number, inline = false): Promise<string> {
+  const agent = await engine.agent({}, [{ name: 'fetch', ...(inline && { execution: { inline: true } }) }]);
+  engine.say((asked, n) =>
+    n === 0
+      ? use(...Array.from({ length: count }, (_, i) => ({ name: offered(asked, 'fetch'), input: { i } })))
+      : text('done'),
+  );
+  engine.toolsAnswer(() => undefined);
+  const { run } = await engine.start(agent, 'go');
+  return run;
+}

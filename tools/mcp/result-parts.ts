@@ -1,0 +1,71 @@
+/** What a model sees of an MCP result: its blocks, in our own form. */
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { canonicalJson } from '../../core/ids.ts';
+import type { OutputPart } from '../../core/tool-output.ts';
+import { parseOrText } from '../response-body.ts';
+
+type Block = CallToolResult['content'][number];
+
+/** The output of a result, and what a model sees of it where that is something else. */
+export interface ResultOutput {
+  output: unknown;
+  content?: OutputPart[];
+}
+
+/**
+ * Structured content and blocks of text are the output as they are (text as JSON where it is). With any other block the
+ * output is the result itself, and the model sees each block in its own form. Text that only repeats the structured content, as
+ * the specification asks for, is shown once.
+ */
+export function readResult({ content: blocks, structuredContent }: CallToolResult): ResultOutput {
+  const isText = blocks.every(({ type }) => type === 'text');
+  if (structuredContent === undefined) {
+    return isText
+      ? { output: parseOrText(textOfBlocks(blocks)) }
+      : { output: { content: blocks }, content: blocks.map(toPart) };
+  }
+  const others = blocks.filter((block) => !repeats(block, structuredContent));
+  if (others.length === 0) return { output: structuredContent };
+  const content = [text(canonicalJson(structuredContent)), ...others.map(toPart)];
+  return { output: isText ? structuredContent : { structuredContent, content: blocks }, content };
+}
+
+/** The text of a result, a line for each block. */
+export function textOfBlocks(blocks: readonly Block[]): string {
+  return blocks.map((block) => (block.type === 'text' ? block.text : '')).join('\n');
+}
+
+function repeats(block: Block, structured: unknown): boolean {
+  if (block.type !== 'text') return false;
+  return block.text.trim() === '' || canonicalJson(parseOrText(block.text)) === canonicalJson(structured);
+}
+
+function toPart(block: Block): OutputPart {
+  switch (block.type) {
+    case 'text':
+      return text(block.text);
+    case 'image':
+      return image(block.mimeType, block.data);
+    case 'audio':
+      return text(`[${block.mimeType} of ${block.data.length} characters in base64 left out]`);
+    case 'resource_link':
+      return text(`[resource ${block.uri}: ${[block.title ?? block.name, block.mimeType].filter(Boolean).join(', ')}]`);
+    case 'resource':
+      return resource(block.resource);
+  }
+}
+
+function resource(held: Extract<Block, { type: 'resource' }>['resource']): OutputPart {
+  if ('text' in held) return text(held.text);
+  const type = held.mimeType ?? 'data';
+  if (type.startsWith('image/')) return image(type, held.blob);
+  return text(`[resource ${held.uri}: ${type} of ${held.blob.length} characters in base64 left out]`);
+}
+
+function text(words: string): OutputPart {
+  return { type: 'text', text: words };
+}
+
+function image(mediaType: string, data: string): OutputPart {
+  return { type: 'image', source: { type: 'base64', media_type: mediaType, data } };
+}

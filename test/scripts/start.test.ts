@@ -5,6 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { programOf } from '../support/processes.ts';
+import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('npm start', function () {
@@ -29,8 +31,8 @@ describe('npm start', function () {
 });
 
 async function startAndPaste(dir: string) {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'scripts/start.ts'], {
-    cwd: new URL('../..', import.meta.url),
+  const child = spawn(process.execPath, await programOf('scripts/start.ts'), {
+    cwd: ROOT,
     env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: dir, PORT: '0' },
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { answers, freePort, hasEnded, tailOf } from '../kit/child-process.ts';
 import { NODE_ARGS, programOf } from '../kit/programs.ts';
 
-const READY_MS = 60_000;
+const READY_MS = 180_000;
 const STOP_MS = 10_000;
 
 export interface PlatformProcess {

@@ -47,7 +47,7 @@ export interface Fleet {
   close: () => Promise<void>;
 }
 
-const READY_MS = 60_000;
+const READY_MS = 180_000;
 
 /** Starts everything and answers when all are ready. */
 export async function startFleet(options: FleetOptions): Promise<Fleet> {

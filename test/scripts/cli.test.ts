@@ -35,7 +35,7 @@ async function drover(args: readonly string[], env: Record<string, string> = {})
 }
 
 describe('drover, the command line', function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
   let api: TestApi;
   let workers: Workers;
   let cliEnv: Record<string, string>;

@@ -13,7 +13,7 @@ import { ROOT } from '../support/repository.ts';
 import { isAlive, waitUntil } from '../support/wait-until.ts';
 
 describe('npm run demo', function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
 
   let temporary: string;
   let running: Running | undefined;
@@ -60,7 +60,7 @@ describe('npm run demo', function () {
 
   it('stops the service and removes its data at Ctrl-C', async () => {
     const demo = start(...compiled);
-    await waitUntil('a question', () => demo.output().includes('Question:'), 120_000);
+    await waitUntil('a question', () => demo.output().includes('Question:'), 240_000);
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     assert.ok(isAlive(pid));
     demo.child.kill('SIGINT');
@@ -71,7 +71,7 @@ describe('npm run demo', function () {
 
   it('takes the service with it when it is killed itself', async () => {
     const demo = start(...compiled);
-    await waitUntil('a service', () => demo.output().includes('ready in'), 120_000);
+    await waitUntil('a service', () => demo.output().includes('ready in'), 240_000);
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     demo.child.kill('SIGKILL');
     await waitUntil('the end of the service', () => !isAlive(pid));

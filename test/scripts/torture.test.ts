@@ -135,7 +135,7 @@ const place = placeOf();
 const suite = place ? describe : describe.skip;
 
 suite(`A torture (${place?.name ?? 'left out: it needs Postgres and Redis, see above'})`, function () {
-  this.timeout(300_000);
+  this.timeout(600_000);
   let running: ChildProcess | undefined;
   afterEach(() => running?.kill('SIGKILL'));
 
@@ -169,7 +169,7 @@ suite(`A torture (${place?.name ?? 'left out: it needs Postgres and Redis, see a
   it('takes its fleet along when it is killed', async function () {
     if (process.platform !== 'linux') this.skip();
     const { child, output } = await start('--seed', '2', '--runs', '5', '--seconds', '60');
-    await waitUntil('a fault', () => / s {2}\w+/.test(output()) || child.exitCode !== null, 120_000);
+    await waitUntil('a fault', () => / s {2}\w+/.test(output()) || child.exitCode !== null, 240_000);
     assert.ok(processesOf(child).length >= 2, output());
     child.kill('SIGKILL');
     await waitUntil('the fleet has ended', () => processesOf(child).length === 0);

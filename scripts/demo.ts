@@ -22,7 +22,7 @@ With ANTHROPIC_API_KEY or OPENAI_API_KEY a real model answers, else the offline 
 word by word. Ends with 0 where both answers are right and the effect was counted once, else with 1.
 `;
 
-const OFFLINE_LIMIT_MS = 120_000;
+const OFFLINE_LIMIT_MS = 300_000;
 const MODEL_LIMIT_MS = 600_000;
 
 const OFFLINE_NOTE =

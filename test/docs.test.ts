@@ -11,17 +11,17 @@ import { PROVIDERS, variableOf } from '../llm/providers.ts';
 import { startFakeAnthropic, type AnthropicReply } from './support/fake-anthropic.ts';
 import type { FakeServer } from './support/fake-http.ts';
 import { openTestPlatform, type TestPlatform } from './support/platform.ts';
+import { ROOT } from './support/repository.ts';
 
 const PROVIDER_VARIABLES = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);
 
-const root = new URL('../', import.meta.url);
-const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
+const read = (path: string) => readFileSync(new URL(path, ROOT), 'utf8');
 const pages = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
   'CHANGELOG.md',
-  ...readdirSync(new URL('docs/', root), { recursive: true, encoding: 'utf8' })
+  ...readdirSync(new URL('docs/', ROOT), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
@@ -63,7 +63,7 @@ describe('the documentation', () => {
     it(`has no broken link in ${page}`, () => {
       const links = [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];
       for (const [link, path = '', anchor] of links) {
-        const target = path === '' ? new URL(page, root) : new URL(path, new URL(page, root));
+        const target = path === '' ? new URL(page, ROOT) : new URL(path, new URL(page, ROOT));
         assert.ok(existsSync(target), `${link} leads nowhere`);
         if (anchor !== undefined)
           assert.ok(anchorsOf(readFileSync(target, 'utf8')).includes(anchor), `${link} has no anchor`);
@@ -81,7 +81,7 @@ describe('the program of the README', () => {
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'drover-readme-'));
-    symlinkSync(fileURLToPath(new URL('node_modules', root)), join(folder, 'node_modules'));
+    symlinkSync(fileURLToPath(new URL('node_modules', ROOT)), join(folder, 'node_modules'));
     writeFileSync(join(folder, 'package.json'), '{"name":"ask","version":"1.0.0"}');
     writeFileSync(join(folder, 'ask.ts'), /^```ts\n([\s\S]*?)^```$/m.exec(read('README.md'))?.[1] ?? '');
     model = await startFakeAnthropic(() => reply);

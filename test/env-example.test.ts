@@ -2,15 +2,16 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadConfig } from '../config.ts';
 import { PROVIDERS, variableOf } from '../llm/providers.ts';
+import { ROOT } from './support/repository.ts';
 
-const example = readFileSync(new URL('../.env.example', import.meta.url), 'utf8');
+const example = readFileSync(new URL('.env.example', ROOT), 'utf8');
 const settings = Object.fromEntries(
   [...example.matchAll(/^#([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, value] as const),
 );
 
 describe('.env.example', () => {
   it('names every variable that config.ts reads, and no other', () => {
-    const config = readFileSync(new URL('../config.ts', import.meta.url), 'utf8');
+    const config = readFileSync(new URL('config.ts', ROOT), 'utf8');
     const read = [...config.matchAll(/\(env, '([A-Z_]+)'/g)].map((match) => match[1]);
     const named = Object.keys(settings);
     const providers = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);

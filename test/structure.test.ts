@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
+import { ROOT } from './support/repository.ts';
 
 /** ARCHITECTURE.md has both orders. Folders of one line do not import each other, but for the programs of the first one. */
 const FOLDERS = [
@@ -17,8 +18,6 @@ const MODULES =
   'platform webhooks sessions runs tool-calls waits approvals governance budgets run-log agents tools-registry tenants audit'.split(
     ' ',
   );
-
-const root = new URL('../', import.meta.url);
 
 /** By file what it imports of the source, types and imports at run time included. */
 const imports = new Map(sourceFiles().map((file) => [file, importsOf(file)]));
@@ -94,17 +93,17 @@ function circles(): string[] {
 
 function sourceFiles(): string[] {
   const skipped = /^(test|node_modules|dist|\..*)$/;
-  return readdirSync(root, { withFileTypes: true }).flatMap((entry) => {
+  return readdirSync(ROOT, { withFileTypes: true }).flatMap((entry) => {
     if (skipped.test(entry.name)) return [];
     if (entry.isFile()) return entry.name.endsWith('.ts') ? [entry.name] : [];
     if (!entry.isDirectory()) return [];
-    const names = readdirSync(new URL(`${entry.name}/`, root), { recursive: true, encoding: 'utf8' });
+    const names = readdirSync(new URL(`${entry.name}/`, ROOT), { recursive: true, encoding: 'utf8' });
     return names.filter((name) => name.endsWith('.ts')).map((name) => `${entry.name}/${name}`);
   });
 }
 
 function importsOf(file: string): string[] {
-  const text = readFileSync(new URL(file, root), 'utf8');
+  const text = readFileSync(new URL(file, ROOT), 'utf8');
   const places = [...text.matchAll(/(?:\bfrom|\bimport\(?)\s*'(\.[^']+\.ts)'/g)].map((match) => match[1] ?? '');
   return places.map((place) => posix.join(posix.dirname(file), place));
 }

@@ -5,14 +5,11 @@ import { closeSync, openSync } from 'node:fs';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { answers, freePort, hasEnded, tailOf } from '../kit/child-process.ts';
+import { NODE_ARGS, programOf } from '../kit/programs.ts';
 
-const READY_MS = 60_000;
+const READY_MS = 180_000;
 const STOP_MS = 10_000;
-
-/** What Node needs to run this repository's TypeScript. */
-export const NODE_WITH_TYPESCRIPT = ['--import', import.meta.resolve('tsx')];
 
 export interface PlatformProcess {
   readonly url: string;
@@ -69,10 +66,10 @@ export async function createPlatformProcess(dir: string, env: NodeJS.ProcessEnv)
 }
 
 function spawnPlatform(env: NodeJS.ProcessEnv, logFile: string): ChildProcess {
-  const main = fileURLToPath(new URL('./start-as-child.ts', import.meta.url));
+  const main = programOf('scripts/demo/start-as-child');
   const log = openSync(logFile, 'a');
   try {
-    return spawn(process.execPath, [...NODE_WITH_TYPESCRIPT, main], { env, stdio: ['ignore', log, log, 'ipc'] });
+    return spawn(process.execPath, [...NODE_ARGS, main], { env, stdio: ['ignore', log, log, 'ipc'] });
   } finally {
     closeSync(log);
   }

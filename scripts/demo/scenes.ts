@@ -1,11 +1,11 @@
 /** The two things that the demo shows: an agent at work, and a crash that costs nothing. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { readEffects } from '../demo-effects.ts';
 import { FUEL_EXAMPLE, FUEL_QUESTION, PUBLISH_EXAMPLE, PUBLISH_QUESTION } from '../demo-question.ts';
+import { NODE_ARGS, programOf } from '../kit/programs.ts';
 import type { ApiClient } from './api-client.ts';
 import { followRun, type Followed } from './follow-run.ts';
-import { NODE_WITH_TYPESCRIPT, type PlatformProcess } from './platform-process.ts';
+import type { PlatformProcess } from './platform-process.ts';
 import { fuelFacts, missingFacts, publishFacts } from './right-answers.ts';
 import type { Screen, ToolCall } from './screen.ts';
 
@@ -24,12 +24,11 @@ export interface Stage {
 
 /** Imports the demo's MCP server and registers an agent with its tools and two worked examples; answers the agent's id. */
 export async function setUpAgent({ client, screen, effectsFile }: Stage): Promise<string> {
-  const server = fileURLToPath(new URL('../demo-data-server.ts', import.meta.url));
   const { tools } = await client.post<{ tools: { name: string }[] }>('/v1/tools/import', {
     transport: {
       type: 'stdio',
       command: process.execPath,
-      args: [...NODE_WITH_TYPESCRIPT, server],
+      args: [...NODE_ARGS, programOf('scripts/demo-data-server')],
       env: { DEMO_EFFECTS_FILE: effectsFile, DEMO_PUBLISH_DELAY_MS: String(PUBLISH_MS) },
     },
     trusted: true,

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { answers, freePort, hasEnded, tailOf } from '../kit/child-process.ts';
+import { addressOf, NODE_ARGS, programOf } from '../kit/programs.ts';
 import type { KillPoint } from './kill-points.ts';
 
 export interface FleetOptions {
@@ -47,14 +47,7 @@ export interface Fleet {
   close: () => Promise<void>;
 }
 
-const READY_MS = 60_000;
-// The torture runs from source or compiled, and so does its fleet.
-const EXTENSION = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
-const TYPESCRIPT = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
-const program = (path: string, build: string | undefined) =>
-  build === undefined
-    ? fileURLToPath(new URL(`../../${path}${EXTENSION}`, import.meta.url))
-    : join(build, `${path}.js`);
+const READY_MS = 180_000;
 
 /** Starts everything and answers when all are ready. */
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
@@ -138,8 +131,9 @@ function createLaunch(options: FleetOptions, state: FleetState): Launch {
   return (name, path, { env, skewMs, build }) => {
     if (state.closed) throw new Error('the fleet is closed');
     const log = openSync(join(options.dir, `${name}.log`), 'a');
-    const injector = ['--import', new URL(`./fault-injector${EXTENSION}?skew=${skewMs}`, import.meta.url).href];
-    const child = spawn(process.execPath, [...TYPESCRIPT, ...injector, program(path, build)], {
+    const injector = ['--import', `${addressOf('scripts/torture/fault-injector')}?skew=${skewMs}`];
+    const program = build === undefined ? programOf(path) : join(build, `${path}.js`);
+    const child = spawn(process.execPath, [...NODE_ARGS, ...injector, program], {
       env: { ...options.env, ...env },
       stdio: ['ignore', log, log, 'ipc'],
     });

@@ -29,9 +29,7 @@ export interface TestServices {
   close: (options: { keepLogs: boolean }) => Promise<void>;
 }
 
-// Compiled code stands in dist/, the script does not.
-const SCRIPTS = import.meta.url.endsWith('.ts') ? '../' : '../../../scripts/';
-const SCRIPT = fileURLToPath(new URL(`${SCRIPTS}services.sh`, import.meta.url));
+const SCRIPT = fileURLToPath(new URL('../services.sh', import.meta.url));
 const run = promisify(execFile);
 
 /** Creates the database, and starts services if none are given. Throws where services cannot be started or the database cannot be created. */

@@ -126,8 +126,7 @@ interface Card {
 }
 
 for (const mode of MODES) {
-  describe(`the turns on the queue board in ${mode} mode`, function () {
-    this.timeout(60_000);
+  describe(`the turns on the queue board in ${mode} mode`, () => {
     /** In every message, and so in what was asked and answered: the board must not know it. */
     const SAID = 'pineapple';
     let platform: TestPlatform;

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
+import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** As a proxy on the same machine passes a request on. */
@@ -59,7 +60,7 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('includes a description of the API that names the version of the package', async () => {
-      const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+      const { version } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'));
       const { json } = await api.call('GET', '/openapi.json', { key: null });
       assert.deepEqual(json.info, { title: 'Drover', version });
     });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { celCompiler } from '../../core/cel.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const compile = celCompiler({ objects: ['tool', 'arguments'], texts: ['risk'], bare: { tool: 'name' } });
 
@@ -94,9 +95,9 @@ describe('A condition in CEL', () => {
 
   it('matches in linear time, and not at all where the text is too long for the pattern', () => {
     const bomb = 'arguments.text.matches("^(a+)+$")';
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     assert.equal(evaluate(bomb, { ...INPUT, arguments: { text: `${'a'.repeat(20_000)}!` } }), false);
-    assert.ok(performance.now() - startedMs < 2000);
+    assert.ok(cpuMs() - startedMs < 2000);
     const large = { text: 'a'.repeat(1_000_000) };
     assert.match(String(evaluate(bomb, { ...INPUT, arguments: large })), /would take too long/);
   });
@@ -109,10 +110,10 @@ describe('A condition in CEL', () => {
     const piece = fc.constantFrom(...pieces);
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 25 }), fc.dictionary(fc.string(), fc.jsonValue()), (drawn, args) => {
-        const startedMs = performance.now();
+        const startedMs = cpuMs();
         const outcome = evaluate(drawn.join(' '), { ...INPUT, arguments: args });
         assert.ok(typeof outcome === 'boolean' || /^(fault|error): ./.test(outcome));
-        assert.ok(performance.now() - startedMs < 1000);
+        assert.ok(cpuMs() - startedMs < 1000);
       }),
       { numRuns: 3000 },
     );

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
 import { DataDirLockedError, lockDataDir } from '../../db/data-dir-lock.ts';
 import { openDatabase } from '../../db/open-database.ts';
-
-const LOCK_MODULE = new URL('../../db/data-dir-lock.ts', import.meta.url).href;
+import { createTestServices } from '../support/database.ts';
+import { compiledOf } from '../support/processes.ts';
 
 describe('the lock of the data directory', () => {
   let parent: string;
@@ -27,12 +27,13 @@ describe('the lock of the data directory', () => {
 
   /** A process that takes the lock, says how it went, and stays. */
   async function holdElsewhere(): Promise<{ child: ChildProcess; said: string }> {
-    const code = `import(${JSON.stringify(LOCK_MODULE)}).then(({ lockDataDir }) => {
+    const module = await compiledOf('db/data-dir-lock.ts');
+    const code = `import(${JSON.stringify(module)}).then(({ lockDataDir }) => {
       try { console.log(lockDataDir(${JSON.stringify(directory)}).tookOver ? 'taken over' : 'taken'); }
       catch (error) { console.log(error.name); }
       setInterval(() => {}, 1000);
     });`;
-    const child = spawn(process.execPath, ['--import', 'tsx', '--eval', code], {
+    const child = spawn(process.execPath, ['--eval', code], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     children.push(child);
@@ -125,9 +126,10 @@ describe('the lock of the data directory', () => {
     second.release();
   });
 
-  it('guards an embedded database, which keeps what was written and tells a take-over', async function () {
-    this.timeout(60_000);
-    const config = loadConfig({ DROVER_DATA_DIR: directory });
+  it('guards an embedded database, which keeps what was written and tells a take-over', async () => {
+    const services = await createTestServices('embedded');
+    const config = loadConfig(services.env);
+    directory = config.dataDir;
     const database = await openDatabase(config);
     await assert.rejects(openDatabase(config), DataDirLockedError);
     await database.asOwner((client) => client.query('create table kept as select 42 as answer'));
@@ -139,5 +141,6 @@ describe('the lock of the data directory', () => {
     const { rows } = await again.asOwner((client) => client.query('select answer from kept'));
     assert.deepEqual(rows, [{ answer: 42 }]);
     await again.close();
+    await services.drop();
   });
 });

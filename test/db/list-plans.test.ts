@@ -8,8 +8,9 @@ import { listRuns } from '../../db/runs.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
+import { sized } from '../support/size.ts';
 
-const ROWS = 100_000;
+const ROWS = sized({ usual: 20_000, nightly: 100_000 });
 const limit = 51;
 
 describe(`the queries behind lists, at ${ROWS} rows`, () => {
@@ -18,8 +19,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   let testDatabase: TestDatabase;
   let agent: string;
 
-  before(async function fill() {
-    this.timeout(120_000);
+  before(async () => {
     testDatabase = await openTestDatabase(DOMAIN_MODE);
     await testDatabase.database.asOwner(async (client) => {
       // Without foreign keys: they are not what is looked at, and checking them takes long.

@@ -28,9 +28,7 @@ describe('migrate', () => {
   });
 
   it('makes functions again whose text has changed, but those of a newer release', async () => {
-    const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
-    const database = await openDatabase(config);
-    await migrate(config, database);
+    const { config, database, close } = await openTestDatabase('embedded');
     await database.asOwner((client) =>
       client.query(`create or replace function back_off_model_rate(rate_limiter text, ms integer) returns void
         language sql as 'select'; update schema_functions set hash = 'another' where name = 'functions/model-rates.sql';
@@ -41,20 +39,18 @@ describe('migrate', () => {
     await backOffModelRate(database, 'a model', 60_000);
     assert.ok((await readModelBackOff(database, 'a model')) > 0, 'the old text is still there');
     assert.deepEqual(await migrate(config, database), []);
-    await database.close();
+    await close();
   });
 
   it('leaves the functions alone where a build that knows more migrations has been, of whatever version', async () => {
-    const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
-    const database = await openDatabase(config);
-    await migrate(config, database);
+    const { config, database, close } = await openTestDatabase('embedded');
     await database.asOwner((client) =>
       client.query(`insert into schema_migrations (name, batch, migration_time) values ('9999-future', 9, now());
         update schema_functions set hash = 'another'`),
     );
     assert.deepEqual(await pendingMigrations(database), []);
     assert.deepEqual(await migrate(config, database), []);
-    await database.close();
+    await close();
   });
 
   if (MODES.includes('postgres')) describe('on Postgres', onPostgres);

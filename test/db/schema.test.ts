@@ -10,7 +10,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     it('is the one of db/schema.sql (renew it: npx tsx scripts/dump-schema.ts)', async () => {
       const { database, close } = await openTestDatabase(mode);
       try {
-        const written = await readFile(new URL('../../db/schema.sql', import.meta.url), 'utf8');
+        const written = await readFile('db/schema.sql', 'utf8');
         const [, ...listing] = written.split('\n\n');
         assert.equal(await database.asOwner(describeSchema), listing.join('\n\n'));
       } finally {

@@ -12,8 +12,7 @@ for (const mode of DOMAIN_MODES) {
     let drover: Installation;
     let agent: string;
 
-    before(async function start() {
-      this.timeout(120_000);
+    before(async () => {
       drover = await startInstallation(mode, { workers: ['one'], env: { DROVER_LEASE_MS: String(LEASE_MS) } });
       agent = await createAgent(drover);
     });

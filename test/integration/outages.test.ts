@@ -14,8 +14,7 @@ const env = {
   DROVER_CONCURRENCY: 'turns=2,tool-calls=2',
 };
 
-describe('with services that go away', function () {
-  this.timeout(90_000);
+describe('with services that go away', () => {
   let services: OwnServices | undefined;
   before(async function () {
     services = MODES.includes('full') ? await startOwnServices() : undefined;
@@ -64,7 +63,7 @@ describe('with services that go away', function () {
         }
       };
       const untilReady = async () => {
-        const endsAt = Date.now() + 15_000;
+        const endsAt = Date.now() + 60_000;
         while ((await drover.call('GET', '/readyz')).status !== 200) assert.ok(Date.now() < endsAt, 'not ready again');
       };
       const pids = () => drover.names.map((name) => drover.process(name).pid);
@@ -77,7 +76,7 @@ describe('with services that go away', function () {
           await assertAllDone(runs);
           for (const label of labels) assert.equal(drover.world.deliveries(label).length, 2);
           const later = await Promise.all(labels.slice(0, 2).map((label) => startRun(drover, agent, `say ${label}`)));
-          for (const { run } of later) await untilRun(drover, run, { timeoutMs: 5000 });
+          for (const { run } of later) await untilRun(drover, run);
         });
 
         it('takes requests while Redis is away, and does their work when it is back', async () => {
@@ -88,7 +87,7 @@ describe('with services that go away', function () {
           assert.deepEqual([ready.status, ready.json.checks.queue], [503, 'away']);
           const askedMs = Date.now();
           const late = await Promise.all(labels.slice(5).map(start));
-          assert.ok(Date.now() - askedMs < 3000, 'a request does not wait for Redis');
+          assert.ok(Date.now() - askedMs < 10_000, 'a request does not wait for Redis');
           await outage().start();
           await untilReady();
           await assertAllDone([...early, ...late]);

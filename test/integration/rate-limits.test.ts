@@ -5,8 +5,7 @@ import { createAgent, readLog, startRun, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
-  describe(`two workers and a provider that refuses, in ${mode} mode`, function suite() {
-    this.timeout(120_000);
+  describe(`two workers and a provider that refuses, in ${mode} mode`, () => {
     let installation: Installation;
 
     before(async () => {

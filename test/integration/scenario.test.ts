@@ -18,8 +18,7 @@ import {
 import { waitUntil } from '../support/wait-until.ts';
 
 for (const mode of MODES) {
-  describe(`a platform in ${mode} mode`, function () {
-    this.timeout(60_000);
+  describe(`a platform in ${mode} mode`, () => {
     let drover: Installation;
     let agent: string;
     /** What the tools of this test are told, so that their deliveries can be told apart. */
@@ -204,7 +203,7 @@ for (const mode of MODES) {
         await assertSound(drover, run, 'cancelled');
         assert.equal((await turn(run, 'say no')).status, 409);
       }
-      await waitUntil('the tool is hung up on', () => drover.world.deliveries(label)[0]?.broken === true, 2000);
+      await waitUntil('the tool is hung up on', () => drover.world.deliveries(label)[0]?.broken === true, 15_000);
       const ends = (await Promise.all(streams)).map((events) => events.at(-1));
       assert.deepEqual(
         ends.map((end) => end?.event),

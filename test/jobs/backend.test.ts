@@ -143,7 +143,7 @@ for (const mode of MODES) {
       await running;
       const before = Date.now();
       await own.close(50);
-      assert.ok(Date.now() - before < 6000);
+      assert.ok(Date.now() - before < 30_000);
       const worker = backend.worker('deaf', async (job) => job.id);
       const [job] = (await once(worker, 'completed')) as [Job];
       assert.equal(job.id, 'once-more');

@@ -56,7 +56,7 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
       await assert.rejects(late.add('work', {}, { jobId: 'meanwhile' }));
       await assert.rejects(backend.flowProducer().add({ name: 'work', queueName: 'late' }));
       await assert.rejects(backend.ping(500));
-      assert.ok(Date.now() - start < 4000, `${Date.now() - start} ms`);
+      assert.ok(Date.now() - start < 15_000, `${Date.now() - start} ms`);
 
       await proxy.restore();
       const addUntilTaken = async (add: () => Promise<unknown>): Promise<void> => {

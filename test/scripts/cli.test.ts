@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { lockDataDir } from '../../db/data-dir-lock.ts';
 import { difference, plain } from '../../scripts/cli/print.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
-import { createTestDatabase } from '../support/database.ts';
+import { createTestDatabase, createTestServices } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { programOf } from '../support/processes.ts';
+import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
@@ -17,8 +17,6 @@ interface Ended {
   out: string;
   err: string;
 }
-
-const ROOT = new URL('../..', import.meta.url);
 
 /** The command line as it is typed, in a process and an environment of its own. */
 async function drover(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
@@ -37,7 +35,7 @@ async function drover(args: readonly string[], env: Record<string, string> = {})
 }
 
 describe('drover, the command line', function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
   let api: TestApi;
   let workers: Workers;
   let cliEnv: Record<string, string>;
@@ -140,11 +138,7 @@ describe('drover, the command line', function () {
   });
 
   it('verifies the audit log against a head that was noted, and names the broken link', async () => {
-    await waitUntil(
-      'rows have places',
-      async () => (await api.call('GET', '/v1/audit/verify')).json.head.seq >= 2,
-      30_000,
-    );
+    await waitUntil('rows have places', async () => (await api.call('GET', '/v1/audit/verify')).json.head.seq >= 2);
     const whole = await there('audit', 'verify');
     const [, head = ''] = /head (\d+:[0-9a-f]{64})\.$/m.exec(whole.out) ?? [];
     assert.equal(whole.code, 0, whole.err);
@@ -177,21 +171,21 @@ describe('drover, the command line', function () {
   });
 
   it('opens the data directory itself where nothing holds it, and says who does where something does', async () => {
-    const dir = mkdtempSync(join(tmpdir(), 'drover-cli-'));
+    const services = await createTestServices('embedded');
+    const dir = services.env['DROVER_DATA_DIR'] ?? '';
     try {
-      const env = { DROVER_DATA_DIR: dir, PORT: '9' };
+      const env = { ...services.env, PORT: '9' };
       const first = await drover(['keys', 'create', '--scopes', 'runs:read'], env);
       assert.equal(first.code, 0, first.err);
       assert.equal(readFileSync(join(dir, 'api-key'), 'utf8').trim().length > 20, true);
       assert.match((await drover(['audit', 'list'], env)).out, /api_key\.created/);
-      const { lockDataDir } = await import(pathToFileURL(join(ROOT.pathname, 'db/data-dir-lock.ts')).href);
       const lock = lockDataDir(dir);
       const held = await drover(['runs', 'list'], env);
       lock.release();
       assert.equal(held.code, 3);
       assert.match(held.err, new RegExp(`in use by process ${process.pid} .*\\n.*--url`, 's'));
     } finally {
-      rmSync(dir, { recursive: true, force: true });
+      await services.drop();
     }
   });
 

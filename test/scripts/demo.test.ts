@@ -8,15 +8,19 @@ import { join } from 'node:path';
 import { env } from 'node:process';
 import { missingFacts } from '../../scripts/demo/right-answers.ts';
 import { fuelAnswer, publishAnswer } from '../support/demo-question.ts';
+import { programOf } from '../support/processes.ts';
+import { ROOT } from '../support/repository.ts';
 import { isAlive, waitUntil } from '../support/wait-until.ts';
 
-const DEMO = [process.execPath, '--import', 'tsx', 'scripts/demo.ts'];
-
 describe('npm run demo', function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
 
   let temporary: string;
   let running: Running | undefined;
+  let compiled: string[];
+  before(async () => {
+    compiled = [process.execPath, ...(await programOf('scripts/demo.ts'))];
+  });
   beforeEach(() => {
     temporary = mkdtempSync(join(tmpdir(), 'drover-test-demo-'));
   });
@@ -55,8 +59,8 @@ describe('npm run demo', function () {
   });
 
   it('stops the service and removes its data at Ctrl-C', async () => {
-    const demo = start(...DEMO);
-    await waitUntil('a question', () => demo.output().includes('Question:'), 120_000);
+    const demo = start(...compiled);
+    await waitUntil('a question', () => demo.output().includes('Question:'), 240_000);
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     assert.ok(isAlive(pid));
     demo.child.kill('SIGINT');
@@ -66,18 +70,18 @@ describe('npm run demo', function () {
   });
 
   it('takes the service with it when it is killed itself', async () => {
-    const demo = start(...DEMO);
-    await waitUntil('a service', () => demo.output().includes('ready in'), 120_000);
+    const demo = start(...compiled);
+    await waitUntil('a service', () => demo.output().includes('ready in'), 240_000);
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     demo.child.kill('SIGKILL');
     await waitUntil('the end of the service', () => !isAlive(pid));
   });
 
   it('explains itself and refuses what it does not know', async () => {
-    const help = start(...DEMO, '--help');
+    const help = start(...compiled, '--help');
     assert.equal(await help.ended, 0);
     assert.match(help.output(), /--keep/);
-    assert.notEqual(await start(...DEMO, '--fast').ended, 0);
+    assert.notEqual(await start(...compiled, '--fast').ended, 0);
   });
 });
 
@@ -108,7 +112,7 @@ function runDemo([command = '', ...args]: string[], temporary: string): Running 
     ([name]) => !/^(ANTHROPIC_|OPENAI_|DROVER_|DATABASE_URL|REDIS_URL)/.test(name),
   );
   const child = spawn(command, args, {
-    cwd: new URL('../..', import.meta.url),
+    cwd: ROOT,
     env: { ...Object.fromEntries(kept), TMPDIR: temporary, NO_COLOR: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
+import { ROOT } from '../support/repository.ts';
 
-const root = new URL('../../', import.meta.url);
-const read = (path: string | URL) => readFileSync(new URL(path, root), 'utf8');
+const read = (path: string | URL) => readFileSync(new URL(path, ROOT), 'utf8');
 
 describe('the deployment', () => {
   it('starts compiled files of this repository, one per line of the Procfile', () => {
@@ -32,7 +32,7 @@ function procfileMains(): string[] {
 function packagesReachedFrom(mains: readonly string[]): Set<string> {
   const packages = new Set<string>();
   const seen = new Set<string>();
-  const open = mains.map((main) => new URL(main, root));
+  const open = mains.map((main) => new URL(main, ROOT));
   for (let file = open.pop(); file; file = open.pop()) {
     if (seen.has(file.href)) continue;
     seen.add(file.href);

@@ -5,10 +5,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { programOf } from '../support/processes.ts';
+import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('npm start', function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
 
   it('prints a curl that answers when it is pasted, at a first start and at a second one', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'drover-test-start-'));
@@ -29,8 +31,8 @@ describe('npm start', function () {
 });
 
 async function startAndPaste(dir: string) {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'scripts/start.ts'], {
-    cwd: new URL('../..', import.meta.url),
+  const child = spawn(process.execPath, await programOf('scripts/start.ts'), {
+    cwd: ROOT,
     env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: dir, PORT: '0' },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -38,7 +40,7 @@ async function startAndPaste(dir: string) {
   child.stderr.on('data', (chunk: Buffer) => (banner += chunk.toString()));
   try {
     const line = () => /^ +(curl .*)\n/m.exec(banner)?.[1];
-    await waitUntil('the banner', () => line() !== undefined || child.exitCode !== null, 120_000);
+    await waitUntil('the banner', () => line() !== undefined || child.exitCode !== null, 240_000);
     const command = line() ?? '';
     const [, url, run, key] = /^curl -s (http:\S+)\/v1\/runs\/(\S+)\/turns .*Bearer (\S+)'/.exec(command) ?? [];
     const { stdout } = await promisify(execFile)('bash', ['-c', command]);

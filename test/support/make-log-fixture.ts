@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { fixedId } from '../../core/ids.ts';
 import { EVENT_TYPES, EVENTS, readEvent, type EventType } from '../../core/events.ts';
 import { foldAll } from '../../core/state.ts';
+import { ROOT } from './repository.ts';
 import { schemaOf, type SchemaFixture } from './event-schema.ts';
 import { simulate } from './simulated-driver.ts';
 
@@ -23,7 +24,7 @@ const TAPES = [
 const LIMITS = { maxSteps: 5, turnTimeoutMs: 60_000, onUnknown: 'ask' as const };
 const AT = '2026-11-22T00:00:00.000Z';
 
-const FIXTURES = new URL('../fixtures/', import.meta.url);
+const FIXTURES = new URL('test/fixtures/', ROOT);
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const number = process.argv[2];

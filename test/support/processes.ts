@@ -1,11 +1,12 @@
 /** Drover's own processes, as the Procfile starts them: to be killed, frozen and started again. */
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { copyFile, cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { madeOnce } from './made-once.ts';
+import { BUILD } from './repository.ts';
 import { waitUntil } from './wait-until.ts';
 
 export interface TestProcess {
@@ -20,39 +21,39 @@ export interface TestProcess {
   signal: (signal: 'SIGSTOP' | 'SIGCONT') => void;
 }
 
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 120_000;
 const running = new Set<ChildProcess>();
 // A test run that breaks off leaves none of them behind.
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** What is no part of the programs, as in tsconfig.build.json. */
-const NO_SOURCES = ['node_modules', 'dist', 'test', 'bench', 'docs'];
+/** What is not compiled, as in tsconfig.test.json. */
+const NO_SOURCES = ['node_modules', 'dist', 'bench', 'docs'];
 
-/** What to run for a program of the repository, which is named by its source: it starts a second earlier when it is compiled. */
-export async function programOf(file: string): Promise<string[]> {
+/** What to run for a program of the repository, which is named by its source: it starts seconds earlier when it is compiled. */
+export const programOf = async (file: string): Promise<string[]> => ['--enable-source-maps', await compiledOf(file)];
+
+/** The compiled file of a source, of the tests' too. */
+export async function compiledOf(file: string): Promise<string> {
+  return join(BUILD ?? (await compileSources()), file.replace(/\.ts$/, '.js'));
+}
+
+/** The folder of all sources, compiled: within the repository, where the packages are found. */
+export function compileSources(): Promise<string> {
   const sources = readdirSync('.', { withFileTypes: true })
     .filter(({ name }) => !name.startsWith('.') && !NO_SOURCES.includes(name))
     .filter((entry) => entry.isDirectory() || /\.ts$|^tsconfig.*\.json$/.test(entry.name))
     .map(({ name }) => name);
-  const folder = await madeOnce('programs', sources, compile);
-  return ['--enable-source-maps', join(folder, file.replace(/\.ts$/, '.js'))];
-}
-
-/** A folder for what a test run compiles: within the repository, where its packages are found, and gone when the run ends. */
-export function buildFolder(): string {
-  mkdirSync('.drover', { recursive: true });
-  const folder = mkdtempSync(join(process.cwd(), '.drover', 'test-build-'));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-  return folder;
+  return madeOnce('compiled', sources, compile);
 }
 
 async function compile(folder: string): Promise<void> {
-  const tsc = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', folder];
+  const tsc = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.test.json', '--outDir', folder];
   await promisify(execFile)(process.execPath, tsc, { timeout: 120_000 });
   await copyFile('package.json', join(folder, 'package.json'));
   await cp('db/functions', join(folder, 'db', 'functions'), { recursive: true });
+  await copyFile('scripts/services.sh', join(folder, 'scripts', 'services.sh'));
 }
 
 /** Starts a program of the repository and waits until its output matches `ready`. `env` is its whole environment, PATH aside. */

@@ -73,7 +73,7 @@ const TERMINAL = ['completed', 'failed', 'cancelled'];
 export async function untilRun(
   { call }: Pick<Installation, 'call'>,
   run: string,
-  { states = TERMINAL, timeoutMs = 30_000 }: { states?: string[]; timeoutMs?: number } = {},
+  { states = TERMINAL, timeoutMs = 60_000 }: { states?: string[]; timeoutMs?: number } = {},
 ): Promise<{ status: string; output?: { message: string } } & Record<string, unknown>> {
   const endsAt = Date.now() + timeoutMs;
   for (;;) {

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export async function waitUntil(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  timeoutMs = 45_000,
+  timeoutMs = 60_000,
 ): Promise<void> {
   const endsAt = Date.now() + timeoutMs;
   while (!(await holds())) {

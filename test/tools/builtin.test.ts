@@ -115,7 +115,7 @@ describe('calculator', () => {
   it('stops a calculation without end', async () => {
     const before = Date.now();
     assert.equal(briefly(await calculate('combinations(1e8, 5e7)')), 'error too-slow');
-    assert.ok(Date.now() - before < 5000);
+    assert.ok(Date.now() - before < 30_000);
   });
 
   it('limits expression and result', async () => {
@@ -238,7 +238,7 @@ describe('json_query', () => {
     it(`stops ${text.slice(0, 40)}`, async () => {
       const before = Date.now();
       assert.equal((await query(text, {})).kind, 'error');
-      assert.ok(Date.now() - before < 5000);
+      assert.ok(Date.now() - before < 30_000);
     });
   }
 

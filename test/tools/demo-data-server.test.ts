@@ -20,12 +20,11 @@ import {
   PUBLISH_QUESTION,
   publishAnswer,
 } from '../support/demo-question.ts';
+import { programOf } from '../support/processes.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const { validateArguments } = createArgumentValidator();
-
-const COMMAND = { command: process.execPath, args: ['--import', 'tsx', 'scripts/demo-data-server.ts'] };
 
 describe("the demo's MCP server", () => {
   let folder: string;
@@ -37,7 +36,12 @@ describe("the demo's MCP server", () => {
     tools = createTools({ egress: createEgress({ allow: [], allowLoopback: false }), stdioCommands: 'any' });
     const listed = await tools.listTools(
       'tenant-1',
-      { type: 'mcp_stdio', ...COMMAND, env: { DEMO_EFFECTS_FILE: effects, ...env } },
+      {
+        type: 'mcp_stdio',
+        command: process.execPath,
+        args: await programOf('scripts/demo-data-server.ts'),
+        env: { DEMO_EFFECTS_FILE: effects, ...env },
+      },
       true,
     );
     imported = listed.map((tool) => ({ ...toolOf(tool.transport), ...tool }));

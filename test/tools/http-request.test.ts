@@ -8,6 +8,7 @@ import { createSecretValues, NO_SECRETS } from '../../tools/secret-values.ts';
 import { parseTemplate } from '../../tools/template.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, outputOf } from '../support/tool-attempt.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const ENDPOINT = 'https://api.example/v1';
 const SECRETS = createSecretValues(new Map([['key', 's3cret-value']]));
@@ -158,10 +159,10 @@ describe('parseTemplate', () => {
         assert.equal(back.join(''), text.replaceAll(/\{\{\s*([^{}]*?)\s*\}\}/g, '{{$1}}'));
       }),
     );
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     for (const bomb of ['{{'.repeat(100_000), '{{input.'.repeat(50_000), `{{input${'.a'.repeat(100_000)}}}`])
       parseTemplate(bomb);
-    assert.ok(performance.now() - startedMs < 1000);
+    assert.ok(cpuMs() - startedMs < 1000);
   });
 });
 

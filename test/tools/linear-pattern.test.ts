@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { compilePattern } from '../../tools/linear-pattern.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 describe('compilePattern', () => {
   const classes = [
@@ -68,8 +69,8 @@ describe('compilePattern', () => {
 
   it('matches what makes JavaScript backtrack for years in no time', () => {
     const bombs = ['^(a+)+$', '^(a|a)*$', '^(a|aa)+$', '^([a-z]+)*\\d$', '(.*a){20}$', '^(\\w+\\s?)*$', '(x+x+)+y'];
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     for (const bomb of bombs) assert.equal(compilePattern(bomb).test(`${'a'.repeat(5000)}!`), false, bomb);
-    assert.ok(performance.now() - startedMs < 5000);
+    assert.ok(cpuMs() - startedMs < 5000);
   });
 });

@@ -109,7 +109,7 @@ describe('validateArguments', () => {
     const schema = object({ name: { type: 'string', pattern: '^(?=(a+)+$)a' } });
     const before = Date.now();
     assert.match(messages(schema, { name }).join(), /too long to check/);
-    assert.ok(Date.now() - before < 5000);
+    assert.ok(Date.now() - before < 30_000);
     assert.deepEqual(validateArguments(schema, { name: 'aaa' }), [], 'the validator still works');
   });
 

@@ -15,21 +15,25 @@ import { fenceOfRun, statusOfRun } from '../support/queries.ts';
 describe('Locally dispatched turns', () => {
   let engine: Engine;
   let workers: Workers | undefined;
-  /** Jobs that the queue was given. */
+  /** Jobs that the queue was given, and those that it has. */
   let jobs: string[];
+  let taken: string[];
 
   before(async () => {
     engine = await openEngine();
     const queue = engine.context.queues.queue('turns');
     const add = queue.add.bind(queue);
     queue.add = async (name, data, options) => {
-      jobs.push((data as { runId: string }).runId);
-      return add(name, data, options);
+      const { runId } = data as { runId: string };
+      jobs.push(runId);
+      const job = await add(name, data, options);
+      taken.push(runId);
+      return job;
     };
   });
 
   beforeEach(async () => {
-    jobs = [];
+    [jobs, taken] = [[], []];
     await outboxEmpty();
   });
 
@@ -327,7 +331,7 @@ describe('Locally dispatched turns', () => {
     const agent = await engine.agent();
     engine.say([text('done')]);
     const { run } = await engine.start(agent, 'hello');
-    await waitUntil('it is in the queue', () => jobs.length > 0);
+    await waitUntil('it is in the queue', () => taken.length > 0);
     await serve(2);
     await completed(run);
     assert.deepEqual(jobs, [run]);

@@ -58,6 +58,8 @@ function loadMath(): MathJsInstance {
     const require = createRequire(import.meta.url);
     const { all, create } = require('mathjs/lib/browser/math.js') as typeof mathjs;
     loaded = create(all ?? {});
+    // Its parser is made by the first use, which the time of a calculation is not meant for.
+    loaded.parse('0');
   }
   return loaded;
 }

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
+import { ROOT } from '../../support/repository.ts';
 
-const root = new URL('../../../', import.meta.url);
 const FOLDERS = ['api', 'bus', 'core', 'db', 'jobs', 'lib', 'llm', 'modules', 'tools', 'workers'];
 
 const sources = FOLDERS.flatMap((folder) =>
-  readdirSync(new URL(`${folder}/`, root), { recursive: true, encoding: 'utf8' })
+  readdirSync(new URL(`${folder}/`, ROOT), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts'))
     .map((name) => `${folder}/${name}`),
 );
 const filesWith = (pattern: RegExp) =>
-  sources.filter((path) => pattern.test(readFileSync(new URL(path, root), 'utf8'))).toSorted();
+  sources.filter((path) => pattern.test(readFileSync(new URL(path, ROOT), 'utf8'))).toSorted();
 
 describe('The way to a tool', () => {
   it('leads through the ledger, in one place for drivers and workers; or is the direct execution of a key that may', () => {

@@ -51,8 +51,7 @@ describe('Maintenance', () => {
   describe('beside many waiting runs', () => {
     const WAITING = 5000;
 
-    before(async function fill() {
-      this.timeout(120_000);
+    before(async () => {
       const agent = await engine.agent({ tools: ['ask_user'] });
       engine.say([use({ name: 'ask_user', input: { question: 'Go on?' } })]);
       const { run } = await engine.start(agent, 'ask me');

@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
-import { migrate } from '../../../db/migrate.ts';
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
-import { createTestDatabase } from '../../support/database.ts';
+import { createMigratedDatabase, createTestDatabase } from '../../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../../support/modes.ts';
 import { openServiceProxy } from '../../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -14,9 +13,7 @@ import { waitUntil } from '../../support/wait-until.ts';
 if (MODES.includes('postgres')) {
   describe('opening a platform', () => {
     it('waits for a database that is away instead of ending, and says so', async () => {
-      const testDatabase = await createTestDatabase();
-      const secrets = { DROVER_SECRET_KEY: 'the tests have no secrets' };
-      await migrate(loadConfig({ DATABASE_URL: testDatabase.url, ...secrets }));
+      const testDatabase = await createMigratedDatabase();
       const proxy = await openServiceProxy(testDatabase.url);
       await proxy.cut();
       const log: string[] = [];
@@ -106,8 +103,7 @@ function capture() {
 }
 
 async function migratedBehindProxy() {
-  const testDatabase = await createTestDatabase();
-  await migrate(loadConfig({ DATABASE_URL: testDatabase.url, ...secrets }));
+  const testDatabase = await createMigratedDatabase();
   const proxy = await openServiceProxy(testDatabase.url);
   const close = async () => {
     await proxy.close();

@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
+import { programOf } from '../../support/processes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
+<<<<<<< HEAD
 /** A process, with nothing in its environment but this. */
 function startMain(file: string, env: Record<string, string>) {
   const child = spawn(process.execPath, ['--import', 'tsx', file], {
+=======
+/** A process of the Procfile, with nothing in its environment but this. */
+async function startMain(file: string, env: Record<string, string>) {
+  const child = spawn(process.execPath, await programOf(file), {
+>>>>>>> ci
     env: { PATH: '/usr/bin:/bin', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -22,7 +30,7 @@ describe('the life of a process', () => {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
       DROVER_SECRET_KEY: 'the tests have no secrets',
     };
-    const { child, output, exited } = startMain('workers/main.ts', nobody);
+    const { child, output, exited } = await startMain('workers/main.ts', nobody);
     try {
       await waitUntil('it waits', () => /waiting for it/.test(output.out) || child.exitCode !== null);
       child.kill('SIGTERM');
@@ -34,8 +42,14 @@ describe('the life of a process', () => {
 
   it('closes what it has opened, and ends with 1 and one line, where it cannot serve', async () => {
     const taken = await startServer((_request, response) => response.end());
+<<<<<<< HEAD
     const env = { DROVER_DATA_DIR: 'memory:', PORT: String(taken.port) };
     const { child, output, exited } = startMain('scripts/start.ts', env);
+=======
+    const services = await createTestServices('embedded');
+    const env = { ...services.env, PORT: String(taken.port) };
+    const { child, output, exited } = await startMain('api/main.ts', env);
+>>>>>>> ci
     try {
       assert.deepEqual(await exited, [1, null]);
       assert.match(output.err, /^[^\n]*EADDRINUSE[^\n]*\n$/);
@@ -43,6 +57,7 @@ describe('the life of a process', () => {
     } finally {
       child.kill('SIGKILL');
       await taken.close();
+      await services.drop();
     }
   });
 });

@@ -495,8 +495,7 @@ for (const mode of DOMAIN_MODES) {
       assert.ok(engine.model.requests.length < 2, `${engine.model.requests.length} calls after the first`);
     });
 
-    it('are never exceeded by runs side by side, in two processes (lesson 13)', async function property() {
-      this.timeout(120_000);
+    it('are never exceeded by runs side by side, in two processes (lesson 13)', async () => {
       const { context } = engine;
       const second = mode === 'embedded' ? undefined : await openPlatform(context.config, { log: context.log });
       const within = second ? [context, second.context] : [context];

@@ -264,8 +264,7 @@ describe('waits for webhooks and for the time', () => {
   describe('in great numbers', () => {
     const tenant = newId();
 
-    before(async function fill() {
-      this.timeout(120_000);
+    before(async () => {
       await workers.stop(3000);
       const insert = (count: number, until: string) =>
         api.context.db.withTenant(tenant, (tx) =>

@@ -12,6 +12,7 @@ import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
 import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
 import { createEgress } from '../../../tools/egress.ts';
 import type { McpServer } from '../../../tools/mcp/server.ts';
+import { compiledOf } from '../../support/processes.ts';
 import { attemptOf, briefly, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { isAlive, waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
@@ -298,13 +299,13 @@ describe('callMcpTool', () => {
 
   it('leaves no process behind when we are killed', async () => {
     const script = `
-      import { createEgress } from './tools/egress.ts';
-      import { createMcpPool } from './tools/mcp/pool.ts';
+      import { createEgress } from '${await compiledOf('tools/egress.ts')}';
+      import { createMcpPool } from '${await compiledOf('tools/mcp/pool.ts')}';
       const server = { type: 'mcp_stdio', ...${JSON.stringify(ODD_SERVER)}, env: { ODD_LOG: ${JSON.stringify(logFile())} } };
       const pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
       await pool.acquire({ tenantId: 't', server });
     `;
-    const parent = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
+    const parent = spawn(process.execPath, ['--input-type=module', '--eval', script], {
       stdio: 'inherit',
     });
     await waitUntil('the server has started', () => logged().includes('started'));

@@ -6,15 +6,9 @@ import { startServer } from '../../support/echo-server.ts';
 import { programOf } from '../../support/processes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
-<<<<<<< HEAD
 /** A process, with nothing in its environment but this. */
-function startMain(file: string, env: Record<string, string>) {
-  const child = spawn(process.execPath, ['--import', 'tsx', file], {
-=======
-/** A process of the Procfile, with nothing in its environment but this. */
 async function startMain(file: string, env: Record<string, string>) {
   const child = spawn(process.execPath, await programOf(file), {
->>>>>>> ci
     env: { PATH: '/usr/bin:/bin', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -42,14 +36,9 @@ describe('the life of a process', () => {
 
   it('closes what it has opened, and ends with 1 and one line, where it cannot serve', async () => {
     const taken = await startServer((_request, response) => response.end());
-<<<<<<< HEAD
-    const env = { DROVER_DATA_DIR: 'memory:', PORT: String(taken.port) };
-    const { child, output, exited } = startMain('scripts/start.ts', env);
-=======
     const services = await createTestServices('embedded');
     const env = { ...services.env, PORT: String(taken.port) };
-    const { child, output, exited } = await startMain('api/main.ts', env);
->>>>>>> ci
+    const { child, output, exited } = await startMain('scripts/start.ts', env);
     try {
       assert.deepEqual(await exited, [1, null]);
       assert.match(output.err, /^[^\n]*EADDRINUSE[^\n]*\n$/);

@@ -164,7 +164,7 @@ const importAll = defineRoute({
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
-    const found = await askServer(context, caller.tenantId, { server, trusted });
+    const found = await askServer(context, caller, { server, trusted });
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
       return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };

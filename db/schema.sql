@@ -479,6 +479,8 @@ table secrets row level security forced
   sealed bytea not null
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  hosts text[]
+  constraint secrets_hosts_check CHECK ((cardinality(hosts) > 0))
   constraint secrets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint secrets_pkey PRIMARY KEY (tenant_id, name)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)

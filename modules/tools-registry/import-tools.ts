@@ -13,6 +13,7 @@ import type { ToolTransport } from '../../core/tool.ts';
 import type { ImportedTool } from '../../tools/transport-kind.ts';
 import { identityOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
+import { checkSecrets } from './check-secrets.ts';
 import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
 
 /**
@@ -27,9 +28,10 @@ export async function askServer(
   const { tenantId } = caller;
   checkMayLoosen(caller, wanted.trusted ? ['trusted'] : []);
   const identity = identityOf(wanted.server);
-  if (identity && (await db.withTenant(tenantId, (tx) => isToolServerSuspended(tx, digestOf(identity))))) {
-    throw conflict('The server is suspended.');
-  }
+  await db.withTenant(tenantId, async (tx) => {
+    await checkSecrets(tx, caller, { transport: wanted.server });
+    if (identity && (await isToolServerSuspended(tx, digestOf(identity)))) throw conflict('The server is suspended.');
+  });
   return tools.listTools(tenantId, wanted.server, wanted.trusted);
 }
 

@@ -14,6 +14,7 @@ import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { commandOf, identityOf, kindOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
+import { checkSecrets } from './check-secrets.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** A tool as a client describes it; what is absent has a default. */
@@ -46,6 +47,7 @@ export async function registerTool(
 ): Promise<ToolRow> {
   const definition = defineTool(request, { id: newId(), version: request.version ?? '1.0.0' });
   checkTool(definition, { caller, tools });
+  await checkSecrets(tx, caller, { transport: definition.transport });
   return insertNewTool(tx, caller, definition);
 }
 

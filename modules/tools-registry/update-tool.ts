@@ -10,6 +10,7 @@ import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { checkSecrets } from './check-secrets.ts';
 import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
 
@@ -32,6 +33,7 @@ export async function updateTool(
   const version = patch.version ?? nextMinor(current.current_version);
   const definition = defineTool(withPatch<ToolRequest>(current.definition, patch), { id, version });
   checkTool(definition, { caller, tools });
+  await checkSecrets(tx, caller, { transport: definition.transport, current: current.definition.transport });
   const loosened = looseningOfTool(definition, { current: current.definition });
   checkMayLoosen(caller, Object.keys(loosened));
   const contentHash = hashTool(definition);

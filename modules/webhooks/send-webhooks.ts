@@ -77,7 +77,7 @@ async function sendDue(
 
 async function secretOf(context: Sender, tenantId: string, name: string): Promise<Attempt['secret']> {
   try {
-    return (await readSecrets(context, tenantId, [name])).get(name);
+    return (await readSecrets(context, tenantId, [name])).get(name)?.value;
   } catch (error) {
     if (error instanceof SecretUnreadableError) return error;
     throw error;

@@ -10,7 +10,7 @@ import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, outputOf } from '../support/tool-attempt.ts';
 
 const ENDPOINT = 'https://api.example/v1';
-const SECRETS = createSecretValues(new Map([['key', 's3cret-value']]));
+const SECRETS = createSecretValues(new Map([['key', { value: 's3cret-value', hosts: null }]]));
 
 function build(more: Partial<HttpTransport>, args: Record<string, unknown>, secrets = NO_SECRETS) {
   const transport: HttpTransport = { type: 'http', endpoint: ENDPOINT, ...more };

@@ -21,6 +21,8 @@ const AUDIT_ACTIONS = [
   'run.cancelled',
   'runs.cancelled',
   'run.effects_rerun',
+  'run.erased',
+  'thread.erased',
   'agent.suspended',
   'agent.resumed',
   'tool.suspended',

@@ -52,6 +52,8 @@ export interface RunRow {
   root_run_id: string;
   forked_at_seq: number | null;
   traceparent: string | null;
+  /** Its content is gone. Absent for one that is about to be created. */
+  erased_at?: string | null;
 }
 
 /** A state, and what the build that saved it knew of events (`LOG_VERSION`). */

@@ -458,8 +458,10 @@ table runs row level security forced
   driver_lease_expires_at timestamp with time zone
   dormant boolean not null
   thread_place integer
+  erased_at timestamp with time zone
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
+  CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
   CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
   CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND dormant)
@@ -523,6 +525,7 @@ table threads row level security forced
   created_at timestamp with time zone not null
   head_run_id uuid
   run_count integer not null default 0
+  erased_at timestamp with time zone
   constraint threads_pkey PRIMARY KEY (id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -727,6 +730,9 @@ function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function erase_checkpoints(run uuid) returns void security definer executable by drover_app
+function erase_messages(run uuid) returns void security definer executable by drover_app
+function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance

@@ -9,6 +9,7 @@ import type { Route } from './kit/route.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { OBJECTIVE_ROUTES } from './objectives.ts';
 import { CANCEL_MANY_ROUTES } from './runs/cancel-many.ts';
+import { ERASE_ROUTES } from './runs/erase-routes.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
@@ -26,6 +27,7 @@ export const ROUTES: readonly Route[] = [
   ...AGENT_ROUTES,
   ...CANCEL_MANY_ROUTES,
   ...RUN_ROUTES,
+  ...ERASE_ROUTES,
   ...OBJECTIVE_ROUTES,
   ...TURN_ROUTES,
   ...LOG_ROUTES,

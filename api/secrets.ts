@@ -8,6 +8,7 @@ import {
   requireSecret,
   type SecretRow,
 } from '../modules/tenants/keep-secrets.ts';
+import { readHostPattern } from '../tools/secret-hosts.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
@@ -20,17 +21,44 @@ const value = z
   .min(1)
   .refine((text) => Buffer.byteLength(text) <= LIMITS.secretBytes, `must be at most ${LIMITS.secretBytes} bytes`);
 
+const hosts = z
+  .array(
+    z
+      .string()
+      .max(300)
+      .transform((text, refined) => {
+        const pattern = readHostPattern(text);
+        if (pattern !== undefined) return pattern;
+        refined.addIssue({ code: 'custom', message: 'must be a host: name, *.name or name:port' });
+        return z.NEVER;
+      }),
+  )
+  .min(1)
+  .max(100)
+  .describe(
+    'Where it may be sent: `name`, `*.name`, `name:port`. Null takes them away; absent, they stay as they are.',
+  );
+
 const secret = z
-  .strictObject({ name: z.string(), created_at: z.iso.datetime(), updated_at: z.iso.datetime() })
+  .strictObject({
+    name: z.string(),
+    hosts: z
+      .array(z.string())
+      .optional()
+      .describe('Where it may be sent. Absent: a tool that uses it needs an `admin`.'),
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
   .meta({ id: 'Secret', description: 'Its value is never shown.' });
 
 const put = defineRoute({
   method: 'put',
   path: '/v1/secrets/:name',
   access: 'admin',
+  tenantWide: true,
   summary: 'Store a secret, in place of an earlier one of this name',
   params: byName,
-  body: z.strictObject({ value }),
+  body: z.strictObject({ value, hosts: hosts.nullable().optional() }),
   responses: { 200: secret, 201: secret },
   async handle({ caller, params, body, context }) {
     if (!NAME.test(params.name)) {
@@ -38,7 +66,7 @@ const put = defineRoute({
       throw badRequest(`The name of a secret ${message}.`, [{ path: 'path.name', message }]);
     }
     const { name } = params;
-    const { created, ...row } = await keepSecret(context, caller, { name, value: body.value });
+    const { created, ...row } = await keepSecret(context, caller, { name, ...body });
     return { status: created ? 201 : 200, body: presentSecret(row) };
   },
 });
@@ -75,6 +103,7 @@ const remove = defineRoute({
   method: 'delete',
   path: '/v1/secrets/:name',
   access: 'admin',
+  tenantWide: true,
   summary: 'Delete a secret; calls that need it fail from now on',
   params: byName,
   responses: { 204: 'empty' },
@@ -87,5 +116,6 @@ const remove = defineRoute({
 export const SECRET_ROUTES: readonly Route[] = [list, put, get, remove];
 
 function presentSecret(row: SecretRow): z.input<typeof secret> {
-  return { name: row.name, created_at: row.created_at.toISOString(), updated_at: row.updated_at.toISOString() };
+  const [created_at, updated_at] = [row.created_at.toISOString(), row.updated_at.toISOString()];
+  return { name: row.name, ...(row.hosts && { hosts: row.hosts }), created_at, updated_at };
 }

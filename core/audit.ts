@@ -23,6 +23,8 @@ const AUDIT_ACTIONS = [
   'session.deleted',
   'runs.cancelled',
   'run.effects_rerun',
+  'run.erased',
+  'thread.erased',
   'agent.suspended',
   'agent.resumed',
   'tool.suspended',

@@ -148,6 +148,9 @@ export function workflowExamplesOf(definition: AgentDefinition): WorkflowExample
   return (prompt.examples ?? []).filter((item): item is WorkflowExample => typeof item !== 'string');
 }
 
+/** The autonomy level of an agent that does not say. */
+export const DEFAULT_AUTONOMY = 2;
+
 /** How long people have to decide what a run asks them. */
 export function approvalSeconds(definition: AgentDefinition): number {
   return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;

@@ -43,6 +43,8 @@ export const forbidden = (detail: string) => new DroverError('forbidden', 403, d
 export const notFound = (what: string) => new DroverError('not-found', 404, `${what} does not exist.`);
 export const conflict = (detail: string, extra: Record<string, unknown> = {}) =>
   new DroverError('conflict', 409, detail, { extra });
+/** What is asked for needs content that was erased. */
+export const erased = (what: string) => new DroverError('erased', 409, `${what} is erased.`);
 export const tooLarge = (detail: string) => new DroverError('too-large', 413, detail);
 export const impossible = (detail: string, errors?: FieldError[]) =>
   new DroverError('impossible', 422, detail, { errors });

@@ -116,6 +116,8 @@ const RUN_EVENTS = {
   'run.failed': defineEvent(1, { error: problem }),
   'run.cancel_requested': defineEvent(1, { reason: z.string().optional() }),
   'run.cancelled': defineEvent(1, {}),
+  /** The content is gone; what follows from an attempt that was under way is not written any more. */
+  'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
   'turn.started': defineEvent(1, {

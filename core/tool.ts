@@ -3,6 +3,8 @@ import type { OutputPart } from './tool-output.ts';
 
 export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
 export type RiskLevel = (typeof RISK_LEVELS)[number];
+/** Of a tool that does not say. */
+export const DEFAULT_RISK: RiskLevel = 'WRITE_LOW_RISK';
 
 /** Whether a call may be sent again when nobody knows if the last attempt had its effect. */
 export type ToolEffect = 'read_only' | 'idempotent' | 'unknown';

@@ -69,6 +69,8 @@ export interface RunRow {
   updated_at: string;
   forked_at_seq: number | null;
   traceparent: string | null;
+  /** Its content is gone. Absent for one that is about to be created. */
+  erased_at?: string | null;
 }
 
 /** A state, and what the build that saved it knew of events (`LOG_VERSION`). */

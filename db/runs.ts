@@ -45,6 +45,8 @@ export interface RunView {
   created_at: Date;
   started_at: Date | null;
   completed_at: Date | null;
+  /** When its content was erased. */
+  erased_at: Date | null;
   updated_at: Date;
 }
 
@@ -52,7 +54,7 @@ const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
     r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
     r.parent_run_id, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
-    r.updated_at, r.idle_since, m.content as output,
+    r.updated_at, r.erased_at, r.idle_since, m.content as output,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) order by w.until, w.id)
       from waits w where w.run_id = r.id and w.closed_at is null) end as waits,
@@ -112,6 +114,16 @@ export interface ThreadRow {
   /** The last run that was created on it; null if there is none. */
   head_run_id: string | null;
   run_count: number;
+  erased_at: Date | null;
+}
+
+/** The newest run of a thread whose content is there. */
+export async function lastUnerasedRun(tx: Tx, threadId: string): Promise<RunRow | undefined> {
+  const [row] = await tx.query<{ run: RunRow }>(
+    'select to_jsonb(r) as run from runs r where thread_id = $1 and erased_at is null order by thread_place desc limit 1',
+    [threadId],
+  );
+  return row?.run;
 }
 
 /**
@@ -120,7 +132,7 @@ export interface ThreadRow {
  */
 export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefined> {
   const [row] = await tx.query<ThreadRow>(
-    'select id, workspace_id, head_run_id, run_count from threads where id = $1 for update',
+    'select id, workspace_id, head_run_id, run_count, erased_at from threads where id = $1 for update',
     [id],
   );
   return row;

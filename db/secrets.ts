@@ -4,28 +4,35 @@ import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface SecretRow {
   name: string;
+  /** Where it may be sent; null where it does not say. */
+  hosts: string[] | null;
   created_at: Date;
   updated_at: Date;
 }
 
 export interface SealedSecretRow {
   name: string;
+  hosts: string[] | null;
   key_id: string;
   sealed: Buffer;
 }
 
-/** Stores a secret, in place of an earlier one of its name. `created`: there was none. */
+/**
+ * Stores a secret, in place of an earlier one of its name. `created`: there was none. Hosts that are absent stay as they
+ * were; null takes them away.
+ */
 export async function putSecret(
   tx: Tx,
-  secret: SealedSecret & { tenantId: string; name: string },
+  secret: SealedSecret & { tenantId: string; name: string; hosts?: readonly string[] | null | undefined },
 ): Promise<SecretRow & { created: boolean }> {
-  const { tenantId, name, keyId, sealed } = secret;
+  const { tenantId, name, keyId, sealed, hosts } = secret;
   const [row] = await tx.query<SecretRow & { created: boolean }>(
-    `insert into secrets (tenant_id, name, key_id, sealed) values ($1, $2, $3, $4)
+    `insert into secrets (tenant_id, name, key_id, sealed, hosts) values ($1, $2, $3, $4, $5::text[])
      on conflict (tenant_id, name)
-       do update set key_id = excluded.key_id, sealed = excluded.sealed, updated_at = clock_timestamp()
-     returning name, created_at, updated_at, xmax = 0 as created`,
-    [tenantId, name, keyId, sealed],
+       do update set key_id = excluded.key_id, sealed = excluded.sealed, updated_at = clock_timestamp(),
+         hosts = case when $6::boolean then excluded.hosts else secrets.hosts end
+     returning name, hosts, created_at, updated_at, xmax = 0 as created`,
+    [tenantId, name, keyId, sealed, hosts ?? null, hosts !== undefined],
   );
   if (!row) throw new Error('A stored secret did not come back.');
   return row;
@@ -33,13 +40,15 @@ export async function putSecret(
 
 /** What is known of a secret besides its value. */
 export async function findSecret(tx: Tx, name: string): Promise<SecretRow | undefined> {
-  const [row] = await tx.query<SecretRow>('select name, created_at, updated_at from secrets where name = $1', [name]);
+  const [row] = await tx.query<SecretRow>('select name, hosts, created_at, updated_at from secrets where name = $1', [
+    name,
+  ]);
   return row;
 }
 
 /** A page of secrets by name, without their values. */
 export async function listSecrets(tx: Tx, page: { after?: string | undefined; limit: number }): Promise<SecretRow[]> {
-  const query = selectFrom('name, created_at, updated_at', 'secrets').whereNot('name', 'like', 'webhook:%');
+  const query = selectFrom('name, hosts, created_at, updated_at', 'secrets').whereNot('name', 'like', 'webhook:%');
   if (page.after !== undefined) void query.whereRaw('name collate "C" > ?', [page.after]);
   return fetchRows<SecretRow>(tx, query.orderByRaw('name collate "C"').limit(page.limit));
 }
@@ -51,7 +60,18 @@ export async function deleteSecret(tx: Tx, name: string): Promise<boolean> {
 
 /** The encrypted values of these names, in no order; what there is none of is left out. */
 export async function loadSealedSecrets(tx: Tx, names: readonly string[]): Promise<SealedSecretRow[]> {
-  return tx.query<SealedSecretRow>('select name, key_id, sealed from secrets where name = any($1::text[])', [names]);
+  return tx.query<SealedSecretRow>('select name, hosts, key_id, sealed from secrets where name = any($1::text[])', [
+    names,
+  ]);
+}
+
+/** The hosts of those of these secrets that there are. */
+export async function findSecretHosts(tx: Tx, names: readonly string[]): Promise<Map<string, string[] | null>> {
+  const rows = await tx.query<Pick<SecretRow, 'name' | 'hosts'>>(
+    'select name, hosts from secrets where name = any($1::text[])',
+    [names],
+  );
+  return new Map(rows.map(({ name, hosts }) => [name, hosts]));
 }
 
 /** A page by name of the tenant's secrets that another key than `keyId` encrypts. */
@@ -60,7 +80,7 @@ export async function listSecretsUnderOtherKeys(
   page: { keyId: string; after: string; limit: number },
 ): Promise<SealedSecretRow[]> {
   return tx.query<SealedSecretRow>(
-    `select name, key_id, sealed from secrets
+    `select name, hosts, key_id, sealed from secrets
      where key_id <> $1 and name collate "C" > $2 order by name collate "C" limit $3`,
     [page.keyId, page.after, page.limit],
   );

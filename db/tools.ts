@@ -81,6 +81,15 @@ export async function lockTool(tx: Tx, idOrName: string): Promise<ToolRow | unde
   return locked && findTool(tx, locked.id);
 }
 
+/** The last definition of the tool that had this name until it was deleted. */
+export async function findDeletedTool(tx: Tx, name: string): Promise<ToolDefinition | undefined> {
+  const [row] = await tx.query<{ definition: ToolDefinition }>(
+    `select v.definition from ${TABLES} where t.status = 'deleted' and t.name = $1 order by t.updated_at desc limit 1`,
+    [name],
+  );
+  return row?.definition;
+}
+
 /** The registered tools of these ids or names, in no order; what there is none of is left out. */
 export async function findTools(tx: Tx, idsOrNames: readonly string[]): Promise<ToolRow[]> {
   if (idsOrNames.length === 0) return [];

@@ -79,7 +79,7 @@ describe('The guide to extending', () => {
       const tools = createTools({
         egress: createEgress({ allow: [], allowLoopback: true }),
         stdioCommands: [],
-        readSecrets: async () => new Map([['k', 'c4nary-value']]),
+        readSecrets: async () => new Map([['k', { value: 'c4nary-value', hosts: null }]]),
       });
       const headers = { authorization: 'Bearer {{secret:k}}' };
       const call = (method: string, args = {}, path = '') => {

@@ -21,12 +21,21 @@ export interface EgressOptions {
   lookup?: (hostname: string) => Promise<{ address: string }[]>;
 }
 
+/** What of a request is for its origin alone. */
+interface Confidential {
+  /** In lower case. They do not follow to another origin, whatever they are called. */
+  headers: readonly string[];
+  /** A redirect that would take it to another origin is refused. */
+  body: boolean;
+  /** Why a redirect may not lead to a URL, if so. */
+  refuseUrl(url: URL): string | undefined;
+}
+
 export interface EgressInit {
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
-  /** The body is for this origin alone: a redirect that would take it to another is refused. */
-  confidentialBody?: boolean | undefined;
+  confidential?: Confidential | undefined;
   /** A longer answer is an error. */
   maxBytes: number;
   /** 5 where absent. */
@@ -157,12 +166,23 @@ async function follow(exchange: Exchange, url: string): Promise<EgressResponse> 
         sent: true,
       });
     }
-    if (init.confidentialBody && next.body !== undefined && next.url.origin !== request.url.origin) {
-      const message = `${hostOf(request.url)} redirected a body that holds a secret to another origin`;
-      throw new EgressError('refused', message, { sent: true });
-    }
-    request = next;
+    request = withoutSecrets(init, request, next);
   }
+}
+
+/** What goes to the next hop. Throws where it cannot go there without what is confidential. */
+function withoutSecrets({ confidential }: EgressInit, from: HopRequest, next: HopRequest): HopRequest {
+  if (!confidential) return next;
+  const away = next.url.origin !== from.url.origin;
+  const holdsBody = away && confidential.body && next.body !== undefined;
+  const refused = holdsBody ? 'a body that holds a secret to another origin' : confidential.refuseUrl(next.url);
+  if (refused !== undefined) {
+    const message = `${hostOf(from.url)} redirected ${refused}`;
+    throw new EgressError('refused', message, { sent: true });
+  }
+  if (!away) return next;
+  const headers = Object.entries(next.headers).filter(([name]) => !confidential.headers.includes(name));
+  return { ...next, headers: { 'user-agent': 'drover', ...Object.fromEntries(headers) } };
 }
 
 /** `answered`: an earlier hop has already had the request, so whatever happens now, it may have had its effect. */

@@ -7,23 +7,31 @@ import { SecretUnreadableError } from '../core/secret-box.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Egress } from './egress.ts';
-import { createSecretValues, NO_SECRETS, secretNamesIn } from './secret-values.ts';
-import type { SecretValues } from './secret-values.ts';
+import { createSecretValues, hostRefusing, isToolSecret, NO_SECRETS, secretNamesIn } from './secret-values.ts';
+import type { SecretValues, StoredSecret } from './secret-values.ts';
 import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
-import { commandOf, kindOf, TRANSPORTS } from './transports.ts';
+import { commandOf, destinationOf, kindOf, TRANSPORTS } from './transports.ts';
 import { createArgumentValidator, type ArgumentValidator } from './validate-arguments.ts';
 
 export interface ToolsOptions {
   egress: Egress;
   /** Commands that transports may start (DROVER_STDIO_COMMANDS). */
   stdioCommands: readonly string[] | 'any';
-  /** The values of those of a tenant's secrets that there are. May throw `SecretUnreadableError`. */
-  readSecrets?: (tenantId: string, names: readonly string[]) => Promise<ReadonlyMap<string, string>>;
+  /** Those of a tenant's secrets that there are. May throw `SecretUnreadableError`. */
+  readSecrets?: (tenantId: string, names: readonly string[]) => Promise<ReadonlyMap<string, StoredSecret>>;
+  /** Told of each call that sends a secret which names no hosts to one. */
+  onUnboundSecret?: (used: UnboundSecret) => void;
   now?: () => Date;
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
   /** Called with the tools of a server whenever it says that they have changed. */
   onToolsChanged?: (drift: ServerDrift) => Promise<void>;
+}
+
+export interface UnboundSecret {
+  tenantId: string;
+  toolId: string;
+  secret: string;
 }
 
 /** The tools that a server lists after it said that they have changed. */
@@ -59,7 +67,7 @@ export function createTools(options: ToolsOptions): Tools {
   };
   const listTools = async (tenantId: string, server: ToolTransport, trusted: boolean) => {
     checkTransport(server);
-    const secrets = await secretsOf(server, tenantId, options.readSecrets);
+    const secrets = await secretsOf(server, tenantId, options);
     if ('kind' in secrets) throw impossible(`The server was not asked for its tools: ${secrets.message}`);
     const transport = transports.get(server.type);
     if (!transport?.listTools)
@@ -86,7 +94,10 @@ export function createTools(options: ToolsOptions): Tools {
         return { kind: 'error', code: 'not-allowed', message: messageOf(error) };
       }
       const work = async () => {
-        const secrets = await secretsOf(tool.transport, attempt.tenantId, options.readSecrets);
+        const secrets = await secretsOf(tool.transport, attempt.tenantId, {
+          ...options,
+          onUnbound: (secret) => options.onUnboundSecret?.({ tenantId: attempt.tenantId, toolId: tool.id, secret }),
+        });
         if ('kind' in secrets) return secrets;
         const call = { tool, transport: tool.transport, secrets };
         return tidy(await dispatch(call, attempt, transports), secrets);
@@ -149,15 +160,24 @@ function dispatch(
 async function secretsOf(
   transport: ToolTransport,
   tenantId: string,
-  readSecrets: ToolsOptions['readSecrets'],
+  { readSecrets, onUnbound }: Pick<ToolsOptions, 'readSecrets'> & { onUnbound?: (name: string) => void },
 ): Promise<SecretValues | Exclude<ToolOutcome, { kind: 'succeeded' }>> {
   const names = secretNamesIn(kindOf(transport)?.secretTexts(transport) ?? []);
   if (names.length === 0) return NO_SECRETS;
   try {
-    const values = (await readSecrets?.(tenantId, names)) ?? new Map<string, string>();
-    const missing = names.find((name) => !values.has(name));
-    if (missing === undefined) return createSecretValues(values);
-    return { kind: 'error', code: 'secret-missing', message: `The secret "${missing}" is not set.` };
+    const secrets = (await readSecrets?.(tenantId, names.filter(isToolSecret))) ?? new Map<string, StoredSecret>();
+    const destination = destinationOf(transport);
+    for (const name of names) {
+      const secret = secrets.get(name);
+      if (!secret) return { kind: 'error', code: 'secret-missing', message: `The secret "${name}" is not set.` };
+      const refused = hostRefusing(secret.hosts, destination);
+      if (refused !== undefined) {
+        const message = `The secret "${name}" may not be sent to ${refused}.`;
+        return { kind: 'error', code: 'secret-not-for-host', message };
+      }
+      if (secret.hosts === null && destination !== undefined) onUnbound?.(name);
+    }
+    return createSecretValues(secrets);
   } catch (error) {
     if (error instanceof SecretUnreadableError) {
       return { kind: 'error', code: 'secret-unreadable', message: error.message };

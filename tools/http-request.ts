@@ -30,7 +30,7 @@ export function buildRequest(
     method: methodOf(transport),
     headers: headersOf(attempt, { own: ownHeaders(transport, values), hasBody: body !== undefined }),
     body,
-    confidentialBody: textsIn(transport.body).some(holdsSecret),
+    confidential: confidentialOf(transport, secrets),
     maxBytes: Math.min(transport.max_bytes ?? LIMITS.toolOutputBytes, LIMITS.toolOutputBytes),
     maxRedirects: transport.max_redirects,
     timeoutMs: attempt.timeoutMs,
@@ -172,6 +172,16 @@ function headersOf(
     'x-drover-tool-call-id': attempt.toolCallId,
     ...(attempt.runId === '' ? {} : { 'x-drover-run-id': attempt.runId }),
     ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
+  };
+}
+
+/** What of the request holds a secret. */
+function confidentialOf(transport: HttpTransport, secrets: SecretValues): EgressInit['confidential'] {
+  const headers = Object.entries(transport.headers ?? {}).filter(([, text]) => holdsSecret(text));
+  return {
+    headers: headers.map(([name]) => name.toLowerCase()),
+    body: textsIn(transport.body).some(holdsSecret),
+    refuseUrl: secrets.refuseUrl,
   };
 }
 

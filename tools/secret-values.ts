@@ -1,5 +1,13 @@
 /** Secrets on their way into a request, and out of whatever comes back (docs/secrets.md). */
 import { cleanText } from '../core/content.ts';
+import { namesHost } from './secret-hosts.ts';
+
+/** A secret as it is stored. */
+export interface StoredSecret {
+  value: string;
+  /** Where it may be sent (`tools/secret-hosts.ts`); null where it does not say. */
+  hosts: readonly string[] | null;
+}
 
 /** The secrets of one transport, for one attempt. */
 export interface SecretValues {
@@ -7,6 +15,8 @@ export interface SecretValues {
   fill: (text: string) => string;
   /** A copy without the values, in keys and texts of any depth. The value must be JSON. */
   redact: <T>(value: T) => T;
+  /** Why a URL that somebody else has made may not be asked: it carries a secret to a host that is not the secret's. */
+  refuseUrl: (url: URL) => string | undefined;
 }
 
 /** What stands in place of a value. */
@@ -23,16 +33,42 @@ export function secretNamesIn(texts: readonly string[]): string[] {
   return [...new Set(references.flatMap(([, name]) => name ?? []))];
 }
 
-/** Values by name; those that a text names and that are not here become nothing, so all must be here. */
-export function createSecretValues(values: ReadonlyMap<string, string>): SecretValues {
-  const forms = [...values.values()].flatMap(formsOf);
+/** What a secret of a tenant is called: what stands before a colon belongs to Drover itself. */
+export function isToolSecret(name: string): boolean {
+  return !name.includes(':');
+}
+
+/** Where a secret would be sent, against its hosts; undefined where that may be. `destination` is a URL, or no host at all. */
+export function hostRefusing(hosts: readonly string[] | null, destination: string | undefined): string | undefined {
+  if (hosts === null) return undefined;
+  if (destination === undefined || !URL.canParse(destination)) return 'what is no host';
+  const url = new URL(destination);
+  return namesHost(hosts, url) ? undefined : url.host;
+}
+
+/** Secrets by name; those that a text names and that are not here become nothing, so all must be here. */
+export function createSecretValues(secrets: ReadonlyMap<string, StoredSecret>): SecretValues {
+  const pattern = patternOf([...secrets.values()]);
+  return {
+    fill: (text) => text.replace(REFERENCE, (_all, name: string) => secrets.get(name)?.value ?? ''),
+    redact: (value) => (pattern ? (redactJson(value, pattern) as typeof value) : value),
+    refuseUrl(url) {
+      for (const [name, secret] of secrets) {
+        const refused = hostRefusing(secret.hosts, url.href);
+        if (refused !== undefined && patternOf([secret])?.test(url.href))
+          return `to ${refused} with the secret "${name}" in the URL`;
+      }
+      return undefined;
+    },
+  };
+}
+
+/** Finds the values in any of their forms. */
+function patternOf(secrets: readonly StoredSecret[]): RegExp | undefined {
+  const forms = secrets.flatMap(({ value }) => formsOf(value));
   // The longest first: a value may be a part of another.
   const found = forms.toSorted((a, b) => b.length - a.length).map(escapeForRegExp);
-  const pattern = found.length === 0 ? undefined : new RegExp([...new Set(found)].join('|'), 'gi');
-  return {
-    fill: (text) => text.replace(REFERENCE, (_all, name: string) => values.get(name) ?? ''),
-    redact: (value) => (pattern ? (redactJson(value, pattern) as typeof value) : value),
-  };
+  return found.length === 0 ? undefined : new RegExp([...new Set(found)].join('|'), 'gi');
 }
 
 /** For transports and tools that have none. */

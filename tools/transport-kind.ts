@@ -13,6 +13,8 @@ export interface TransportKind<T extends ToolTransport = ToolTransport> {
   check?(transport: T): FieldError[];
   /** Every text in which `{{secret:name}}` stands for a secret. */
   secretTexts(transport: T): string[];
+  /** The URL that `secretTexts` are sent to; absent, or undefined: to no host, so that secrets with hosts are refused. */
+  destinationOf?(transport: T): string | undefined;
   /** As answers show it: what may be a credential is redacted (`tools/redact.ts`). */
   present(transport: T): Record<string, unknown> & { type: string };
   /**

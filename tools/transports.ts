@@ -29,6 +29,11 @@ export function locateTool({
   return kindOf(transport)?.servers?.locate(transport, name);
 }
 
+/** Where a transport sends the secrets that it refers to; undefined for no host. */
+export function destinationOf(transport: ToolTransport): string | undefined {
+  return kindOf(transport)?.destinationOf?.(transport);
+}
+
 /** The command that a transport starts on the worker's machine; undefined if it starts none. */
 export function commandOf(transport: ToolTransport): string | undefined {
   return kindOf(transport)?.commandOf?.(transport);

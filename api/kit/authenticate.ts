@@ -4,7 +4,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
-import type { Access } from './route.ts';
+import type { Access, Route } from './route.ts';
 import type { ApiContext } from './state.ts';
 import { idParam } from './validate.ts';
 
@@ -14,7 +14,7 @@ import { idParam } from './validate.ts';
  */
 export async function authenticate(
   ctx: ApiContext,
-  access: Access,
+  { access, tenantWide = false }: Pick<Route, 'access' | 'tenantWide'>,
   { authenticator, db }: { authenticator: Authenticator; db: Context['db'] },
 ): Promise<Caller | undefined> {
   if (access === 'open') return undefined;
@@ -23,6 +23,9 @@ export async function authenticate(
   // Set before anything is refused, so that the log knows whom.
   ctx.state.caller = caller;
   checkAccess(caller, access);
+  if (tenantWide && caller.boundWorkspaceId !== undefined) {
+    throw forbidden('This key is bound to a workspace, and this belongs to all workspaces of the tenant.');
+  }
   const inWorkspace = await pickWorkspace(ctx, caller, db);
   ctx.state.caller = inWorkspace;
   return inWorkspace;

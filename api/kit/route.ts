@@ -58,6 +58,8 @@ interface RouteHead {
   /** As @koa/router reads it: `/v1/agents/:id`. */
   path: string;
   summary: string;
+  /** Changes what all workspaces of the tenant share: a key that is bound to one gets 403. */
+  tenantWide?: boolean;
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
   /** By status. Problems need not be named. */

@@ -101,6 +101,7 @@ export const run = z
     created_at: when,
     started_at: when.nullable(),
     completed_at: when.nullable(),
+    erased_at: when.optional().describe('Since when nothing of its content is left.'),
   })
   .meta({ id: 'Run' });
 
@@ -197,7 +198,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     ...(waits.length > 0 && { waits }),
     ...(row.suspended_by && { suspended_by: row.suspended_by }),
     stop_reason: row.stop_reason,
-    ...(row.output && { output: { message: textOf(row.output) } }),
+    ...(row.output && !row.erased_at && { output: { message: textOf(row.output) } }),
     ...(row.error && { error: row.error }),
     usage: presentUsage(row),
     steps: row.steps,
@@ -211,6 +212,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     created_at: row.created_at.toISOString(),
     started_at: row.started_at?.toISOString() ?? null,
     completed_at: row.completed_at?.toISOString() ?? null,
+    ...(row.erased_at && { erased_at: row.erased_at.toISOString() }),
   };
 }
 

@@ -56,6 +56,7 @@ const suspension = defineRoute({
   method: 'patch',
   path: '/v1/mcp-servers/:id',
   access: 'tools:write',
+  tenantWide: true,
   summary: 'Suspend an MCP server, all its tools at once, or lift that',
   params: idOnly,
   body: z.strictObject({ suspended: z.boolean() }),

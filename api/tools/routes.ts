@@ -30,6 +30,7 @@ const create = defineRoute({
   method: 'post',
   path: '/v1/tools',
   access: 'tools:write',
+  tenantWide: true,
   summary: 'Register a tool',
   idempotent: true,
   body: toolRequest,
@@ -88,6 +89,7 @@ const change = defineRoute({
   method: 'patch',
   path: '/v1/tools/:id',
   access: 'tools:write',
+  tenantWide: true,
   summary: 'Publish a new version of a tool, or suspend it',
   params: idOnly,
   body: toolPatch,
@@ -110,6 +112,7 @@ const remove = defineRoute({
   method: 'delete',
   path: '/v1/tools/:id',
   access: 'tools:write',
+  tenantWide: true,
   summary: 'Take a tool out of the registry',
   params: idOnly,
   responses: { 204: 'empty' },
@@ -154,6 +157,7 @@ const importAll = defineRoute({
   method: 'post',
   path: '/v1/tools/import',
   access: 'tools:write',
+  tenantWide: true,
   summary: 'Register every tool of an MCP server',
   idempotent: true,
   body: importRequest,
@@ -164,7 +168,7 @@ const importAll = defineRoute({
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
-    const found = await askServer(context, caller.tenantId, { server, trusted });
+    const found = await askServer(context, caller, { server, trusted });
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
       return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };

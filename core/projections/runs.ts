@@ -46,6 +46,7 @@ export const runs: Projection<'runs'> = {
     'created_at',
     'started_at',
     'completed_at',
+    'erased_at',
   ],
   // They serve the drivers, but for the place: the logs of older builds do not say it.
   unlogged: [
@@ -82,6 +83,8 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
       return { set: { stop_reason: stopReasonOf(event.payload.error), error: event.payload.error } };
     case 'run.cancelled':
       return { set: { stop_reason: 'cancelled' } };
+    case 'run.erased':
+      return { set: { erased_at: place.at } };
     case 'turn.started':
       return { set: { open_turn_id: event.turn_id, turn_count: event.payload.number, idle_since: null } };
     case 'turn.completed':

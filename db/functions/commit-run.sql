@@ -80,6 +80,7 @@ begin
         cost_usd = case when a ? 'cost_usd' then cost_usd + (a->>'cost_usd')::numeric else cost_usd end,
         started_at = coalesce((s->>'started_at')::timestamptz, started_at),
         completed_at = coalesce((s->>'completed_at')::timestamptz, completed_at),
+        erased_at = coalesce((s->>'erased_at')::timestamptz, erased_at),
         checkpoint_seq = coalesce((c->'checkpoint'->>'seq')::bigint, checkpoint_seq),
         updated_at = now(),
         last_seq = last_seq + jsonb_array_length(c->'events'),

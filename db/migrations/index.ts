@@ -21,6 +21,7 @@ import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
 import { names } from './0022-names.ts';
+import { hostsAndErasure } from './0028-hosts-and-erasure.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -46,5 +47,6 @@ export const MIGRATIONS: readonly Migration[] = [
   threadHead,
   outputs,
   webhookTurns,
+  hostsAndErasure,
   sessions,
 ];

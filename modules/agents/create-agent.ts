@@ -1,5 +1,6 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { digestOf } from '../../core/ids.ts';
+import { checkMayLoosen, looseningDetails, looseningOfAgent } from '../../core/loosening.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent, insertAgent } from '../../db/agents.ts';
 import type { AgentRow } from '../../db/agents.ts';
@@ -8,8 +9,10 @@ import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Registers an agent with its first version, 1.0.0 if the definition does not say. */
+/** Registers an agent with its first version, 1.0.0 if the definition does not say. Throws 403, 422. */
 export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
+  const loosened = looseningOfAgent(definition, undefined);
+  checkMayLoosen(caller, Object.keys(loosened));
   await checkAgent(tx, definition);
   const version = definition.version ?? '1.0.0';
   const agentId = newId();
@@ -27,7 +30,7 @@ export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefin
     action: 'agent.created',
     target: ['agent', agentId],
     digest: contentHash,
-    details: { name: definition.name, version },
+    details: { name: definition.name, version, ...looseningDetails(loosened) },
   });
   const agent = await findAgent(tx, agentId);
   if (!agent) throw new Error('An inserted agent did not come back.');

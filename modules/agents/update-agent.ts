@@ -1,5 +1,6 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { checkMayLoosen, looseningDetails, looseningOfAgent } from '../../core/loosening.ts';
 import { compareVersions, nextMinor } from '../../core/semver.ts';
 import { deprecateAgent, findAgent, lockAgent, publishAgentVersion } from '../../db/agents.ts';
 import type { AgentRow } from '../../db/agents.ts';
@@ -14,8 +15,8 @@ import { recordAudit } from '../audit/record-audit.ts';
 export type AgentPatch = { [Field in keyof AgentDefinition]?: AgentDefinition[Field] | null | undefined };
 
 /**
- * Publishes a new version with the changes of `patch`; one that changes nothing publishes nothing. Throws: 404, 409 for
- * a deprecated agent, 422 for a version that is not above the current one.
+ * Publishes a new version with the changes of `patch`; one that changes nothing publishes nothing. Throws: 403, 404, 409
+ * for a deprecated agent, 422 for a version that is not above the current one.
  */
 export async function updateAgent(
   tx: Tx,
@@ -34,6 +35,8 @@ export async function updateAgent(
     const message = `must be above the current version ${current.current_version}`;
     throw impossible(`The version ${message}.`, [{ path: 'body.version', message }]);
   }
+  const loosened = looseningOfAgent(definition, current.definition);
+  checkMayLoosen(caller, Object.keys(loosened));
   await checkAgent(tx, definition);
   const { tenantId } = caller;
   await publishAgentVersion(tx, {
@@ -43,7 +46,7 @@ export async function updateAgent(
     definition: { ...definition, version },
     contentHash,
   });
-  const details = { version, previous_version: current.current_version };
+  const details = { version, previous_version: current.current_version, ...looseningDetails(loosened) };
   await recordAudit(tx, caller, { action: 'agent.updated', target: ['agent', id], digest: contentHash, details });
   const updated = await findAgent(tx, id);
   if (!updated) throw new Error('An updated agent did not come back.');

@@ -1,7 +1,7 @@
 /** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson, digestOf } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
@@ -192,7 +192,9 @@ async function auditDecision(
   const { run_id, tool, kind, digest: asked } = made.approval;
   const { decision, reason } = made.decided;
   const { digest } = made;
-  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...(reason && { reason }) };
+  // What was said is with the run, where it can be erased; the chain of the audit log keeps that it was.
+  const said = reason && { reason_digest: digestOf(reason) };
+  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...said };
   const by = ref.by ?? { tenantId: ref.tenantId };
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }

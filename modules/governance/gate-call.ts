@@ -1,6 +1,6 @@
 /** A call of a run before the gate: the same for a driver, for a worker that claims it, and for a person who edits it. */
 import type { BudgetStanding } from '../../core/budget.ts';
-import type { AgentDefinition } from '../../core/definition.ts';
+import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -28,7 +28,7 @@ interface WantedCall {
 
 /** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
 function autonomyOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): number {
-  return run.config.autonomy_level ?? definition.autonomy_level ?? 2;
+  return run.config.autonomy_level ?? definition.autonomy_level ?? DEFAULT_AUTONOMY;
 }
 
 /** What the gate decides about a call by the current policies. */

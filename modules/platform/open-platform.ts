@@ -1,5 +1,6 @@
 /** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import pino, { type Logger } from 'pino';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
@@ -19,7 +20,7 @@ import { createFairOrder } from '../../jobs/fair-order.ts';
 import { createOutbox } from '../../jobs/outbox.ts';
 import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
-import { createTools } from '../../tools/execute-tool.ts';
+import { createTools, type UnboundSecret } from '../../tools/execute-tool.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
@@ -93,6 +94,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     stdioCommands: embedded ? 'any' : [...config.stdioCommands],
     readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
     onToolsChanged: (drift) => detectToolDrift(db, drift),
+    onUnboundSecret: warnOnce(log),
     onFault: (error) => log.warn({ err: error }, 'a tool failed for a fault of ours'),
   });
   closers.add('tools', () => tools.close());
@@ -113,6 +115,20 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   };
   const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
   return { context, apiKey, closers, close: () => closers.close() };
+}
+
+/** Once a process for each tool and secret: every call of such a tool uses it. */
+function warnOnce(log: Logger): (used: UnboundSecret) => void {
+  const warned = new LRUCache<string, true>({ max: 1000 });
+  return ({ tenantId, toolId, secret }) => {
+    const key = `${tenantId} ${toolId} ${secret}`;
+    if (warned.has(key)) return;
+    warned.set(key, true);
+    log.warn(
+      { tenant: tenantId, tool: toolId, secret },
+      'a tool uses a secret that names no hosts: it may be sent anywhere',
+    );
+  };
 }
 
 /** Brings the database to where this build can work on it; answers the key of the default tenant's admin, if it has one. */

@@ -35,7 +35,8 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   const run = await lockRun(tx, ref.runId);
   if (!run) throw notFound('The run');
   const change = await act(run, tx);
-  if (!change) return null;
+  // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
+  if (!change || (run.erased_at && change.events.length > 0)) return null;
   const { events, ...rest } = change;
   const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest });
   if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);

@@ -1,6 +1,7 @@
 /** Cancels many runs at once. */
 import { DroverError } from '../../core/errors.ts';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
+import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listRuns, type RunFilter } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
@@ -36,7 +37,7 @@ export async function cancelRuns(
   const wanted = { ...filter, status, workspaceId: caller.workspaceId, limit: LIMITS.cancelRuns + 1 };
   const found = await context.db.withTenant(caller.tenantId, async (tx) => {
     // The request is in the audit log before the first run is cancelled by it.
-    const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason }) };
+    const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
     await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
     return listRuns(tx, wanted);
   });

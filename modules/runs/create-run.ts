@@ -1,10 +1,11 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
-import { conflict, notFound, unavailable } from '../../core/errors.ts';
+import { conflict, erased, notFound, unavailable } from '../../core/errors.ts';
 import { checkEvent, isTerminal, type NewEvent, type PinnedLimits, type TurnInput } from '../../core/events.ts';
+import { segmentsOf } from '../../core/fork.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
-import { findRunRow, lockThread } from '../../db/runs.ts';
+import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Context } from '../governance/context.ts';
@@ -172,10 +173,13 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
   };
 }
 
-/** Where on its thread a run begins: its number, and the run before it. */
+/** What a run's conversation goes on from. */
+type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'>;
+
+/** Where on its thread a run begins: its number, and what it goes on from. */
 interface PlaceOnThread {
   place: number;
-  previous: RunRow | undefined;
+  previous: Previous | undefined;
 }
 
 const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined };
@@ -184,11 +188,17 @@ async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise
   if (!request.threadId) return NEW_THREAD;
   const thread = await lockThread(tx, request.threadId);
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
+  if (thread.erased_at) throw erased('The thread');
   const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
   if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
-  return { place: thread.run_count + 1, previous: last };
+  const place = thread.run_count + 1;
+  if (!last?.erased_at) return { place, previous: last };
+  // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
+  const kept = await lastUnerasedRun(tx, request.threadId);
+  const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
+  return { place, previous: beside };
 }
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;

@@ -2,6 +2,7 @@
 import { endAsCancelled, endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent } from '../../core/events.ts';
+import { digestOf } from '../../core/ids.ts';
 import { mayBecome } from '../../core/transitions.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
@@ -24,7 +25,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
   const appended = await appendToRun(context, ref, async (run, tx) => {
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
-    const details = { status: run.status, ...(reason !== undefined && { reason }) };
+    const details = { status: run.status, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
     const by = ref.by ?? { tenantId: ref.tenantId };
     await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
     return {

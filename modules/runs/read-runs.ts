@@ -1,6 +1,6 @@
 /** Runs, their turns, events and checkpoints as the API shows them, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
-import { notFound } from '../../core/errors.ts';
+import { erased, notFound } from '../../core/errors.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
@@ -123,15 +123,16 @@ export async function readCheckpoints(
   return listCheckpoints(tx, id, rest);
 }
 
-/** A checkpoint of a run, without its messages. Throws 404. */
+/** A checkpoint of a run, without its messages. Throws 404, 409 where its state is erased. */
 export async function requireCheckpoint(
   tx: Tx,
   caller: Caller,
   path: RunPath & { checkpoint: string },
 ): Promise<CheckpointView> {
-  const { id } = await requireRun(tx, caller, path);
+  const { id, erased_at } = await requireRun(tx, caller, path);
   const row = await findCheckpoint(tx, id, path.checkpoint);
   if (!row) throw notFound('The checkpoint');
+  if (erased_at) throw erased('The checkpoint');
   return row;
 }
 

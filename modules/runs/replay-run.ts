@@ -1,9 +1,9 @@
 /** Replays a run from one of its checkpoints, on a thread of its own. */
-import { badRequest, notFound, type FieldError } from '../../core/errors.ts';
+import { badRequest, erased, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
-import { findRunRow } from '../../db/runs.ts';
+import { lockRun } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -48,8 +48,10 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
   context.models.resolve(request.config.model_override ?? undefined);
   let written: Announcement | undefined;
   const answer = await idempotently<ReplayedRun>(context, request.idempotency, async (tx) => {
-    const original = await findRunRow(tx, request.runId);
+    // Held, so that nobody erases what the fork will stand on.
+    const original = await lockRun(tx, request.runId);
     if (!original) throw notFound('The run');
+    if (original.erased_at) throw erased('The run');
     const { checkpointId: id } = request;
     const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);
     const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;

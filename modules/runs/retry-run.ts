@@ -1,5 +1,5 @@
 /** Tries a failed or cancelled run again, from its last checkpoint. */
-import { conflict, notFound } from '../../core/errors.ts';
+import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRow, lockRun, lockThread } from '../../db/runs.ts';
@@ -69,6 +69,7 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
 async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
   const run = await lockRun(tx, runId);
   if (!run) throw notFound('The run');
+  if (run.erased_at) throw erased('The run');
   if (run.status !== 'failed' && run.status !== 'cancelled') {
     throw conflict(`The run is ${run.status}; only a failed or cancelled one can be retried.`, {
       status_of_run: run.status,
@@ -77,7 +78,7 @@ async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; pla
   const thread = await lockThread(tx, run.thread_id);
   if (!thread) throw notFound('The thread');
   const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
-  if (!last || last.id === run.id) return { original: run, place: thread.run_count + 1 };
+  if (!last || last.id === run.id || last.erased_at) return { original: run, place: thread.run_count + 1 };
   const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });
 }

@@ -10,16 +10,18 @@ import { storeSecret } from './secrets.ts';
 export { readSecretNames };
 export type { SecretRow };
 
-/** Stores a secret in place of an earlier one of its name. */
+/** Stores a secret in place of an earlier one of its name. Hosts that are absent stay as they were; null takes them away. */
 export async function keepSecret(
   { db, keyring }: Pick<ProcessContext, 'db' | 'keyring'>,
   caller: Caller,
-  { name, value }: { name: string; value: string },
+  secret: { name: string; value: string; hosts?: readonly string[] | null | undefined },
 ): Promise<SecretRow & { created: boolean }> {
   const { tenantId } = caller;
   return db.withTenant(tenantId, async (tx) => {
-    await recordAudit(tx, caller, { action: 'secret.stored', target: ['secret', name] });
-    return storeSecret(tx, keyring, { tenantId, name, value });
+    const row = await storeSecret(tx, keyring, { tenantId, ...secret });
+    const details = row.hosts ? { hosts: row.hosts } : {};
+    await recordAudit(tx, caller, { action: 'secret.stored', target: ['secret', secret.name], details });
+    return row;
   });
 }
 

@@ -7,24 +7,30 @@ import { listSecretsUnderOtherKeys, loadSealedSecrets, putSecret, resealSecret }
 import type { SealedSecretRow, SecretRow } from '../../db/secrets.ts';
 import { listTenantIds } from '../../db/tenants.ts';
 
-/** Stores a value under a name of the tenant, in place of an earlier one. */
+/** Stores a value under a name of the tenant, in place of an earlier one. Hosts that are absent stay as they were. */
 export async function storeSecret(
   tx: Tx,
   keyring: Keyring,
-  secret: SecretOwner & { value: string },
+  secret: SecretOwner & { value: string; hosts?: readonly string[] | null | undefined },
 ): Promise<SecretRow & { created: boolean }> {
-  const { tenantId, name, value } = secret;
-  return putSecret(tx, { tenantId, name, ...seal(keyring, { tenantId, name }, value) });
+  const { tenantId, name, value, hosts } = secret;
+  return putSecret(tx, { tenantId, name, hosts, ...seal(keyring, { tenantId, name }, value) });
 }
 
-/** The values of those secrets that there are. Throws `SecretUnreadableError`. */
+interface StoredSecret {
+  value: string;
+  /** Where it may be sent; null where it does not say. */
+  hosts: string[] | null;
+}
+
+/** Those of the secrets that there are. Throws `SecretUnreadableError`. */
 export async function readSecrets(
   { db, keyring }: { db: Database; keyring: Keyring },
   tenantId: string,
   names: readonly string[],
-): Promise<Map<string, string>> {
+): Promise<Map<string, StoredSecret>> {
   const rows = await db.withTenant(tenantId, (tx) => loadSealedSecrets(tx, names));
-  return new Map(rows.map((row) => [row.name, open(keyring, tenantId, row)]));
+  return new Map(rows.map((row) => [row.name, { value: open(keyring, tenantId, row), hosts: row.hosts }]));
 }
 
 interface Reencrypted {

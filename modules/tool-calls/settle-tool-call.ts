@@ -4,6 +4,7 @@ import { isTerminal } from '../../core/events.ts';
 import { settleForGood } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
+import type { CallChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
@@ -60,8 +61,10 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     if (now?.status !== 'running' || now.attempt !== attempt) return null;
     const room = { storedBytes: run.output_bytes, limitBytes: context.config.runOutputBytes };
     const settlement = withinOutputLimit(made.settlement, room);
-    if (isTerminal(run.status))
-      return settledForGood({ ...made, ...(settlement !== made.settlement && { settlement }) });
+    if (isTerminal(run.status)) {
+      const limited = { ...made, ...(settlement !== made.settlement && { settlement }) };
+      return settledForGood(limited, run.erased_at != null);
+    }
     const next = toSettlement(job, { ...made, settlement });
     end = next.end;
     return next.change;
@@ -85,8 +88,15 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
 }
 
 /** The log of a run that has ended is closed; the ledger still says what happened. */
-function settledForGood({ claim, outcome, latencyMs }: MadeAttempt): AppendedChange {
+function settledForGood({ claim, outcome, latencyMs }: MadeAttempt, isErased: boolean): AppendedChange {
   const settlement = settleForGood(outcome, claim.call.effect);
   const how = { callId: claim.call.id, attempt: claim.attempt, settlement, latencyMs };
-  return { events: [], calls: [settlementChange(how)] };
+  const change = settlementChange(how);
+  return { events: [], calls: [isErased ? withoutContent(change) : change] };
+}
+
+/** Of a run that is erased: how the call ended, not what it said. */
+function withoutContent({ set, ...change }: CallChange): CallChange {
+  const error = set['error'] as { code: string } | null | undefined;
+  return { ...change, set: { ...set, output: null, error: error ? { code: error.code, message: '' } : null } };
 }

@@ -46,7 +46,7 @@ export async function confirmProposal(tx: Tx, caller: Caller, id: string): Promi
   const definition = withPatch<ToolDefinition>(row.definition, { ...Object.fromEntries(told), version });
   const contentHash = hashTool(definition);
   await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
-  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash, loosened: {} });
 }
 
 async function noteTool(

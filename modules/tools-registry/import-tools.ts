@@ -1,5 +1,6 @@
 import { conflict } from '../../core/errors.ts';
 import { digestOf } from '../../core/ids.ts';
+import { checkMayLoosen, looseningOfTool } from '../../core/loosening.ts';
 import { newId } from '../../lib/new-id.ts';
 import { nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
@@ -12,18 +13,25 @@ import type { ToolTransport } from '../../core/tool.ts';
 import type { ImportedTool } from '../../tools/transport-kind.ts';
 import { identityOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
+import { checkSecrets } from './check-secrets.ts';
 import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
 
-/** The tools of a server as it says now. Throws 409 for one that is suspended, and what asking it throws. */
+/**
+ * The tools of a server as it says now. Throws 403 where the caller may not take its word on their risks, 409 for one that
+ * is suspended, and what asking it throws.
+ */
 export async function askServer(
   { db, tools }: Pick<ProcessContext, 'db' | 'tools'>,
-  tenantId: string,
+  caller: Caller,
   wanted: { server: ToolTransport; trusted: boolean },
 ): Promise<ImportedTool[]> {
+  const { tenantId } = caller;
+  checkMayLoosen(caller, wanted.trusted ? ['trusted'] : []);
   const identity = identityOf(wanted.server);
-  if (identity && (await db.withTenant(tenantId, (tx) => isToolServerSuspended(tx, digestOf(identity))))) {
-    throw conflict('The server is suspended.');
-  }
+  await db.withTenant(tenantId, async (tx) => {
+    await checkSecrets(tx, caller, { transport: wanted.server });
+    if (identity && (await isToolServerSuspended(tx, digestOf(identity)))) throw conflict('The server is suspended.');
+  });
   return tools.listTools(tenantId, wanted.server, wanted.trusted);
 }
 
@@ -52,8 +60,10 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   const definition = defineTool(request, { id: existing.id, version: nextMinor(existing.current_version) });
   const contentHash = hashTool(definition);
   if (contentHash === existing.content_hash) return existing;
+  const loosened = looseningOfTool(definition, { current: existing.definition });
+  checkMayLoosen(caller, Object.keys(loosened));
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
-  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash, loosened });
   return updated;
 }

@@ -3,16 +3,18 @@ import type { FieldError } from '../../core/errors.ts';
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { checkMayLoosen, looseningDetails, looseningOfTool, type Loosening } from '../../core/loosening.ts';
 import { hasScope } from '../../core/scopes.ts';
-import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
+import { DEFAULT_RISK, type ToolDefinition, type ToolTransport } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
 import { insertToolServer } from '../../db/tool-servers.ts';
-import { insertTool } from '../../db/tools.ts';
+import { findDeletedTool, insertTool } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { commandOf, identityOf, kindOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
+import { checkSecrets } from './check-secrets.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** A tool as a client describes it; what is absent has a default. */
@@ -45,31 +47,38 @@ export async function registerTool(
 ): Promise<ToolRow> {
   const definition = defineTool(request, { id: newId(), version: request.version ?? '1.0.0' });
   checkTool(definition, { caller, tools });
+  await checkSecrets(tx, caller, { transport: definition.transport });
   return insertNewTool(tx, caller, definition);
 }
 
-/** Stores a checked tool under a name that must be free. */
+/** Stores a checked tool under a name that must be free. Throws 403 for one that the caller may not make so safe. */
 export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefinition): Promise<ToolRow> {
   const builtin = BUILTIN_TOOLS.some(({ name }) => name === definition.name);
   const contentHash = hashTool(definition);
+  const deleted = await findDeletedTool(tx, definition.name);
+  const loosened = looseningOfTool(definition, { deleted });
+  checkMayLoosen(caller, Object.keys(loosened));
   const row = builtin ? undefined : await insertTool(tx, { tenantId: caller.tenantId, definition, contentHash });
-  if (row) await recordVersion(tx, caller, { action: 'tool.registered', definition, contentHash });
+  if (row) await recordVersion(tx, caller, { action: 'tool.registered', definition, contentHash, loosened });
   if (!row) throw conflict(`There is already a${builtin ? ' built-in' : ''} tool named "${definition.name}".`);
   return row;
+}
+
+interface PublishedVersion {
+  action: 'tool.registered' | 'tool.updated';
+  definition: ToolDefinition;
+  contentHash: string;
+  loosened: Loosening;
 }
 
 /** Records that a version of a tool was published, and the server that it is at. */
 export async function recordVersion(
   tx: Tx,
   caller: Caller,
-  {
-    action,
-    definition,
-    contentHash: digest,
-  }: { action: 'tool.registered' | 'tool.updated'; definition: ToolDefinition; contentHash: string },
+  { action, definition, contentHash: digest, loosened }: PublishedVersion,
 ): Promise<void> {
   const { id, name, version, risk_level, transport } = definition;
-  const details = { name, version, risk_level, transport: transport.type };
+  const details = { name, version, risk_level, transport: transport.type, ...looseningDetails(loosened) };
   await recordAudit(tx, caller, { action, target: ['tool', id], digest, details });
   const address = identityOf(transport);
   if (!address) return;
@@ -96,7 +105,7 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
       inline: execution?.inline ?? false,
     },
     permissions: request.permissions ?? [],
-    risk_level: request.risk_level ?? 'WRITE_LOW_RISK',
+    risk_level: request.risk_level ?? DEFAULT_RISK,
     annotations: request.annotations ?? {},
   };
 }

@@ -1,4 +1,5 @@
 import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { checkMayLoosen, looseningOfTool } from '../../core/loosening.ts';
 import { withPatch, type Patch } from '../../core/patch.ts';
 import { compareVersions, nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
@@ -9,6 +10,7 @@ import type { ProcessContext } from '../context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { checkSecrets } from './check-secrets.ts';
 import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
 
@@ -31,6 +33,9 @@ export async function updateTool(
   const version = patch.version ?? nextMinor(current.current_version);
   const definition = defineTool(withPatch<ToolRequest>(current.definition, patch), { id, version });
   checkTool(definition, { caller, tools });
+  await checkSecrets(tx, caller, { transport: definition.transport, current: current.definition.transport });
+  const loosened = looseningOfTool(definition, { current: current.definition });
+  checkMayLoosen(caller, Object.keys(loosened));
   const contentHash = hashTool(definition);
   if (typeof patch.version !== 'string' && contentHash === current.content_hash) return current;
   if (compareVersions(version, current.current_version) <= 0) {
@@ -39,7 +44,7 @@ export async function updateTool(
   }
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
-  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash });
+  await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash, loosened });
   return updated;
 }
 

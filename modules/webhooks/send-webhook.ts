@@ -101,7 +101,7 @@ async function deliver(context: Sender, made: Attempt): Promise<'delivered' | 'n
 
 async function secretOf(context: Sender, tenantId: string, name: string): Promise<Attempt['secret']> {
   try {
-    return (await readSecrets(context, tenantId, [name])).get(name);
+    return (await readSecrets(context, tenantId, [name])).get(name)?.value;
   } catch (error) {
     if (error instanceof SecretUnreadableError) return error;
     throw error;

@@ -42,6 +42,7 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'turn.started': ['number', 'requested_by', 'continues'],
   'turn.completed': ['stop_reason', 'ordinal', 'checkpoint_id'],
   'turn.failed': ['error.code', 'ordinal', 'checkpoint_id'],
+  'run.erased': [],
   'turn.interrupted': ['reason'],
   'message.queued': ['message_id', 'mode'],
   'message.dequeued': ['message_id', 'as'],

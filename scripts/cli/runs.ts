@@ -38,6 +38,11 @@ export function addRuns(program: Command): void {
     .argument('<id>', 'the run', id)
     .option('--reason <text>', 'why')
     .action(cancel);
+  withPlace(runs.command('delete'))
+    .description('erase what was said in a run, cancelled first if it has not ended; again is no different')
+    .argument('<id>', 'the run', id)
+    .option('--dependents', 'erase the forks and later runs that stand on it, too')
+    .action(erase);
   withPlace(runs.command('follow'))
     .description('show what a run does, from its start and until its end; ends with 1 if it failed or was cancelled')
     .argument('<id>', 'the run', id)
@@ -94,6 +99,16 @@ async function cancel(runId: string, options: Shared & { reason?: string }): Pro
   const found = await connected(options, (client) => client.post<Run>(`/v1/runs/${runId}/cancel`, { reason }));
   if (options.json) return printJson(found);
   print(`${found.status}: ${found.id}`);
+}
+
+async function erase(runId: string, options: Shared & { dependents?: true }): Promise<void> {
+  const query = options.dependents ? '?dependents=true' : '';
+  const found = await connected(options, async (client) => {
+    await client.delete(`/v1/runs/${runId}${query}`);
+    return client.get<Run>(`/v1/runs/${runId}`);
+  });
+  if (options.json) return printJson(found);
+  print(`erased: ${found.id}`);
 }
 
 const ATTEMPTS = 10;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { digestOf } from '../../core/ids.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
@@ -122,7 +123,7 @@ describe('GET /v1/audit', () => {
       kind: 'approval',
       run_id,
       tool: 'calculator',
-      reason: 'not today',
+      reason_digest: digestOf('not today'),
     });
     const open = await make(`/v1/agents/${agent.id}/runs`, {});
     await make(`/v1/runs/${open.run_id}/cancel`, { reason: 'enough' });

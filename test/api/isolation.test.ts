@@ -145,9 +145,10 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     turns: turn.turn_id,
     checkpoints: turn.checkpoint_id,
     'tool-calls': call,
+    threads: thread_id,
     secrets: 'secret_of_a',
   };
-  return { owned: { ...ids, key, versions: '1.0.0' }, secrets: [...Object.values(ids), thread_id, 'of-a', 'of_a'] };
+  return { owned: { ...ids, key, versions: '1.0.0' }, secrets: [...Object.values(ids), 'of-a', 'of_a'] };
 }
 
 /** The id of the approval that a run waits for. */

@@ -222,18 +222,45 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       await assert.rejects(direct, /permission denied/);
     });
 
-    it("let the service call no function that acts with its owner's rights", async () => {
+    it("let the service call no function that acts with its owner's rights, but to erase", async () => {
       const { rows } = await database.asOwner((client) =>
         client.query<{ name: string }>(
           `select proname as name from pg_proc where prosecdef and pronamespace = 'public'::regnamespace
-             and has_function_privilege('drover_app', oid, 'execute')`,
+             and has_function_privilege('drover_app', oid, 'execute') order by 1`,
         ),
       );
-      assert.deepEqual(rows, []);
+      const erasers = ['erase_checkpoints', 'erase_messages', 'erase_run_events'];
+      assert.deepEqual(
+        rows.map(({ name }) => name),
+        erasers,
+      );
       await assert.rejects(
         database.withTenant(ben, (tx) => tx.query('select void_leases()')),
         /permission denied/,
       );
+    });
+
+    it("erase nothing of a run that does not say it is erased, nor of another's run", async () => {
+      const [run] = await database.withTenant(anna, (tx) => tx.query<{ id: string }>('select id from runs'));
+      const erase = (tx: Tx) => tx.query('select erase_messages($1), erase_checkpoints($1)', [run?.id]);
+      const events = (tx: Tx) => {
+        const list = [1, 2, 3].map((seq) => ({ seq, payload: { gone: true }, schema_version: 1 }));
+        return tx.query('select erase_run_events($1, $2::jsonb)', [run?.id, JSON.stringify(list)]);
+      };
+      const all = async () => {
+        const read = (table: string) =>
+          database.withTenant(anna, (tx) => tx.query(`select * from ${table} where run_id = $1`, [run?.id]));
+        return [await read('messages'), await read('checkpoints'), await read('run_events')];
+      };
+      const before = await all();
+      await database.withTenant(anna, async (tx) => [await erase(tx), await events(tx)]);
+      assert.deepEqual(await all(), before);
+      const mark = (when: string) =>
+        database.withTenant(anna, (tx) => tx.query(`update runs set erased_at = ${when} where id = $1`, [run?.id]));
+      await mark('now()');
+      await database.withTenant(ben, async (tx) => [await erase(tx), await events(tx)]);
+      assert.deepEqual(await all(), before);
+      await mark('null');
     });
 
     it("give nothing of another's through the functions of the hot path", async () => {

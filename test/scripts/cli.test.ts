@@ -127,7 +127,7 @@ describe('drover, the command line', function () {
     assert.match((await there('runs', 'follow', run)).out, /no sums today/);
   });
 
-  it('lists and cancels runs; following one that was cancelled ends with 1', async () => {
+  it('lists, cancels and erases runs; following one that was cancelled ends with 1', async () => {
     const { run } = await asking();
     const { out } = await there('runs', 'list', '--status', 'awaiting_human');
     assert.match(out, new RegExp(`${run} +awaiting_human \\(approval\\)`));
@@ -135,6 +135,8 @@ describe('drover, the command line', function () {
     const followed = await there('runs', 'follow', run, '--json');
     assert.deepEqual([followed.code, followed.err], [1, 'drover: The run is cancelled.\n']);
     for (const each of followed.out.trim().split('\n')) assert.ok(JSON.parse(each).event);
+    assert.equal((await there('runs', 'delete', run)).out, `erased: ${run}\n`);
+    assert.ok(JSON.parse((await there('runs', 'delete', run, '--dependents', '--json')).out).erased_at);
   });
 
   it('verifies the audit log against a head that was noted, and names the broken link', async () => {

@@ -40,7 +40,10 @@ describe('createTools', () => {
 
   it('asks for secrets in the name of the tenant whose call it is', async () => {
     const server = await startServer((request, response) => response.end(request.headers['x-key']));
-    make({ readSecrets: async (tenantId, names) => new Map(names.map((name) => [name, `${name}/${tenantId}`])) });
+    make({
+      readSecrets: async (tenantId, names) =>
+        new Map(names.map((name) => [name, { value: `${name}/${tenantId}`, hosts: null }])),
+    });
     const tool = toolOf({ type: 'http', endpoint: server.url, headers: { 'x-key': '{{secret:k}}' } });
     await tools.execute(tool, attemptOf({}, { tenantId: 'acme' }));
     assert.equal(server.seen[0]?.headers['x-key'], 'k/acme');
@@ -53,7 +56,7 @@ describe('createTools', () => {
       response.writeHead(Number(request.path.slice(1)), { 'content-type': 'application/json' });
       response.end(JSON.stringify({ [`in a key ${key}`]: [`in ${key} text`], long: `${'x'.repeat(3980)}${key}` }));
     });
-    make({ readSecrets: async () => new Map([['k', 'c4nary-value']]) });
+    make({ readSecrets: async () => new Map([['k', { value: 'c4nary-value', hosts: null }]]) });
     const headers = { 'x-key': '{{secret:k}}' };
     for (const status of [200, 400, 503]) {
       const tool = toolOf({ type: 'http', endpoint: `${server.url}/${status}`, headers });
@@ -66,7 +69,7 @@ describe('createTools', () => {
   });
 
   it('gives secrets to the environment of a server, and takes them out of its answers and last words', async () => {
-    make({ readSecrets: async () => new Map([['k', 'c4nary-value']]) });
+    make({ readSecrets: async () => new Map([['k', { value: 'c4nary-value', hosts: null }]]) });
     const env = { OWN: '{{secret:k}}' };
     const said = await tools.execute(toolOf({ type: 'mcp_stdio', ...ODD_SERVER, env }, 'environment'), attemptOf({}));
     assert.equal((outputOf(said) as Record<string, string>)['OWN'], '[secret]');
@@ -82,7 +85,7 @@ describe('createTools', () => {
   it('names a secret that is not set or cannot be decrypted, and sends nothing', async () => {
     const server = await startServer((_request, response) => response.end());
     const tool = toolOf({ type: 'http', endpoint: server.url, headers: { 'x-key': '{{secret:a}} {{ secret:k }}' } });
-    make({ readSecrets: async () => new Map([['a', 'c4nary-value']]) });
+    make({ readSecrets: async () => new Map([['a', { value: 'c4nary-value', hosts: null }]]) });
     const missing = await tools.execute(tool, attemptOf({}));
     assert.deepEqual([briefly(missing), messageOf(missing)], ['error secret-missing', 'The secret "k" is not set.']);
     make({ readSecrets: () => Promise.reject(new SecretUnreadableError('k', 'its key is gone')) });

@@ -11,7 +11,7 @@ import { attemptOf, briefly, outputOf } from '../support/tool-attempt.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 const ENDPOINT = 'https://api.example/v1';
-const SECRETS = createSecretValues(new Map([['key', 's3cret-value']]));
+const SECRETS = createSecretValues(new Map([['key', { value: 's3cret-value', hosts: null }]]));
 
 function build(more: Partial<HttpTransport>, args: Record<string, unknown>, secrets = NO_SECRETS) {
   const transport: HttpTransport = { type: 'http', endpoint: ENDPOINT, ...more };

@@ -186,7 +186,8 @@ describe('callHttp', () => {
 
   describe('with secrets in its headers', () => {
     const headers = { authorization: 'Bearer {{secret:api_key}}', 'x-two': '{{ secret:a }}-{{secret:b}}' };
-    const secretsOf = (values: Record<string, string>) => createSecretValues(new Map(Object.entries(values)));
+    const secretsOf = (values: Record<string, string>) =>
+      createSecretValues(new Map(Object.entries(values).map(([name, value]) => [name, { value, hosts: null }])));
 
     it('fills them in as they are', async () => {
       await call({ headers }, {}, { secrets: secretsOf({ api_key: 's3cret-value', a: '1', b: '$&' }) });

@@ -5,7 +5,7 @@ import { createSecretValues, NO_SECRETS, REDACTED, secretNamesIn } from '../../t
 import { kindOf } from '../../tools/transports.ts';
 
 const valuesOf = (...values: string[]) =>
-  createSecretValues(new Map(values.map((value, index) => [`n${index}`, value])));
+  createSecretValues(new Map(values.map((value, index) => [`n${index}`, { value, hosts: null }])));
 
 const namesOf = (transport: ToolTransport) => secretNamesIn(kindOf(transport)?.secretTexts(transport) ?? []);
 

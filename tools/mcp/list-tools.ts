@@ -1,6 +1,7 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { impossible, messageOf } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
+import { DEFAULT_RISK } from '../../core/tool.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
 import type { McpConnection, McpPool } from './pool.ts';
@@ -78,7 +79,7 @@ function importTool(
     input_schema: tool.inputSchema,
     ...(tool.outputSchema === undefined ? {} : { output_schema: tool.outputSchema }),
     transport: { ...server, tool: tool.name },
-    ...(trusted ? wordOf(tool) : { risk_level: 'WRITE_LOW_RISK', annotations: {} }),
+    ...(trusted ? wordOf(tool) : { risk_level: DEFAULT_RISK, annotations: {} }),
   };
 }
 
@@ -87,7 +88,7 @@ function wordOf(tool: Tool): Pick<ImportedTool, 'risk_level' | 'annotations'> {
   const given = Object.entries({ readOnlyHint, idempotentHint, destructiveHint });
   return {
     // A tool that only reads destroys nothing, whatever else its server says (spec: ToolAnnotations).
-    risk_level: readOnlyHint ? 'READ_ONLY' : destructiveHint ? 'WRITE_HIGH_RISK' : 'WRITE_LOW_RISK',
+    risk_level: readOnlyHint ? 'READ_ONLY' : destructiveHint ? 'WRITE_HIGH_RISK' : DEFAULT_RISK,
     annotations: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
   };
 }

@@ -36,7 +36,12 @@ interface RequestStreams {
 /** Makes the transport of a server; nothing is sent yet. The SDK follows redirects within its origin only. */
 export function createRemoteTransport(server: RemoteServer, egress: Egress, maxMessageBytes: number): RemoteTransport {
   let failure: EgressError | undefined;
+  const { origin } = new URL(server.endpoint);
   const guarded: FetchLike = async (url, init = {}) => {
+    if (new URL(url).origin !== origin) {
+      // Its headers, which may hold a secret, are for its own origin.
+      throw new EgressError('refused', 'the server leads to another origin', { sent: true });
+    }
     const streams = current.getStore();
     const { signal, release } = linkSignals(
       ...[init.signal, streams?.signal].filter((source) => source !== undefined && source !== null),

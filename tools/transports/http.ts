@@ -33,6 +33,7 @@ export const HTTP: TransportKind<HttpTransport> = {
   schemas: { http: schema },
   check: checkHttpTransport,
   secretTexts: templatesOf,
+  destinationOf: ({ endpoint: url }) => url,
   present: (transport) => ({
     ...transport,
     ...(transport.headers && { headers: redact(transport.headers, isCredential) }),

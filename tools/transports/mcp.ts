@@ -56,6 +56,7 @@ export const MCP: TransportKind<McpTransport> = {
     mcp_sse: z.strictObject({ type: z.literal('mcp_sse'), ...remote, tool }),
   },
   secretTexts: (transport) => Object.values((transport.type === 'mcp_stdio' ? transport.env : transport.headers) ?? {}),
+  destinationOf: (transport) => (transport.type === 'mcp_stdio' ? undefined : transport.endpoint),
   present(transport) {
     if (transport.type !== 'mcp_stdio') {
       return { ...transport, ...(transport.headers && { headers: redact(transport.headers, isCredential) }) };

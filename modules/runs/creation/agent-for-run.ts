@@ -1,6 +1,6 @@
 /** What a new run of an agent starts with: which version, and which tools it pins. */
 import { LRUCache } from 'lru-cache';
-import type { AgentDefinition } from '../../../core/definition.ts';
+import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
 import type { PinnedLimits, PinnedTool } from '../../../core/events.ts';
 import { findAgent, loadAgentVersion } from '../../../db/agents.ts';
@@ -83,7 +83,7 @@ export async function cachedStart(
 
 /** Throws 403 if the run would have a higher autonomy level than its agent, and the caller may not raise it. */
 export function checkAutonomy(level: number | undefined, definition: AgentDefinition, mayRaise: boolean): void {
-  if ((level ?? 0) > (definition.autonomy_level ?? 2) && !mayRaise) {
+  if ((level ?? 0) > (definition.autonomy_level ?? DEFAULT_AUTONOMY) && !mayRaise) {
     throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");
   }
 }

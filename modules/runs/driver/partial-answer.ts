@@ -33,7 +33,7 @@ export async function keepPartialAnswer(session: DriveSession): Promise<void> {
     const seq = await context.db.withTenant(tenantId, async (tx) => {
       const now = await lockRun(tx, run.id);
       const turn = await findTurn(tx, run.id, turnId);
-      if (!now || !turn || !ENDED.includes(turn.status)) return undefined;
+      if (!now || now.erased_at || !turn || !ENDED.includes(turn.status)) return undefined;
       const events = [toLogged(checkEvent(failed))];
       const result = await commitRunIn(tx, {
         tenant_id: tenantId,

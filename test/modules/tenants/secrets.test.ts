@@ -184,7 +184,7 @@ for (const mode of DOMAIN_MODES) {
         const { reencrypted, unreadable } = await reencryptSecrets(db, next);
         assert.deepEqual(unreadable, []);
         assert.ok(reencrypted >= 2);
-        assert.equal((await readSecrets({ db, keyring: only }, tenantId, ['rotated'])).get('rotated'), 'v-1');
+        assert.equal((await readSecrets({ db, keyring: only }, tenantId, ['rotated'])).get('rotated')?.value, 'v-1');
         assert.equal((await reencryptSecrets(db, next)).reencrypted, 0);
         await assert.rejects(readSecrets({ db, keyring }, tenantId, ['rotated']), SecretUnreadableError);
       }

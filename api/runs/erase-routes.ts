@@ -1,0 +1,51 @@
+/** Erasing runs and threads: their content goes, ids, times and costs stay. */
+import { z } from 'zod';
+import { eraseRun, eraseThread } from '../../modules/runs/erase-run.ts';
+import { requireRun } from '../../modules/runs/read-runs.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { defineRunRoutes, runParams } from './run-access.ts';
+import { presentRun, run } from './schemas.ts';
+
+const query = z.strictObject({
+  dependents: z
+    .enum(['true', 'false'])
+    .optional()
+    .describe('Erases the forks and later runs that stand on the messages, too; else they are 409 `has_dependents`.'),
+});
+
+const erase = defineRunRoutes({
+  method: 'delete',
+  path: '',
+  access: 'admin',
+  summary: 'Erase a run, cancelled first if it has not ended: 202, and 200 when it was erased already',
+  params: runParams,
+  query,
+  responses: { 200: run, 202: run },
+  async handle({ caller, params, query: { dependents }, context }) {
+    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const isNew = await eraseRun(context, caller, { id: params.run, dependents: dependents === 'true' });
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    return { status: isNew ? 202 : 200, body: presentRun(row) };
+  },
+});
+
+const erasedThread = z
+  .strictObject({ id: z.uuid(), thread_id: z.uuid(), erased_at: z.iso.datetime() })
+  .meta({ id: 'ErasedThread' });
+
+const eraseOfThread = defineRoute({
+  method: 'delete',
+  path: '/v1/threads/:thread',
+  access: 'admin',
+  summary: 'Erase a thread with all its runs: 202, and 200 when it was erased already',
+  params: z.strictObject({ thread: idParam }),
+  query,
+  responses: { 200: erasedThread, 202: erasedThread },
+  async handle({ caller, params: { thread: id }, query: { dependents }, context }) {
+    const { isNew, erasedAt } = await eraseThread(context, caller, { id, dependents: dependents === 'true' });
+    return { status: isNew ? 202 : 200, body: { id, thread_id: id, erased_at: erasedAt.toISOString() } };
+  },
+});
+
+export const ERASE_ROUTES: readonly Route[] = [...erase, eraseOfThread];

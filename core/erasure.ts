@@ -1,0 +1,83 @@
+/**
+ * What is left of an event when its run is erased: ids, numbers, times, values of enums and what is named below, so that the
+ * log still folds. Any other text, and whatever has no fixed form, is content. What nobody has named is erased, too.
+ */
+import { z } from 'zod';
+import { currentPayload, EVENTS, type EventType, type StoredEvent } from './events.ts';
+
+/** Texts that say nothing of a conversation, by their path in a payload: names of what a tenant has set up, codes, versions. */
+const KEPT: ReadonlySet<string> = new Set([
+  'agent_version',
+  'allowed_by',
+  'config.model_override',
+  'cost_usd',
+  'digest',
+  'error.code',
+  'from',
+  'key',
+  'model',
+  'pinned.tools.name',
+  'pinned.tools.version',
+  'policy.name',
+  'provider',
+  'stage',
+  'steps.tool',
+  'failed.tool',
+  'stop_reason',
+  'to',
+  'tool',
+  'tool_use_id',
+  'traceparent',
+]);
+
+/** Fields that go as wholes. */
+const DROPPED: ReadonlySet<string> = new Set(['input.attachments']);
+
+/** The payload of a stored event without content, and the version of its schema. Of a type that is not known here nothing is left. */
+export function eraseEvent(event: Pick<StoredEvent, 'type' | 'schema_version' | 'payload'>): {
+  payload: unknown;
+  schema_version: number;
+} {
+  if (!Object.hasOwn(EVENTS, event.type)) return { payload: {}, schema_version: event.schema_version };
+  const { payload, version } = EVENTS[event.type as EventType];
+  return { payload: withoutContent(payload, currentPayload(event), ''), schema_version: version };
+}
+
+/** Undefined: the field is to be left out. */
+function withoutContent(schema: unknown, value: unknown, path: string): unknown {
+  if (value === undefined || value === null || DROPPED.has(path)) return value === null ? null : undefined;
+  if (schema instanceof z.ZodOptional) return isText(schema.unwrap(), path) ? undefined : inner(schema, value, path);
+  if (schema instanceof z.ZodNullable) return isText(schema.unwrap(), path) ? null : inner(schema, value, path);
+  if (schema instanceof z.ZodDefault) return inner(schema, value, path);
+  if (schema instanceof z.ZodObject && typeof value === 'object') return ofObject(schema, value, path);
+  if (schema instanceof z.ZodArray && Array.isArray(value)) {
+    return value.map((item) => withoutContent(schema.element, item, path));
+  }
+  if (schema instanceof z.ZodRecord) return {};
+  if (isText(schema, path)) return '';
+  return isPlain(schema) ? value : null;
+}
+
+function inner(schema: { unwrap(): unknown }, value: unknown, path: string): unknown {
+  return withoutContent(schema.unwrap(), value, path);
+}
+
+function ofObject(schema: z.ZodObject, value: object, path: string): Record<string, unknown> {
+  const given = new Map(Object.entries(value));
+  const left = Object.entries(schema.shape).map(([key, field]): [string, unknown] => {
+    return [key, withoutContent(field, given.get(key), path === '' ? key : `${path}.${key}`)];
+  });
+  return Object.fromEntries(left.filter(([, item]) => item !== undefined));
+}
+
+/** A text without a form of its own. */
+function isText(schema: unknown, path: string): boolean {
+  return schema instanceof z.ZodString && !KEPT.has(path);
+}
+
+/** Values that cannot hold what somebody has written. A text comes here only where it is kept. */
+function isPlain(schema: unknown): boolean {
+  return [z.ZodString, z.ZodStringFormat, z.ZodNumber, z.ZodBoolean, z.ZodEnum, z.ZodLiteral, z.ZodNull].some(
+    (kind) => schema instanceof kind,
+  );
+}

@@ -1,0 +1,84 @@
+/** What a change of a tool or an agent takes away from the gate. Measured against the defaults where there is nothing before. */
+import type { Caller } from './caller.ts';
+import { DEFAULT_AUTONOMY, type AgentDefinition } from './definition.ts';
+import { DroverError } from './errors.ts';
+import { digestOf } from './ids.ts';
+import { hasScope } from './scopes.ts';
+import { DEFAULT_RISK, RISK_LEVELS, type RiskLevel, type ToolDefinition } from './tool.ts';
+
+/** By field, what it was and what it is to be. Nothing in it: the change is as safe as what it changes, or safer. */
+export type Loosening = Record<string, { from: unknown; to: unknown }>;
+
+type Rated = Pick<ToolDefinition, 'risk_level' | 'annotations' | 'transport'>;
+
+/** `earlier`: the tool as it is; for one that is new, the last one of its name, whose risk alone counts. */
+export function looseningOfTool(after: Rated, earlier: { current?: Rated; deleted?: Rated | undefined }): Loosening {
+  const { current, deleted } = earlier;
+  const risk = current?.risk_level ?? riskier(deleted?.risk_level ?? DEFAULT_RISK, DEFAULT_RISK);
+  const loosened: Loosening = {};
+  if (rank(after.risk_level) < rank(risk)) loosened['risk_level'] = { from: risk, to: after.risk_level };
+  for (const hint of ['readOnlyHint', 'idempotentHint'] as const) {
+    if (after.annotations[hint] && !current?.annotations[hint]) loosened[hint] = { from: false, to: true };
+  }
+  if (current && isLowered(current) && isLowered(after)) {
+    const [from, to] = [digestOf(current.transport), digestOf(after.transport)];
+    // Whoever lowered it did so for what the tool called then. Digests: a transport may hold what no log should.
+    if (from !== to) loosened['transport'] = { from, to };
+  }
+  return loosened;
+}
+
+/** `before` is the definition as it is; undefined for a new agent. */
+export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition | undefined): Loosening {
+  const loosened: Loosening = {};
+  const [was, is] = [gateOf(before), gateOf(after)];
+  const note = (field: keyof typeof is, looser: boolean) => {
+    if (looser) loosened[field] = { from: was[field], to: is[field] };
+  };
+  note('autonomy_level', is.autonomy_level > was.autonomy_level);
+  note('on_unknown', is.on_unknown === 'retry' && was.on_unknown !== 'retry');
+  note('four_eyes', was.four_eyes && !is.four_eyes);
+  note('max_calls_per_turn', (is.max_calls_per_turn ?? Infinity) > (was.max_calls_per_turn ?? Infinity));
+  note('allowed_tools', !allowsNoMore(is.allowed_tools, was.allowed_tools));
+  return loosened;
+}
+
+/** Throws 403 where something is loosened and the caller may not approve calls: who may not allow one, may not allow all. */
+export function checkMayLoosen({ scopes }: Pick<Caller, 'scopes'>, loosened: readonly string[]): void {
+  if (loosened.length === 0 || hasScope(scopes, 'approvals:write')) return;
+  const detail = `This loosens what guards calls (${loosened.join(', ')}): it needs the scope "approvals:write" or "admin".`;
+  throw new DroverError('forbidden', 403, detail, { extra: { scope: 'approvals:write' } });
+}
+
+/** For an audit row: what was loosened, where anything was. */
+export function looseningDetails(loosened: Loosening): { loosened?: Loosening } {
+  return Object.keys(loosened).length === 0 ? {} : { loosened };
+}
+
+/** What of an agent the gate looks at, defaults filled in. */
+function gateOf(agent: AgentDefinition | undefined) {
+  const rails = agent?.guardrail_config?.tool_rails;
+  return {
+    autonomy_level: agent?.autonomy_level ?? DEFAULT_AUTONOMY,
+    on_unknown: agent?.execution_config?.on_unknown ?? 'ask',
+    four_eyes: agent?.execution_config?.four_eyes ?? false,
+    max_calls_per_turn: rails?.max_calls_per_turn ?? null,
+    allowed_tools: rails?.allowed_tools ?? ('all' as const),
+  };
+}
+
+function allowsNoMore(is: 'all' | string[], was: 'all' | string[]): boolean {
+  return was === 'all' || (is !== 'all' && is.every((name) => was.includes(name)));
+}
+
+function isLowered({ risk_level: risk, annotations }: Rated): boolean {
+  return rank(risk) < rank(DEFAULT_RISK) || !!annotations.readOnlyHint || !!annotations.idempotentHint;
+}
+
+function riskier(one: RiskLevel, other: RiskLevel): RiskLevel {
+  return rank(one) > rank(other) ? one : other;
+}
+
+function rank(risk: RiskLevel): number {
+  return RISK_LEVELS.indexOf(risk);
+}

@@ -1,0 +1,121 @@
+/**
+ * Erasure: every table with content of runs has its eraser here, or is named as free of it with the reason. A test fails for a
+ * table that is neither. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
+ */
+import type { Tx } from './database.ts';
+import { readEvents } from './events.ts';
+import type { StoredEvent } from '../core/events.ts';
+
+/** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
+export const ERASERS: Readonly<Record<string, string>> = {
+  messages: 'select erase_messages($1)',
+  checkpoints: 'select erase_checkpoints($1)',
+  // A tool that is not registered is called as the model has called it.
+  tool_calls: `update tool_calls set arguments = '{}', output = null,
+    name = case when tool_id is null then '' else name end,
+    error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
+  runs: `update runs set
+    error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
+  turns: `update turns set input = jsonb_build_object('message', ''),
+    error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
+  approvals: `update approvals set arguments = '{}', original_arguments = null, message = null, reason = null where run_id = $1`,
+  plans: `update plans set purpose = '', reason = null where run_id = $1`,
+  policy_decisions: `update policy_decisions set reason = '' where run_id = $1`,
+  signals: 'delete from signals where run_id = $1',
+  waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
+  webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',
+  // They are asked for by key: those of a day are looked through. With its digest, the same request is still no other.
+  idempotency_keys: `update idempotency_keys set response = (
+      select jsonb_object_agg(name, value) from jsonb_each(response) as e (name, value)
+        where name in ('id', 'run_id', 'new_run_id', 'turn_id', 'thread_id', 'request_id', 'retried_from',
+          'forked_from_run_id', 'status', 'effects'))
+    where $1 in (response->>'run_id', response->>'new_run_id', response->>'id')
+      or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid)`,
+  // The last: the events say what the rows were.
+  run_events: 'select erase_run_events($1, $2::jsonb)',
+};
+
+const SET_UP = 'what a tenant has set up, not what was said in a run';
+
+/** Tables with texts, none of which come from a conversation, and why. */
+export const CONTENT_FREE: Readonly<Record<string, string>> = {
+  agent_versions: SET_UP,
+  agents: SET_UP,
+  api_keys: SET_UP,
+  budgets: SET_UP,
+  mcp_servers: SET_UP,
+  policies: SET_UP,
+  policy_versions: SET_UP,
+  secrets: SET_UP,
+  tenants: SET_UP,
+  tool_versions: SET_UP,
+  tools: SET_UP,
+  webhooks: SET_UP,
+  workspaces: SET_UP,
+  audit_heads: 'a hash',
+  audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
+  maintenance_acts: 'names of acts',
+  model_rates: 'names of models',
+  objectives: 'ids and a digest; the prompt is the input of the run',
+  outbox: 'ids alone',
+  reservations: 'sums and a state',
+  schema_functions: 'names and hashes of functions',
+  schema_migrations: 'names of migrations',
+};
+
+const PAGE = 500;
+
+/** Erases all rows of a run that says it is erased; `erase` makes the payload that an event keeps. */
+export async function eraseRows(
+  tx: Tx,
+  runId: string,
+  erase: (event: StoredEvent) => { payload: unknown; schema_version: number },
+): Promise<void> {
+  for (const [table, statement] of Object.entries(ERASERS)) {
+    if (table !== 'run_events') await tx.query(statement, [runId]);
+  }
+  const eraseEvents = ERASERS['run_events'] ?? '';
+  for (let after = 0; ;) {
+    const events = await readEvents(tx, { runId, after, limit: PAGE });
+    const list = events.map((event) => ({ seq: event.seq, ...erase(event) }));
+    await tx.query(eraseEvents, [runId, JSON.stringify(list)]);
+    after = events.at(-1)?.seq ?? after;
+    if (events.length < PAGE) return;
+  }
+}
+
+/** The runs that stand on the messages of these, forks and later runs of their threads, each before those that stand on it. */
+export async function findDependents(tx: Tx, runIds: readonly string[]): Promise<string[]> {
+  const found = await tx.query<{ id: string }>(
+    `select x.id, x.created_at from runs s join runs x on x.forked_from_run_id = s.id
+       where s.id = any($1::uuid[]) and x.id <> all($1::uuid[]) and x.erased_at is null
+     union
+     select x.id, x.created_at from runs s join runs x on x.thread_id = s.thread_id
+       where s.id = any($1::uuid[]) and x.id <> all($1::uuid[]) and x.erased_at is null
+         and (x.lineage = s.lineage and x.base_length > s.base_length
+           or exists (select from jsonb_to_recordset(x.lineage_base) as b (lineage uuid, length integer)
+             where b.lineage = s.lineage and b.length > s.base_length))
+     order by created_at, id`,
+    [runIds],
+  );
+  const ids = found.map(({ id }) => id);
+  return ids.length === 0 ? [] : [...ids, ...(await findDependents(tx, [...runIds, ...ids]))];
+}
+
+/** The runs of a thread that are not erased, newest first. */
+export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    'select id from runs where thread_id = $1 and erased_at is null order by thread_place desc',
+    [threadId],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Marks a thread; answers when it was erased first. */
+export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | undefined> {
+  const [row] = await tx.query<{ erased_at: Date }>(
+    'update threads set erased_at = coalesce(erased_at, now()) where id = $1 returning erased_at',
+    [threadId],
+  );
+  return row?.erased_at;
+}

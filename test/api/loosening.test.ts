@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { startEverything } from '../support/mcp-server-everything.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+
+const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
+type Body = Record<string, unknown>;
+
+describe('a key that may write tools and agents, but not approve', () => {
+  let api: TestApi;
+  let writer: string;
+  let approver: string;
+  let number = 0;
+  before(async () => {
+    api = await startTestApi('embedded');
+    const scopes = ['tools:write', 'tools:read', 'agents:write', 'agents:read'];
+    writer = await keyWith(scopes);
+    approver = await keyWith([...scopes, 'approvals:write']);
+  });
+  after(() => api.close());
+
+  const keyWith = async (scopes: string[]): Promise<string> =>
+    (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } })).json.key;
+  const toolOf = (fields: Body): Body => {
+    number += 1;
+    return { name: `tool_${number}`, description: 'A tool.', transport: HTTP, ...fields };
+  };
+  const bodies = { tools: toolOf, agents: (fields: Body): Body => ({ name: 'an agent', ...fields }) };
+  const make = async (kind: 'tools' | 'agents', fields: Body): Promise<string> => {
+    const { status, json, text } = await api.call('POST', `/v1/${kind}`, { body: bodies[kind](fields) });
+    assert.equal(status, 201, text);
+    return json.id;
+  };
+  const lastDetails = async (target: string) => {
+    const { json } = await api.call('GET', `/v1/audit?target=${target}`);
+    return json.audit[0].details;
+  };
+  const elsewhere = { ...HTTP, endpoint: 'https://elsewhere.example/search' };
+  const limited = { guardrail_config: { tool_rails: { max_calls_per_turn: 3, allowed_tools: ['calculator'] } } };
+  const rails = (tool_rails: Body) => ({ guardrail_config: { tool_rails } });
+
+  const CHANGES: [what: string, kind: 'tools' | 'agents', before: Body, change: Body, loosened: Body][] = [
+    [
+      'lower the risk of a tool',
+      'tools',
+      { risk_level: 'WRITE_HIGH_RISK' },
+      { risk_level: 'WRITE_LOW_RISK' },
+      { risk_level: { from: 'WRITE_HIGH_RISK', to: 'WRITE_LOW_RISK' } },
+    ],
+    [
+      'give a high risk its default back',
+      'tools',
+      { risk_level: 'WRITE_HIGH_RISK' },
+      { risk_level: null },
+      { risk_level: { from: 'WRITE_HIGH_RISK', to: 'WRITE_LOW_RISK' } },
+    ],
+    [
+      'add the hint that a tool only reads',
+      'tools',
+      {},
+      { annotations: { readOnlyHint: true } },
+      { readOnlyHint: { from: false, to: true } },
+    ],
+    [
+      'add the hint that calls may be repeated',
+      'tools',
+      { annotations: { destructiveHint: true } },
+      { annotations: { idempotentHint: true } },
+      { idempotentHint: { from: false, to: true } },
+    ],
+    ['send the calls of a lowered tool elsewhere', 'tools', { risk_level: 'READ_ONLY' }, { transport: elsewhere }, {}],
+    [
+      'send the calls of a tool that may be repeated elsewhere',
+      'tools',
+      { annotations: { idempotentHint: true } },
+      { transport: elsewhere },
+      {},
+    ],
+    [
+      'raise the autonomy of an agent',
+      'agents',
+      { autonomy_level: 1 },
+      { autonomy_level: 2 },
+      { autonomy_level: { from: 1, to: 2 } },
+    ],
+    [
+      'give a low autonomy its default back',
+      'agents',
+      { autonomy_level: 1 },
+      { autonomy_level: null },
+      { autonomy_level: { from: 1, to: 2 } },
+    ],
+    [
+      'have calls of unknown outcome repeated',
+      'agents',
+      {},
+      { execution_config: { on_unknown: 'retry' } },
+      { on_unknown: { from: 'ask', to: 'retry' } },
+    ],
+    [
+      'let the one who asks approve',
+      'agents',
+      { execution_config: { four_eyes: true } },
+      { execution_config: {} },
+      { four_eyes: { from: true, to: false } },
+    ],
+    [
+      'remove rails',
+      'agents',
+      limited,
+      { guardrail_config: null },
+      { max_calls_per_turn: { from: 3, to: null }, allowed_tools: { from: ['calculator'], to: 'all' } },
+    ],
+    [
+      'allow more calls',
+      'agents',
+      limited,
+      rails({ max_calls_per_turn: 4, allowed_tools: [] }),
+      { max_calls_per_turn: { from: 3, to: 4 } },
+    ],
+    [
+      'allow another tool',
+      'agents',
+      limited,
+      rails({ max_calls_per_turn: 3, allowed_tools: ['calculator', 'http_get'] }),
+      { allowed_tools: { from: ['calculator'], to: ['calculator', 'http_get'] } },
+    ],
+  ];
+  for (const [what, kind, before_, change, loosened] of CHANGES) {
+    it(`may not ${what}; one that may approve may, and the audit log has the difference`, async () => {
+      const id = await make(kind, before_);
+      const path = `/v1/${kind}/${id}`;
+      const { json: was } = await api.call('GET', path);
+      const refused = await api.call('PATCH', path, { key: writer, body: change });
+      assert.equal(refused.status, 403, refused.text);
+      assert.equal(refused.json.scope, 'approvals:write');
+      assert.deepEqual((await api.call('GET', path)).json, was, 'nothing has changed');
+      const done = await api.call('PATCH', path, { key: approver, body: change });
+      assert.equal(done.status, 200, done.text);
+      const details = await lastDetails(id);
+      if (change['transport']) assert.deepEqual(Object.keys(details.loosened), ['transport']);
+      else assert.deepEqual(details.loosened, loosened);
+      assert.doesNotMatch(JSON.stringify(details), /elsewhere/);
+    });
+  }
+
+  const NEW: [what: string, kind: 'tools' | 'agents', fields: Body][] = [
+    ['register a tool that only reads', 'tools', { risk_level: 'READ_ONLY' }],
+    ['register a tool whose calls may be repeated', 'tools', { annotations: { idempotentHint: true } }],
+    ['register a tool with the hint that it only reads', 'tools', { annotations: { readOnlyHint: true } }],
+    ['register an agent above the default autonomy', 'agents', { autonomy_level: 3 }],
+    [
+      'register an agent that repeats calls of unknown outcome',
+      'agents',
+      { execution_config: { on_unknown: 'retry' } },
+    ],
+  ];
+  for (const [what, kind, fields] of NEW) {
+    it(`may not ${what}`, async () => {
+      const body = bodies[kind](fields);
+      const refused = await api.call('POST', `/v1/${kind}`, { key: writer, body });
+      assert.equal(refused.status, 403, refused.text);
+      const made = await api.call('POST', `/v1/${kind}`, { key: approver, body });
+      assert.equal(made.status, 201, made.text);
+      assert.equal(Object.keys((await lastDetails(made.json.id)).loosened).length, 1);
+    });
+  }
+
+  it('may change all else, and make what is as safe or safer', async () => {
+    const tool = await make('tools', { risk_level: 'READ_ONLY' });
+    for (const change of [{ description: 'Other.' }, { risk_level: 'WRITE_HIGH_RISK' }, { transport: elsewhere }]) {
+      const answer = await api.call('PATCH', `/v1/tools/${tool}`, { key: writer, body: change });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    const agent = await make('agents', { autonomy_level: 3, ...limited });
+    const changes = [
+      { description: 'Other.' },
+      { autonomy_level: 1 },
+      rails({ max_calls_per_turn: 2, allowed_tools: [] }),
+    ];
+    for (const change of changes) {
+      const answer = await api.call('PATCH', `/v1/agents/${agent}`, { key: writer, body: change });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    assert.equal((await lastDetails(agent)).loosened, undefined);
+  });
+
+  it('may not lower a risk by deleting the tool and registering it again', async () => {
+    const body = toolOf({ risk_level: 'WRITE_HIGH_RISK' });
+    const { json } = await api.call('POST', '/v1/tools', { body });
+    assert.equal((await api.call('DELETE', `/v1/tools/${json.id}`, { key: writer })).status, 204);
+    const { risk_level: _, ...plain } = body;
+    assert.equal((await api.call('POST', '/v1/tools', { key: writer, body: plain })).status, 403);
+    assert.equal((await api.call('POST', '/v1/tools', { key: writer, body })).status, 201);
+  });
+
+  it('may import tools, but neither take the word of their server nor lower what was raised', async () => {
+    const mcp = await startEverything('streamableHttp');
+    try {
+      const transport = { type: 'http', endpoint: mcp.url };
+      const load = (key: string, trusted?: boolean) =>
+        api.call('POST', '/v1/tools/import', {
+          key,
+          body: { transport, ...(trusted === undefined ? {} : { trusted }) },
+        });
+      assert.equal((await load(writer, true)).status, 403);
+      const { status, json, text } = await load(writer);
+      assert.equal(status, 201, text);
+      const risk = { risk_level: 'WRITE_HIGH_RISK' };
+      const echo = json.tools.find(({ name }: { name: string }) => name === 'echo').id;
+      assert.equal((await api.call('PATCH', `/v1/tools/${echo}`, { key: writer, body: risk })).status, 200);
+      assert.equal((await load(writer)).status, 403);
+      assert.equal((await load(approver, true)).status, 201);
+    } finally {
+      await mcp.kill();
+    }
+  });
+});

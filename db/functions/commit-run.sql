@@ -23,6 +23,9 @@ begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
   d := set_config('drover.tenant_id', c->>'tenant_id', true);
   if c ? 'policy_epoch' then
+    -- Whoever has advanced the epoch waits for the transactions that it then finds writing (listWriters): this one is one
+    -- of them before it looks, however long it waits for the row of its run.
+    d := pg_current_xact_id()::text;
     perform from tenants t where t.id = tenant and t.policy_epoch = (c->>'policy_epoch')::bigint;
     if not found then return jsonb_build_object('ok', false, 'why', 'policy_epoch'); end if;
   end if;

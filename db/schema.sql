@@ -554,6 +554,7 @@ table tool_calls row level security forced
   created_at timestamp with time zone not null
   started_at timestamp with time zone
   finished_at timestamp with time zone
+  claim_id uuid
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))

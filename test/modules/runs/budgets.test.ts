@@ -341,53 +341,6 @@ for (const mode of DOMAIN_MODES) {
       await soundNow();
     });
 
-    it('count the money that is set aside for calls under way, and let another call wait for it', async () => {
-      const narrow = await engine.agent({ tools: ['calculator'], llm_config: { max_tokens: 200 } });
-      // Room for one call: what is left of it beside the prompt goes to the first.
-      const id = await limit({ max_cost_usd: 0.002 });
-      const stuck = door();
-      engine.say(() => stuck.pass().then(() => END));
-      const first = await start(undefined, narrow);
-      const second = await start(undefined, narrow);
-      const driving = engine.drive(first);
-      await stuck.reached;
-      assert.equal(await engine.drive(second), 'handed_over');
-      assert.equal(engine.model.requests.length, 1);
-      assert.deepEqual(await typesOf(second, 'budget'), []);
-      stuck.open();
-      assert.equal(await driving, 'dormant');
-      await engine.finish(second);
-      assert.ok(Number((await standing(id)).cost_usd) <= 0.002);
-      await soundNow();
-    });
-
-    it('ask once where two pass their soft limits in one look, the first asks and the second warns', async () => {
-      // In the order of their keys: an id comes before `run`.
-      await limit({ max_tokens: 100_000, soft_limit: 0.001, on_soft_limit: 'ask' });
-      engine.say([SAID, END]);
-      const run = await start({ max_steps: 4, soft_limit: 0.25, on_soft_limit: 'warn' });
-      await engine.finish(run);
-      assert.equal((await rowOf(run)).status, 'awaiting_human');
-      assert.equal(engine.model.requests.length, 1);
-      const warned = (await engine.log(run)).flatMap((event) =>
-        event.type === 'budget.warned' ? [event.payload] : [],
-      );
-      assert.deepEqual(
-        warned.map(({ key, approval_id }) => [key === 'run', approval_id !== undefined]),
-        [
-          [false, true],
-          [true, false],
-        ],
-      );
-      const [approval, ...others] = await approvalsOfRun(engine, run);
-      assert.deepEqual(others, []);
-      const ref = { tenantId: engine.tenantId, id: approval?.id ?? '' };
-      await decideApproval(engine.context, ref, { decision: 'approve' });
-      await engine.finish(run);
-      assert.deepEqual([(await rowOf(run)).stop_reason, engine.model.requests.length], ['end_turn', 2]);
-      await soundNow();
-    });
-
     it('stop every run once they are spent', async () => {
       await limit({ max_cost_usd: 0.002 });
       engine.say(() => END);

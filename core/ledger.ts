@@ -28,13 +28,17 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   }
   const { code, message } = outcome;
   if (outcome.kind === 'error') return { status: 'failed', code, message };
-  const mayHaveHappened = outcome.kind === 'lost' || outcome.kind === 'aborted';
-  if (mayHaveHappened && rules.effect === 'unknown' && !rules.acceptsDuplicates)
+  if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
     return { status: 'unknown', code, message };
   if (rules.attempt > rules.retry.max_retries) return { status: 'failed', code, message };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
   return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message };
+}
+
+/** Whether an attempt without an answer may have had its effect. */
+export function mayHaveHappened(outcome: ToolOutcome): boolean {
+  return outcome.kind === 'lost' || (outcome.kind === 'aborted' && outcome.sent !== false);
 }
 
 /** How an attempt ended whose worker is gone: nobody knows whether it had its effect. */

@@ -101,6 +101,8 @@ export interface ToolAttempt {
   traceparent?: string | undefined;
   /** Told how far the tool is, as far as it says. */
   onProgress?: ((progress: ToolProgress) => void) | undefined;
+  /** Asked just before anything is sent, once all is ready: false where somebody else may have taken the call over by now. */
+  maySend?: (() => boolean) | undefined;
   signal: AbortSignal;
 }
 
@@ -117,14 +119,29 @@ export interface ToolProgress {
  * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
- * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger.
+ * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
  */
 export type ToolOutcome =
   | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined }
   | { kind: 'error'; code: string; message: string; output?: unknown }
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
   | { kind: 'lost'; code: string; message: string }
-  | { kind: 'aborted'; code: string; message: string };
+  | { kind: 'aborted'; code: string; message: string; sent?: boolean | undefined };
+
+/** An attempt that was stopped before anything was sent. */
+export const ABORTED_UNSENT: ToolOutcome = {
+  kind: 'aborted',
+  code: 'aborted',
+  message: 'The call was aborted.',
+  sent: false,
+};
+
+/** An attempt whose time was over before anything was sent. */
+export const TOO_LATE: ToolOutcome = {
+  kind: 'unreached',
+  code: 'too-late',
+  message: 'The call was not sent: its time was over by then.',
+};
 
 /** Levels of nesting that the arguments of a call may have. */
 export const ARGUMENT_DEPTH = 200;

@@ -85,6 +85,18 @@ export async function listOpenApprovals(
   return tx.query(`select id, tool_call_id, plan_id from approvals where run_id = $1 and status = 'pending'`, [runId]);
 }
 
+/** The question what became of a call, where nobody has answered it yet. */
+export async function findOpenQuestion(
+  tx: Tx,
+  of: { runId: string; callId: string },
+): Promise<{ id: string } | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    `select id from approvals where run_id = $1 and tool_call_id = $2 and kind = 'unknown' and status = 'pending'`,
+    [of.runId, of.callId],
+  );
+  return row;
+}
+
 /** Keeps the arguments that a person has put in place of the model's. */
 export async function replaceArguments(
   tx: Tx,

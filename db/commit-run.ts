@@ -27,6 +27,8 @@ export interface CallChange {
   set: Columns;
   /** Lease from now, in ms. */
   lease_ms?: number;
+  /** Tells the claim that takes the lease from any other of the same attempt. */
+  claim_id?: string;
   /** Earliest time of the next attempt, in ms from now. */
   retry_ms?: number;
   /** Makes the change only if no pause is left, and answers the row. */

@@ -1,6 +1,6 @@
 /** A tenant's governance: its policies, deleted tools and suspensions, which are always current, whatever a run has pinned. */
 import type { PolicyDefinition } from '../core/policy.ts';
-import type { Tx } from './database.ts';
+import { resultOf, type Database, type Tx } from './database.ts';
 
 export interface GovernanceRow {
   epoch: number;
@@ -36,9 +36,48 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
 
 /**
  * Makes what every process has cached out of date: policies and suspensions, agents and tools. Call it in the
- * transaction of the change, before the change: two changes then wait for each other, and no commit that was gated under
- * the epoch before can come after it.
+ * transaction of the change, before the change: two changes then wait for each other. A commit that has seen the epoch
+ * before may still come after it, if it was under way (`listWriters`).
  */
 export async function advancePolicyEpoch(tx: Tx): Promise<void> {
   await tx.query('update tenants set policy_epoch = policy_epoch + 1');
+}
+
+/**
+ * Makes a transaction one of the writers that `listWriters` finds, before it reads what it goes by. `for update` and
+ * `commit_run` do the same.
+ */
+export async function becomeWriter(tx: Tx): Promise<void> {
+  await tx.query('select pg_current_xact_id()');
+}
+
+/**
+ * The transactions under way that have an id and have looked at `tenants`, whichever process they are of. Each commit that
+ * begins calls is one of them before it reads the policy epoch, and stays one until its end. So if it is not listed after an
+ * epoch has advanced, it has ended, or will read the new epoch: a statement has its snapshot from its own beginning.
+ *
+ * Not `pg_snapshot_xmin`, which waits for writers of other databases of the server too, and for any long one of this.
+ */
+export async function listWriters(db: Database): Promise<string[]> {
+  return resultOf(
+    await db.call<{ result: string[] }>({
+      name: 'list_writers',
+      text: `select coalesce(array_agg(distinct w.virtualtransaction), '{}') as result from pg_locks w
+        where w.locktype = 'transactionid' and w.mode = 'ExclusiveLock' and w.granted and w.virtualtransaction in (
+          select r.virtualtransaction from pg_locks r where r.locktype = 'relation' and r.relation = 'tenants'::regclass
+            and r.database = (select oid from pg_database where datname = current_database()))`,
+      values: [],
+    }),
+  );
+}
+
+/** Whether one of these transactions is still under way. */
+export async function isAnyUnderWay(db: Database, transactions: readonly string[]): Promise<boolean> {
+  return resultOf(
+    await db.call<{ result: boolean }>({
+      name: 'is_any_under_way',
+      text: 'select exists (select from pg_locks where virtualtransaction = any($1::text[])) as result',
+      values: [transactions],
+    }),
+  );
 }

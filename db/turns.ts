@@ -130,14 +130,17 @@ export async function findToolCall(tx: Tx, id: string): Promise<ToolCallRow | un
   return row;
 }
 
+export interface LockedCallRow extends ToolCallRow {
+  held_ms: number;
+  retry_in_ms: number;
+  claim_id: string | null;
+}
+
 /** The ledger row as a worker claims it. `held_ms` and `retry_in_ms` are what is left of a lease or a pause, else <= 0. */
-export async function lockToolCall(
-  tx: Tx,
-  id: string,
-): Promise<(ToolCallRow & { held_ms: number; retry_in_ms: number }) | undefined> {
+export async function lockToolCall(tx: Tx, id: string): Promise<LockedCallRow | undefined> {
   const left = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
-  const [row] = await tx.query<ToolCallRow & { held_ms: number; retry_in_ms: number }>(
-    `select ${CALL_COLUMNS}, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls
+  const [row] = await tx.query<LockedCallRow>(
+    `select ${CALL_COLUMNS}, claim_id, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls
       where id = $1 for update`,
     [id],
   );

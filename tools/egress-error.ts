@@ -40,7 +40,7 @@ export function outcomeOfEgressError(error: EgressError): ToolOutcome {
     case 'too-many-redirects':
       return { kind: 'error', code: `egress-${code}`, message };
     case 'aborted':
-      return { kind: 'aborted', code, message };
+      return { kind: 'aborted', code, message, sent: error.sent };
     case 'unreached':
     case 'timeout':
     case 'lost':

@@ -42,6 +42,8 @@ export interface EgressInit {
   maxRedirects?: number | undefined;
   /** For everything together: names, connections, redirects, the whole body. */
   timeoutMs: number;
+  /** Asked once there is a connection, before the request: where it says no, the request is not sent. */
+  maySend?: (() => boolean) | undefined;
   signal: AbortSignal;
 }
 
@@ -87,7 +89,7 @@ export function createEgress(options: EgressOptions): Egress {
     async fetch(url, init) {
       const deadline = startDeadline(init.timeoutMs, init.signal);
       try {
-        return await follow({ rules, lookup, deadline, init }, url);
+        return await follow({ rules, lookup, deadline, init, maySend: init.maySend }, url);
       } finally {
         deadline.clear();
       }
@@ -159,7 +161,7 @@ async function follow(exchange: Exchange, url: string): Promise<EgressResponse> 
     body: init.body,
   };
   for (let hop = 0; ; hop += 1) {
-    const { response, next } = await oneHop(exchange, request, hop > 0);
+    const { response, next } = await oneHop(hop > 0 ? { ...exchange, maySend: undefined } : exchange, request, hop > 0);
     if (!next) return response;
     if (hop >= maxRedirects) {
       throw new EgressError('too-many-redirects', `${hostOf(request.url)} redirected more than ${maxRedirects} times`, {

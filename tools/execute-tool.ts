@@ -4,6 +4,7 @@ import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
+import { ABORTED_UNSENT, TOO_LATE } from '../core/tool.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Egress } from './egress.ts';
@@ -192,7 +193,8 @@ async function within(
   work: () => Promise<ToolOutcome>,
   onFault: ((error: unknown) => void) | undefined,
 ): Promise<ToolOutcome> {
-  if (attempt.signal.aborted) return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
+  if (attempt.signal.aborted) return ABORTED_UNSENT;
+  if (attempt.maySend?.() === false) return TOO_LATE;
   const backstop = startDeadline(attempt.timeoutMs + GRACE_MS, new AbortController().signal);
   const late = new Promise<ToolOutcome>((resolve) => {
     backstop.signal.addEventListener('abort', () => {

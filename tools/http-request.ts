@@ -34,6 +34,7 @@ export function buildRequest(
     maxBytes: Math.min(transport.max_bytes ?? LIMITS.toolOutputBytes, LIMITS.toolOutputBytes),
     maxRedirects: transport.max_redirects,
     timeoutMs: attempt.timeoutMs,
+    maySend: attempt.maySend,
     signal: attempt.signal,
   };
   return { url: url.href, init };

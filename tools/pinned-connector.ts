@@ -11,6 +11,7 @@ export interface Route {
   rules: AddressRules;
   lookup: (hostname: string) => Promise<{ address: string }[]>;
   deadline: Deadline;
+  maySend?: (() => boolean) | undefined;
 }
 
 const CONNECT_MS = 10_000;
@@ -21,6 +22,11 @@ export function pinnedConnector(route: Route, state: { connected: boolean }): bu
   return (options, callback) => {
     openSocket(route, options).then(
       (socket) => {
+        if (route.maySend?.() === false) {
+          socket.destroy();
+          callback(new EgressError('unreached', 'nothing was sent: it was too late by then', { sent: false }), null);
+          return;
+        }
         state.connected = true;
         callback(null, socket);
       },

@@ -131,6 +131,15 @@ export function settleApproval(approval: DecidedApproval, { decision, reason, de
   return [settled, ...resolve(approval, decision === 'happened' ? 'succeeded' : 'unknown')];
 }
 
+/** The attempt itself has ended after all: nobody needs to say any more what became of it. */
+export function withdrawQuestion(
+  approval: DecidedApproval,
+  { decision, reason }: { decision: 'happened' | 'rerun'; reason: string },
+): NewEvent {
+  const payload = { ...subjectOf(approval), decision, reason };
+  return { ...byActor(approval, 'worker'), type: 'approval.settled', payload };
+}
+
 /** Nobody said in time what became of calls: their outcome stays unknown. */
 export function expireQuestion(approval: DecidedApproval): NewEvent[] {
   const expired: NewEvent = { ...byActor(approval, 'system'), type: 'approval.expired', payload: subjectOf(approval) };

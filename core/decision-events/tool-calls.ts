@@ -108,6 +108,15 @@ export function settleCall({ turn, steps: step }: RunState, settled: SettledCall
   return { ...settledEvent(settled), actor, turn_id: turn?.id, step };
 }
 
+/** An attempt whose call is of unknown outcome by now has ended after all. */
+export function resolveLate(turnId: string, step: number, settled: SettledCall): NewEvent {
+  const { callId: tool_call_id, settlement } = settled;
+  const about = { type: 'tool.resolved' as const, actor: 'worker' as const, turn_id: turnId, step };
+  const payload = { tool_call_id, outcome: settlement.status, by: 'late_result' as const };
+  if (settlement.status === 'succeeded') return { ...about, payload };
+  return { ...about, payload: { ...payload, error: { code: settlement.code, message: settlement.message } } };
+}
+
 /** The decision `use_signal`: the signal that has come for a call answers it, and is used up. */
 export function useSignal(
   { turn, steps: step }: RunState,

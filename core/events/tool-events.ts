@@ -26,8 +26,14 @@ export const TOOL_EVENTS = {
   'tool.failed': defineEvent(1, { ...requestedCall, error: problem, attempts: count, latency_ms: count.optional() }),
   'tool.denied': defineEvent(1, { ...requestedCall, error: problem }),
   'tool.unknown': defineEvent(1, { ...requestedCall, error: problem, attempts: count }),
-  /** A person has said what became of a call of unknown outcome. */
-  'tool.resolved': defineEvent(1, { ...requestedCall, outcome: z.enum(['succeeded', 'unknown']) }),
+  /** What became of a call of unknown outcome: a person has said it, or its attempt has ended after all. */
+  'tool.resolved': defineEvent(2, {
+    ...requestedCall,
+    outcome: z.enum(['succeeded', 'failed', 'unknown']),
+    /** Absent where a person has. */
+    by: z.enum(['late_result']).optional(),
+    error: problem.optional(),
+  }),
 
   /** A call that something from outside answers: a signal of this type and name. */
   'input.requested': defineEvent(1, {

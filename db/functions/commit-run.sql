@@ -25,6 +25,9 @@ begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
   d := set_config('drover.tenant_id', c->>'tenant_id', true);
   if c ? 'policy_epoch' then
+    -- Whoever has advanced the epoch waits for the transactions that it then finds writing (listWriters): this one is one
+    -- of them before it looks, however long it waits for the row of its run.
+    d := pg_current_xact_id()::text;
     perform from tenants t where t.id = tenant and t.policy_epoch = (c->>'policy_epoch')::bigint;
     if not found then return jsonb_build_object('ok', false, 'why', 'policy_epoch'); end if;
   end if;
@@ -130,6 +133,7 @@ begin
           status = coalesce(x->'set'->>'status', status),
           attempt = coalesce((x->'set'->>'attempt')::int, attempt),
           lease_expires_at = case when x ? 'lease_ms' then clock_timestamp() + (x->>'lease_ms')::int * interval '1 ms' end,
+          claim_id = case when x ? 'lease_ms' then (x->>'claim_id')::uuid else claim_id end,
           retry_at = case when x ? 'retry_ms' then clock_timestamp() + (x->>'retry_ms')::int * interval '1 ms' end,
           output = case when x->'set' ? 'output' then x->'set'->'output' else output end,
           is_error = coalesce((x->'set'->>'is_error')::boolean, is_error),

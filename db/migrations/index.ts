@@ -22,6 +22,7 @@ import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
 import { names } from './0022-names.ts';
 import { hostsAndErasure } from './0028-hosts-and-erasure.ts';
+import { claims } from './0027-claims.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -47,6 +48,7 @@ export const MIGRATIONS: readonly Migration[] = [
   threadHead,
   outputs,
   webhookTurns,
+  claims,
   hostsAndErasure,
   sessions,
 ];

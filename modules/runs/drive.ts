@@ -55,6 +55,7 @@ export interface DriveOptions {
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
   const { leaseMs } = context.config;
+  const sinceMs = performance.now();
   const cached = context.runCache.take(job.runId);
   const { tenantId, runId, seq } = job;
   const { from } = options;
@@ -62,7 +63,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
     from?.claimed ??
     (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) }));
   if (!claimed.ok) return claimed.why;
-  const held = { tenantId, runId, fence: claimed.run.fence };
+  const held = { tenantId, runId, fence: claimed.run.fence, sinceMs };
   let session: DriveSession | undefined;
   const isCreated = () => !from?.initialCommit || session?.uncommitted.initialCommit === null;
   const hold = holdRun(context, held, isCreated);
@@ -73,6 +74,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
       traceparent: job.traceparent,
       cached,
       heard: hold.heard,
+      holdsLease: hold.holdsLease,
       initialCommit: from?.initialCommit,
     });
     const end = await loop(session, options);
@@ -277,39 +279,45 @@ interface Held {
   tenantId: string;
   runId: string;
   fence: number;
+  /** When the lease was asked for, by the process's own clock (`performance.now`). */
+  sinceMs: number;
 }
 
 interface Hold {
   lost: AbortSignal;
   heard: Drive['heard'];
+  holdsLease: Drive['holdsLease'];
   close: () => void;
 }
 
 /** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
-function holdRun(context: Context, held: Held, isCreated: () => boolean): Hold {
+function holdRun(context: Context, { sinceMs, ...of }: Held, isCreated: () => boolean): Hold {
   const lost = new AbortController();
   const heard = { governance: false };
   const { leaseMs } = context.config;
-  let expiresAtMs = Date.now() + leaseMs;
+  let expiresAtMs = sinceMs + leaseMs;
+  const holdsLease = () => performance.now() < expiresAtMs;
   const timer = setInterval(() => {
     if (!isCreated()) return;
-    renewRunLease(context.db, { ...held, leaseMs }).then(
+    const askedAtMs = performance.now();
+    renewRunLease(context.db, { ...of, leaseMs }).then(
       (isHeld) => {
-        if (isHeld) expiresAtMs = Date.now() + leaseMs;
+        if (isHeld) expiresAtMs = askedAtMs + leaseMs;
         else lost.abort(new LostRunError('lease'));
       },
       // The database is away: we may go on until the lease has run out, and no longer.
-      () => Date.now() > expiresAtMs && lost.abort(new LostRunError('lease')),
+      () => holdsLease() || lost.abort(new LostRunError('lease')),
     );
   }, leaseMs / 3);
-  const unsubscribe = context.bus.subscribe(held.runId, (message) => {
-    if (message.kind === 'abort' && held.fence < (message.below ?? Infinity))
+  const unsubscribe = context.bus.subscribe(of.runId, (message) => {
+    if (message.kind === 'abort' && of.fence < (message.below ?? Infinity))
       lost.abort(new LostRunError(message.reason));
     if (message.kind === 'governed') heard.governance = true;
   });
   return {
     lost: lost.signal,
     heard,
+    holdsLease,
     close: () => {
       clearInterval(timer);
       unsubscribe();

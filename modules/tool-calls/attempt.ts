@@ -37,12 +37,20 @@ export interface MadeAttempt {
 /** How an attempt ends: nothing is left to do for it, or the call is to be looked at again after a while. */
 export type AttemptEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
 
+export interface HeldClaim {
+  /** Fires when the claim is lost. */
+  signal: AbortSignal;
+  /** Whether its lease surely lasts, by a clock that nobody sets. */
+  maySend: () => boolean;
+  release: () => void;
+}
+
 /** Writes what becomes of a call. Infrastructure errors throw. */
 export interface Committer {
   /** Claims the next attempt, in a commit before anything is sent; or says how it ends without being made. */
   claim: () => Promise<ClaimedCall | AttemptEnd>;
-  /** Holds the claim while the tool is executed; `signal` fires when it is lost. */
-  hold: (claim: ClaimedCall) => { signal: AbortSignal; release: () => void };
+  /** Holds the claim while the tool is executed. */
+  hold: (claim: ClaimedCall) => HeldClaim;
   /** Commits how the attempt ended; `retry` lets the call be claimed again. */
   settle: (made: MadeAttempt) => Promise<AttemptEnd>;
 }
@@ -62,13 +70,13 @@ export async function attempt(
 ): Promise<AttemptEnd> {
   const claim = await committer.claim();
   if (!('tool' in claim)) return claim;
-  const { signal, release } = committer.hold(claim);
+  const held = committer.hold(claim);
   const startedMs = performance.now();
   let outcome: ToolOutcome;
   try {
-    outcome = await execute(context, by, { claim, signal });
+    outcome = await execute(context, by, { claim, held });
   } finally {
-    release();
+    held.release();
   }
   const latencyMs = Math.round(performance.now() - startedMs);
   return committer.settle({ claim, outcome, settlement: settleAttempt(outcome, rulesOf(claim)), latencyMs });
@@ -77,7 +85,7 @@ export async function attempt(
 function execute(
   context: Pick<Context, 'tools' | 'bus'>,
   { tenantId, runId, traceparent }: CalledBy,
-  { claim, signal }: { claim: ClaimedCall; signal: AbortSignal },
+  { claim, held }: { claim: ClaimedCall; held: HeldClaim },
 ): Promise<ToolOutcome> {
   const { call, attempt: number, tool } = claim;
   return context.tools.execute(tool, {
@@ -90,7 +98,8 @@ function execute(
     timeoutMs: tool.execution.timeout_ms,
     traceparent,
     onProgress: reportProgress(context.bus, { runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
-    signal,
+    maySend: held.maySend,
+    signal: held.signal,
   });
 }
 

@@ -6,49 +6,79 @@ import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimedCallRow, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
 import type { PinnedDefinitions } from '../agents/definitions.ts';
+import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
+import { applyLateResult, type LateResult } from './late-result.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
-/** Claims the call, or says how its job ends. Infrastructure errors throw. */
-export async function claimToolCall(context: Context, job: ToolCallJob): Promise<ClaimedCall | AttemptEnd> {
-  return (await claimAtOnce(context, job)) ?? (await claimUnderLock(context, job));
+/** A job with the id of its claim. */
+interface Claiming extends ToolCallJob {
+  claimId: string;
+}
+
+/**
+ * Claims the call, or says how its job ends. Infrastructure errors throw; nothing was sent then, so a claim that may have
+ * been made is given back first, for which the database is waited for.
+ */
+export async function claimToolCall(
+  context: Context,
+  job: ToolCallJob,
+  patience: { forMs: number; signal: AbortSignal },
+): Promise<ClaimedCall | AttemptEnd> {
+  const claiming = { ...job, claimId: newId() };
+  try {
+    return (await claimAtOnce(context, claiming)) ?? (await claimUnderLock(context, claiming));
+  } catch (error) {
+    await retryWhileUnavailable(() => giveBack(context, claiming), patience);
+    throw error;
+  }
+}
+
+const NOT_SENT: LateResult = {
+  outcome: { kind: 'unreached', code: 'not_sent', message: 'The call was not sent.' },
+  latencyMs: 0,
+};
+
+/** Says of a claim that nothing was sent; nothing where it was not made, or another has followed. */
+async function giveBack(context: Context, { claimId, ...job }: Claiming): Promise<void> {
+  await appendToRun(context, job, async (run, tx) => {
+    const call = await lockToolCall(tx, job.callId);
+    if (call?.claim_id !== claimId) return null;
+    if (call.status === 'unknown') return applyLateResult(tx, { run, call }, NOT_SENT);
+    return call.status === 'running' ? { events: [], calls: [giveUpAttempt(call, call.attempt)] } : null;
+  });
 }
 
 /**
  * The usual case in one round trip: the call is as it was when its job was sent. Undefined if anything is different;
  * nothing was written then.
  */
-async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedCall | undefined> {
+async function claimAtOnce(context: Context, job: Claiming): Promise<ClaimedCall | undefined> {
   const { attempt, step, turnId, policyEpoch } = job;
   if (attempt === undefined || step === undefined || turnId === undefined || policyEpoch === undefined)
     return undefined;
   const claimed = await commitClaim(
     context,
     job,
-    claimChange({ id: job.callId, turn_id: turnId, step, attempt }, context),
+    claimChange(
+      { id: job.callId, turn_id: turnId, step, attempt },
+      { leaseMs: context.config.leaseMs, claimId: job.claimId },
+    ),
   );
   if (!claimed) return undefined;
   const { pins, ...call } = claimed;
-  try {
-    return {
-      call,
-      attempt: call.attempt,
-      ...toolOf(await context.definitions.load({ tenantId: job.tenantId, ...pinsOf(pins) }), call.name),
-    };
-  } catch (error) {
-    // A claim that could not be used would look like an attempt that was lost.
-    await appendToRun(context, job, () => ({ events: [], calls: [giveUpAttempt(call, call.attempt)] }));
-    throw error;
-  }
+  const pinned = await context.definitions.load({ tenantId: job.tenantId, ...pinsOf(pins) });
+  return { call, attempt: call.attempt, ...toolOf(pinned, call.name) };
 }
 
-async function commitClaim(context: Context, job: ToolCallJob, claim: AppendedChange): Promise<ClaimedCallRow | null> {
+async function commitClaim(context: Context, job: Claiming, claim: AppendedChange): Promise<ClaimedCallRow | null> {
   const calls = claim.calls?.map((call) => ({ ...call, claim_call: true as const }));
   // Refused where the tenant's policies have changed since the call passed the gate.
   const { policyEpoch: policy_epoch } = job;
@@ -68,7 +98,7 @@ async function commitClaim(context: Context, job: ToolCallJob, claim: AppendedCh
   }
 }
 
-async function claimUnderLock(context: Context, job: ToolCallJob): Promise<ClaimedCall | AttemptEnd> {
+async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedCall | AttemptEnd> {
   let result: ClaimedCall | AttemptEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
@@ -93,7 +123,7 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
     const stopped = await recheckClaim(tx, { run, call }, authorization);
     if (stopped) return { ...stopped, continuation: continuationOf(job) };
     result = claim;
-    return claimChange(call, context, call.status);
+    return claimChange(call, { leaseMs: context.config.leaseMs, claimId: job.claimId, from: call.status });
   });
   return result;
 }
@@ -114,14 +144,13 @@ function toolOf(
 
 function claimChange(
   call: { id: string; turn_id: string; step: number; attempt: number },
-  { config }: Context,
-  from: CallStatus = 'pending',
+  { leaseMs, claimId, from = 'pending' }: { leaseMs: number; claimId: string; from?: CallStatus },
 ): AppendedChange {
   const attempt = call.attempt + 1;
   const set = { status: 'running', attempt, started_at: 'now', retry_at: null };
   return {
     events: [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
-    calls: [{ id: call.id, from: [from], attempt: call.attempt, set, lease_ms: config.leaseMs }],
+    calls: [{ id: call.id, from: [from], attempt: call.attempt, set, lease_ms: leaseMs, claim_id: claimId }],
   };
 }
 

@@ -4,11 +4,12 @@ import { newId } from '../../lib/new-id.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { Database } from '../../db/database.ts';
+import { becomeWriter } from '../../db/governance.ts';
 import type { Context } from '../governance/context.ts';
 import { gateCall, type GatedRun } from '../governance/gate-call.ts';
 import { toolSuspension } from '../governance/governance.ts';
 import type { Caller } from '../../core/caller.ts';
-import { recordAudit } from '../audit/record-audit.ts';
+import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
 export interface DirectExecution {
@@ -42,23 +43,9 @@ export async function executeTool(
     throw forbidden('Executing a WRITE_HIGH_RISK tool directly needs the scope "admin".');
   }
   checkInput(context, tool, request.input);
-  const governance = await context.db.withTenant(caller.tenantId, (tx) =>
-    context.governance.current(tx, caller.tenantId),
-  );
-  if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
-  const suspension = toolSuspension(governance, tool);
-  if (suspension) throw conflict(suspension.message);
-  const args = allowedInput({ context, governance }, caller, { tool, input: request.input });
   const startedMs = performance.now();
   const toolCallId = newId();
-  const digest = digestOf({ tool: tool.id, version: tool.version, input: args });
-  const record = (action: 'tool.execution_started' | 'tool.executed', more: Record<string, unknown> = {}) =>
-    context.db.withTenant(caller.tenantId, (tx) => {
-      const details = { name: tool.name, version: tool.version, call: toolCallId, ...more };
-      return recordAudit(tx, caller, { action, target: ['tool', tool.id], digest, details });
-    });
-  // The record is written before anything is sent, so that it also shows an execution whose process died.
-  await record('tool.execution_started');
+  const { args, digest } = await begin(context, caller, { tool, input: request.input, toolCallId });
   const outcome = await context.tools.execute(tool, {
     tenantId: caller.tenantId,
     runId: '',
@@ -71,8 +58,45 @@ export async function executeTool(
     signal: request.signal,
   });
   const result = resultOf(outcome, Math.round(performance.now() - startedMs));
-  await record('tool.executed', { status: result.status, latency_ms: result.latency_ms });
+  const { status, latency_ms } = result;
+  await context.db.withTenant(caller.tenantId, (tx) =>
+    recordAudit(
+      tx,
+      caller,
+      auditOf('tool.executed', tool, { digest, details: { call: toolCallId, status, latency_ms } }),
+    ),
+  );
   return result;
+}
+
+/**
+ * Lets the call through the gate and records it, in one transaction before anything is sent: the record also shows an
+ * execution whose process died, and a suspension waits for it. Throws 403, 409.
+ */
+async function begin(
+  context: Pick<Context, 'db' | 'tools' | 'governance'>,
+  caller: Caller,
+  { tool, input, toolCallId }: { tool: ToolDefinition; input: Record<string, unknown>; toolCallId: string },
+): Promise<{ args: Record<string, unknown>; digest: string }> {
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    await becomeWriter(tx);
+    const governance = await context.governance.current(tx, caller.tenantId);
+    if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
+    const suspension = toolSuspension(governance, tool);
+    if (suspension) throw conflict(suspension.message);
+    const args = allowedInput({ context, governance }, caller, { tool, input });
+    const digest = digestOf({ tool: tool.id, version: tool.version, input: args });
+    await recordAudit(tx, caller, auditOf('tool.execution_started', tool, { digest, details: { call: toolCallId } }));
+    return { args, digest };
+  });
+}
+
+function auditOf(
+  action: 'tool.execution_started' | 'tool.executed',
+  { id, name, version }: ToolDefinition,
+  { digest, details }: { digest: string; details: Record<string, unknown> },
+): AuditEntry {
+  return { action, target: ['tool', id], digest, details: { name, version, ...details } };
 }
 
 /**

@@ -1,10 +1,11 @@
 /** One attempt of one call by a worker: its claim and its settlement are commits of their own. */
 import { linkSignals } from '../../lib/link-signals.ts';
 import { renewCallLease } from '../../db/leases.ts';
+import { findToolCall } from '../../db/turns.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
-import { attempt, type AttemptEnd, type Committer } from './attempt.ts';
+import { attempt, type AttemptEnd, type Committer, type HeldClaim } from './attempt.ts';
 import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
@@ -13,44 +14,62 @@ import { settleToolCall } from './settle-tool-call.ts';
  * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
  */
 export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<AttemptEnd> {
+  const patience = { forMs: PATIENCE_MS, signal: stop };
+  let askedAtMs = performance.now();
   const committer: Committer = {
-    claim: () => claimToolCall(context, job),
-    hold: (claim) => holdCall(context, job, { attempt: claim.attempt, stop }),
-    settle: (made) =>
-      retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop }),
+    claim: () => {
+      askedAtMs = performance.now();
+      return claimToolCall(context, job, patience);
+    },
+    hold: (claim) => holdCall(context, job, { attempt: claim.attempt, sinceMs: askedAtMs, stop }),
+    settle: (made) => retryWhileUnavailable(() => settleToolCall(context, job, made), patience),
   };
   return attempt(context, job, committer);
 }
 
-/** What the tool did is known here and nowhere else: a database that is away for a moment must not make it unknown. */
-const PATIENCE_MS = 60_000;
+/** What the tool did is known here and nowhere else: a database that is away for a while must not make it unknown. */
+const PATIENCE_MS = 600_000;
+
+interface Held {
+  attempt: number;
+  /** When the lease was asked for, by the process's own clock (`performance.now`). */
+  sinceMs: number;
+  stop: AbortSignal;
+}
 
 /** Renews the lease by a timer apart from the work, and aborts the attempt when it is lost or the run is cancelled. */
-function holdCall(context: Context, job: ToolCallJob, held: { attempt: number; stop: AbortSignal }) {
+function holdCall(context: Context, job: ToolCallJob, { attempt: number, sinceMs, stop }: Held): HeldClaim {
   const lost = new AbortController();
   const { leaseMs } = context.config;
-  const timer = setInterval(() => {
-    renewCallLease(context.db, {
-      tenantId: job.tenantId,
-      callId: job.callId,
-      attempt: held.attempt,
-      leaseMs,
-    }).then(
-      (isHeld) => isHeld || lost.abort(new Error('the lease of the call was lost')),
-      // The database is away: the attempt goes on, and its result is refused if another has taken over.
-      () => undefined,
-    );
-  }, leaseMs / 3);
+  const { tenantId, callId } = job;
+  let expiresAtMs = sinceMs + leaseMs;
+  const renew = async () => {
+    const askedAtMs = performance.now();
+    if (await renewCallLease(context.db, { tenantId, callId, attempt: number, leaseMs })) {
+      expiresAtMs = askedAtMs + leaseMs;
+    } else if (!(await isUnknown(context, job, number))) {
+      lost.abort(new Error('the lease of the call was lost'));
+    }
+  };
+  // Where the database is away the attempt goes on, and its result is refused if another has taken over.
+  const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
   const unsubscribe = context.bus.subscribe(job.runId, (message) => {
     if (message.kind === 'abort') lost.abort(new Error(`the run got a ${message.reason}`));
   });
-  const linked = linkSignals(held.stop, lost.signal);
+  const linked = linkSignals(stop, lost.signal);
   return {
     signal: linked.signal,
+    maySend: () => performance.now() < expiresAtMs,
     release: () => {
       linked.release();
       clearInterval(timer);
       unsubscribe();
     },
   };
+}
+
+/** Whether this attempt was taken for lost: nobody makes another one before a person says so, and what it comes to counts. */
+async function isUnknown({ db }: Context, { tenantId, callId }: ToolCallJob, number: number): Promise<boolean> {
+  const call = await db.withTenant(tenantId, (tx) => findToolCall(tx, callId));
+  return call?.status === 'unknown' && call.attempt === number;
 }

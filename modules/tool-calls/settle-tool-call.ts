@@ -11,9 +11,13 @@ import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { AttemptEnd, MadeAttempt } from './attempt.ts';
+import { applyLateResult } from './late-result.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
-/** Settles the attempt, or lets it be made again; a late result changes nothing. */
+/**
+ * Settles the attempt, or lets it be made again. A late result counts as long as nobody knows what became of the call; after
+ * that it changes nothing.
+ */
 export async function settleToolCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
   return (await settleAtOnce(context, job, made)) ?? (await settleUnderLock(context, job, made));
 }
@@ -58,7 +62,9 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, call.id);
     // Another attempt has taken over, or somebody has settled the call.
-    if (now?.status !== 'running' || now.attempt !== attempt) return null;
+    if (now?.attempt !== attempt) return null;
+    if (now.status === 'unknown') return applyLateResult(tx, { run, call: now }, made);
+    if (now.status !== 'running') return null;
     const room = { storedBytes: run.output_bytes, limitBytes: context.config.runOutputBytes };
     const settlement = withinOutputLimit(made.settlement, room);
     if (isTerminal(run.status)) {

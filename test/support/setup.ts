@@ -1,4 +1,5 @@
 import { DOMAIN_MODE, MODES, describeModes } from './modes.ts';
+import { unrunFiles, type RanSuite } from './named-suites.ts';
 
 const END_MS = 30_000;
 
@@ -6,6 +7,15 @@ const END_MS = 30_000;
 export function mochaGlobalSetup(): void {
   console.log(describeModes({ contract: MODES, domain: DOMAIN_MODE }));
 }
+
+/** Mocha calls it once, after all tests. A file without a single test does not come here: `fail-zero` fails it. */
+export const mochaHooks = {
+  afterAll(this: { test: { parent: RanSuite } }): void {
+    const files = unrunFiles(process.argv.slice(2), this.test.parent);
+    if (files.length === 0) return;
+    throw new Error(`None of the tests that were asked for has run: ${files.join(', ')}. Services may be missing.`);
+  },
+};
 
 /** Mocha calls it once, after everything else. What a test has left open then keeps the process from ending. */
 export function mochaGlobalTeardown(): void {

@@ -72,6 +72,26 @@ describe('Locally dispatched turns', () => {
     await outboxEmpty();
   });
 
+  it('leave the one slot that there is, where two calls of an answer end at the same time', async () => {
+    await serve(1);
+    const agent = await engine.agent({}, [{ name: 'queued' }]);
+    engine.say((request) => {
+      const name = offered(request, 'queued');
+      return JSON.stringify(request.messages).includes('tool_result') ? text('done') : use({ name }, { name });
+    });
+    const both = door();
+    engine.toolsAnswer(async () => {
+      if (engine.tools.seen.length % 2 === 0) both.open();
+      await both.pass();
+      return { status: 200, body: {} };
+    });
+    for (const message of ['first', 'second']) {
+      const { run } = await engine.start(agent, message);
+      await completed(run);
+    }
+    engine.toolsAnswer(() => undefined);
+  });
+
   it('are claimed by the commit that creates the run, and by that of the last call that it waits for', async () => {
     const claims: string[] = [];
     await serve(2, {

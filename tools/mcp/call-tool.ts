@@ -3,7 +3,7 @@ import { messageOf, type FieldError } from '../../core/errors.ts';
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
-import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { ABORTED_UNSENT, TOO_LATE, type ToolAttempt, type ToolOutcome } from '../../core/tool.ts';
 import { raceSignal, startDeadline } from '../../lib/deadline.ts';
 import type { Deadline } from '../../lib/deadline.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
@@ -65,7 +65,7 @@ async function acquire(target: McpTarget, deadline: Deadline, pool: McpPool): Pr
   } catch (error) {
     // It may yet start: for the next call.
     acquired.then((connection) => pool.release(connection)).catch(() => undefined);
-    if (deadline.ended() === 'aborted') return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
+    if (deadline.ended() === 'aborted') return ABORTED_UNSENT;
     return notStarted(error);
   }
 }
@@ -90,7 +90,8 @@ async function request(
   { name, checkOutput }: McpCall,
   { attempt, deadline }: Running,
 ): Promise<Answered> {
-  if (deadline.ended()) return failed(undefined, connection, deadline);
+  if (deadline.ended() === 'aborted') return ABORTED_UNSENT;
+  if (deadline.ended() || attempt.maySend?.() === false) return TOO_LATE;
   const params = { name, arguments: attempt.arguments, _meta: metaOf(attempt) };
   try {
     // Not `client.callTool`: that throws away the answer of an effect whose output does not fit its own schema.

@@ -41,7 +41,7 @@ export function commitWithSteps(session: DriveSession, call: CallState, inTurn: 
   const attempts: Attempts = { session, call, inTurn, attempt: call.attempt, isRetry: false };
   return {
     claim: () => claim(attempts),
-    hold: () => ({ signal: session.signal, release: () => undefined }),
+    hold: () => ({ signal: session.signal, maySend: session.holdsLease, release: () => undefined }),
     settle: (made) => settle(attempts, made),
   };
 }

@@ -69,6 +69,7 @@ interface OpenOptions {
   /** What the run cache of this process held when the run was claimed. */
   cached: CachedRun | undefined;
   heard: Drive['heard'];
+  holdsLease: Drive['holdsLease'];
   initialCommit: InitialCommit | undefined;
 }
 
@@ -102,6 +103,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     },
     traceparent: options.traceparent ?? run.traceparent ?? undefined,
     heard: options.heard,
+    holdsLease: options.holdsLease,
     log: openLog(position),
     governance,
     isBudgeted: false,

@@ -27,6 +27,8 @@ export interface Drive {
   readonly replaySource: ReplaySource | null;
   /** Messages that were heard over the bus and not handled yet. */
   readonly heard: { governance: boolean };
+  /** Whether the driver's lease surely lasts, by a clock that nobody sets. */
+  readonly holdsLease: () => boolean;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   readonly signal: AbortSignal;
   readonly startedAtMs: number;

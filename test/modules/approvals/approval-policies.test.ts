@@ -112,6 +112,19 @@ describe('Approvals and policies', () => {
     assert.equal((await decide(second, { decision: 'deny' }, KEY)).status, 'denied');
   });
 
+  it('are refused to the key that asked for the turn where the policy asks for four eyes only since then', async () => {
+    const id = await policy({ decision: 'require_approval' });
+    const run = await asked([NOTE]);
+    const approval = await open(run);
+    assert.equal(approval.four_eyes, false);
+    await inTenant((tx) => updatePolicy(tx, caller(), { id, patch: { four_eyes: true } }));
+    await assert.rejects(decide(approval, { decision: 'approve' }, KEY), refusedWith(403, /four eyes/));
+    assert.equal((await open(run)).status, 'pending');
+    await decide(approval, { decision: 'approve' }, OTHER);
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
+  });
+
   it('lapse where a policy blocks the call by now: 409, and the model is told', async () => {
     const run = await asked([PAY]);
     const approval = await open(run);

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import type { RunChange } from '../../../db/commit-run.ts';
+import { lockRun } from '../../../db/runs.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit, type GroupCommit } from '../../../modules/run-log/group-commit.ts';
 import { createRun } from '../../../modules/runs/create-run.ts';
-import { openEngine, type Engine } from '../../support/engine.ts';
+import { door, openEngine, type Engine } from '../../support/engine.ts';
+import { MODES } from '../../support/modes.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('Group commit', () => {
   let engine: Engine;
@@ -74,4 +78,93 @@ describe('Group commit', () => {
       ['run.created', 'run.started'],
     );
   });
+
+  /** What a tool worker appends: it expects no position, so that nothing but its sender keeps it from being made twice. */
+  function appending(run: string): RunChange {
+    const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
+    return { tenant_id: engine.tenantId, run_id: run, open: true, events, runs: { set: {}, add: {} } };
+  }
+
+  it('repeats no batch whose connection was lost after it was committed', async () => {
+    const { db } = engine.context;
+    const runs = [await create(engine.context), await create(engine.context)];
+    let calls = 0;
+    const call: Context['db']['call'] = async (statement) => {
+      calls++;
+      await db.call(statement);
+      throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    };
+    const losing = createGroupCommit({ ...db, call }, { lanes: 1 });
+    const ends = await Promise.allSettled(runs.map((run) => losing.commit(appending(run))));
+    assert.deepEqual(
+      ends.map(({ status }) => status),
+      ['rejected', 'rejected'],
+    );
+    assert.equal(calls, 1);
+    for (const run of runs) {
+      assert.deepEqual(
+        (await engine.log(run)).map(({ type }) => type),
+        ['run.created', 'run.started'],
+      );
+    }
+  });
 });
+
+if (MODES.includes('postgres')) {
+  describe('Group commits of two processes on Postgres', () => {
+    let engine: Engine;
+    before(async () => {
+      engine = await openEngine('postgres');
+    });
+    after(() => engine.close());
+
+    it('never wait for each other where they change the same runs in opposite orders', async () => {
+      const { context, tenantId } = engine;
+      const agent = await engine.agent();
+      const started = [1, 2, 3].map(() => engine.start(agent, 'hello'));
+      const runs = (await Promise.all(started)).map(({ run }) => run).toSorted();
+      const [first = '', second = '', last = ''] = runs;
+      const failures: unknown[] = [];
+      const process = () => {
+        const call: Context['db']['call'] = (statement) =>
+          context.db.call(statement).catch((error: unknown) => {
+            failures.push(error);
+            throw error;
+          }) as never;
+        return createGroupCommit({ ...context.db, call }, { lanes: 1 });
+      };
+      const appending = (run: string): RunChange => {
+        const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
+        return { tenant_id: tenantId, run_id: run, open: true, events, runs: { set: {}, add: {} } };
+      };
+      const held = door();
+      const holding = context.db.withTenant(tenantId, async (tx) => {
+        await lockRun(tx, last);
+        await held.pass();
+      });
+      await held.reached;
+      // As they come in, each would hold one end while it waits in the middle.
+      const orders = [
+        [first, last, second],
+        [second, last, first],
+      ];
+      const commits = orders.map((order) => {
+        const group = process();
+        return Promise.all(order.map((run) => group.commit(appending(run))));
+      });
+      await waitUntil('both wait for a row', async () => {
+        const { rows } = await context.db.asOwner((client) =>
+          client.query(
+            `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%change_runs%'`,
+          ),
+        );
+        return rows.length === 2;
+      });
+      held.open();
+      await holding;
+      const results = (await Promise.all(commits)).flat();
+      assert.ok(results.every(({ ok }) => ok));
+      assert.deepEqual(failures, []);
+    });
+  });
+}

@@ -61,12 +61,12 @@ describe('A call that another worker makes', () => {
     const answerLate = await dieDuringCall(run);
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.deepEqual(await ledger(run), { status: 'unknown', attempt: 1, code: 'interrupted', output: null });
-    await answerLate();
-    assert.deepEqual(await ledger(run), { status: 'unknown', attempt: 1, code: 'interrupted', output: null });
     await engine.finish(run);
+    assert.ok(JSON.stringify(engine.model.requests.at(-1)?.body).includes(UNKNOWN_OUTCOME));
+    await answerLate();
+    assert.deepEqual(await ledger(run), { status: 'succeeded', attempt: 1, code: null, output: 'too late' });
     assert.equal(engine.tools.seen.length, 1);
     assert.deepEqual(await toolEvents(run), ['tool.started', 'tool.unknown']);
-    assert.ok(JSON.stringify(engine.model.requests.at(-1)?.body).includes(UNKNOWN_OUTCOME));
   });
 
   it('is sent again with the same key where its tool is idempotent, and a late answer changes nothing', async () => {

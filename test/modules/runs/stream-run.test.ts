@@ -85,6 +85,32 @@ describe('the stream of a run', () => {
       ),
     );
   });
+
+  it('leaves out a piece of an answer that comes after the answer', async () => {
+    const agent = await engine.agent({}, [{ name: 'note' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
+    const { run } = await engine.start(agent, 'note it');
+    await engine.drive(run);
+    const { bus, db } = engine.context;
+    const { id: turnId } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const stop = new AbortController();
+    const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
+    const publish = (step: number) =>
+      bus.publish({ kind: 'delta', runId: run, turnId, step, delta: { type: 'text', text: `of step ${step}` } });
+    const steps: number[] = [];
+    // Its listener is there before the first look into the log; the pieces come when the log has been read.
+    let looks = 0;
+    const withTenant: typeof db.withTenant = async (tenant, work) => {
+      const result = await db.withTenant(tenant, work);
+      if (looks++ === 0) for (const step of [1, 2]) publish(step);
+      return result;
+    };
+    for await (const item of streamRun({ ...engine.context, db: { ...db, withTenant } }, request)) {
+      if (item.kind === 'delta') steps.push(item.step);
+      if (item.kind === 'delta' && item.step === 2) stop.abort();
+    }
+    assert.deepEqual(steps, [2]);
+  });
 });
 
 async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

@@ -1,0 +1,50 @@
+/** An attempt that was taken for lost has ended after all. */
+import { withdrawQuestion } from '../../core/decision-events/approvals.ts';
+import { resolveLate, type SettledAs } from '../../core/decision-events/tool-calls.ts';
+import { isTerminal } from '../../core/events.ts';
+import { mayHaveHappened, settleForGood } from '../../core/ledger.ts';
+import type { ToolOutcome } from '../../core/tool.ts';
+import { findOpenQuestion } from '../../db/approvals.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { CallChange } from '../../db/commit-run.ts';
+import type { Tx } from '../../db/database.ts';
+import type { ToolCallRow } from '../../db/turns.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
+import type { AppendedChange } from '../run-log/append-to-run.ts';
+import { settlementChange } from '../run-log/settlement.ts';
+
+/** What became of it. */
+export interface LateResult {
+  outcome: ToolOutcome;
+  latencyMs: number;
+}
+
+/**
+ * Settles a call of unknown outcome by what its last attempt came to; null where that says nothing. A person who was asked
+ * need not answer any more. An attempt without effect is made again where the run still waits for that answer, and has
+ * failed where the model was told already. The log of a run that has ended is closed; the ledger still says what happened.
+ */
+export async function applyLateResult(
+  tx: Tx,
+  { run, call }: { run: RunRow; call: ToolCallRow },
+  { outcome, latencyMs }: LateResult,
+): Promise<AppendedChange | null> {
+  if (mayHaveHappened(outcome)) return null;
+  // Not `unknown`: only what may have had its effect is.
+  const settlement: SettledAs = settleForGood(outcome, call.effect);
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs };
+  const change: CallChange = { ...settlementChange(settled), from: ['unknown'] };
+  if (isTerminal(run.status)) return { events: [], calls: [change] };
+  const question = await findOpenQuestion(tx, { runId: run.id, callId: call.id });
+  const asked = question && { approvalId: question.id, turnId: call.turn_id, callId: call.id, calls: [call.id] };
+  if (asked && (outcome.kind === 'unreached' || outcome.kind === 'aborted')) {
+    const { code, message } = outcome;
+    const reason = `The call had no effect: ${message}`;
+    const again: CallChange = { ...change, set: { status: 'pending', error: { code, message } } };
+    return { events: [withdrawQuestion(asked, { decision: 'rerun', reason })], calls: [again], ...continuation(run) };
+  }
+  const reason = 'The call has ended after all.';
+  const withdrawn = asked ? [withdrawQuestion(asked, { decision: 'happened', reason })] : [];
+  const events = [...withdrawn, resolveLate(call.turn_id, call.step, settled)];
+  return { events, calls: [change], ...continuation(run) };
+}

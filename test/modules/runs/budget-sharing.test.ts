@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import type { RunBudget } from '../../../core/budget.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
+import { createBudget } from '../../../modules/budgets/write-budget.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { approvalsOfRun } from '../../support/queries.ts';
+
+const usage = { usage: { input_tokens: 100, output_tokens: 20 } };
+const SAID: AnthropicReply = { ...use({ name: 'calculator', input: { expression: '1+1' } }), ...usage };
+const END: AnthropicReply = { ...text('done'), ...usage };
+
+describe('Budgets that several look at', () => {
+  let engine: Engine;
+  let agent: string;
+  before(async () => {
+    engine = await openEngine();
+    agent = await engine.agent({ tools: ['calculator'] });
+  });
+  afterEach(async () => {
+    await engine.rows('delete from budgets');
+    engine.context.budgets.forget(engine.tenantId);
+  });
+  after(() => engine.close());
+
+  const start = async (budget?: RunBudget, of = agent) =>
+    (await engine.start(of, 'go', { config: budget ? { budget } : {} })).run;
+  const rowOf = (run: string) =>
+    engine.row<{ status: string; stop_reason: string }>('select status, stop_reason from runs where id = $1', run);
+  const limit = async (request: Partial<Parameters<typeof createBudget>[2]>) => {
+    const { db, budgets } = engine.context;
+    const made = await db.withTenant(engine.tenantId, (tx) =>
+      createBudget(tx, engine.caller, { period: 'day', ...request }),
+    );
+    budgets.forget(engine.tenantId);
+    return made.id;
+  };
+  const soundNow = async () => {
+    assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+    assert.deepEqual((await rebuildProjections(engine.context.db, { check: true })).differences, []);
+  };
+
+  it('count the money that is set aside for calls under way, and let another call wait for it', async () => {
+    const narrow = await engine.agent({ tools: ['calculator'], llm_config: { max_tokens: 200 } });
+    // Room for one call: what is left of it beside the prompt goes to the first.
+    const id = await limit({ max_cost_usd: 0.002 });
+    const stuck = door();
+    engine.say(() => stuck.pass().then(() => END));
+    const first = await start(undefined, narrow);
+    const second = await start(undefined, narrow);
+    const driving = engine.drive(first);
+    await stuck.reached;
+    assert.equal(await engine.drive(second), 'handed_over');
+    assert.equal(engine.model.requests.length, 1);
+    assert.ok((await engine.log(second)).every(({ type }) => !type.startsWith('budget')));
+    stuck.open();
+    assert.equal(await driving, 'dormant');
+    await engine.finish(second);
+    const { cost } = await engine.row<{ cost: string }>(
+      'select s.cost_usd as cost from budgets b, budget_spending(b, null, null, null) s where b.id = $1',
+      id,
+    );
+    assert.ok(Number(cost) <= 0.002);
+    await soundNow();
+  });
+
+  it('ask once where two pass their soft limits in one look, the first asks and the second warns', async () => {
+    // In the order of their keys: an id comes before `run`.
+    await limit({ max_tokens: 100_000, soft_limit: 0.001, on_soft_limit: 'ask' });
+    engine.say([SAID, END]);
+    const run = await start({ max_steps: 4, soft_limit: 0.25, on_soft_limit: 'warn' });
+    await engine.finish(run);
+    assert.equal((await rowOf(run)).status, 'awaiting_human');
+    assert.equal(engine.model.requests.length, 1);
+    const warned = (await engine.log(run)).flatMap((event) => (event.type === 'budget.warned' ? [event.payload] : []));
+    assert.deepEqual(
+      warned.map(({ key, approval_id }) => [key === 'run', approval_id !== undefined]),
+      [
+        [false, true],
+        [true, false],
+      ],
+    );
+    const [approval, ...others] = await approvalsOfRun(engine, run);
+    assert.deepEqual(others, []);
+    const ref = { tenantId: engine.tenantId, id: approval?.id ?? '' };
+    await decideApproval(engine.context, ref, { decision: 'approve' });
+    await engine.finish(run);
+    assert.deepEqual([(await rowOf(run)).stop_reason, engine.model.requests.length], ['end_turn', 2]);
+    await soundNow();
+  });
+});

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { claimRun } from '../../../db/claim-run.ts';
+import { renewRunLease } from '../../../db/leases.ts';
+import type { Context } from '../../../modules/governance/context.ts';
+import { driveRun } from '../../../modules/runs/drive.ts';
+import { openEngine, text, type Engine } from '../../support/engine.ts';
+
+describe('The lease of a driver', () => {
+  let engine: Engine;
+  let agent: string;
+  before(async () => {
+    engine = await openEngine();
+    agent = await engine.agent();
+  });
+  after(() => engine.close());
+
+  it('is renewed by whoever holds the run, and by no driver of before', async () => {
+    const { run } = await engine.start(agent, 'hello');
+    const { db } = engine.context;
+    const claim = () =>
+      claimRun(db, { tenant_id: engine.tenantId, run_id: run, seq: 0, leaseMs: 30_000, known: undefined });
+    const first = await claim();
+    await engine.everyoneDies();
+    const second = await claim();
+    assert.ok(first.ok && second.ok && second.run.fence > first.run.fence);
+    const expiry = async () => {
+      const row = await engine.row<{ at: Date }>('select driver_lease_expires_at as at from runs where id = $1', run);
+      return row.at.getTime();
+    };
+    const before = await expiry();
+    const renew = (fence: number) =>
+      renewRunLease(db, { tenantId: engine.tenantId, runId: run, fence, leaseMs: 60_000 });
+    assert.equal(await renew(first.run.fence), false);
+    assert.equal(await expiry(), before);
+    assert.equal(await renew(second.run.fence), true);
+    assert.ok((await expiry()) > before);
+  });
+
+  it('ends a model call of a driver that is cut off for longer', async () => {
+    let isBrokenOff: () => void = () => undefined;
+    const brokenOff = new Promise<void>((resolve) => {
+      isBrokenOff = resolve;
+    });
+    engine.say(() => new Promise(() => undefined));
+    const { run } = await engine.start(agent, 'hello');
+    const { context } = engine;
+    // From the model call on, the database cannot be reached.
+    const away = () => Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNREFUSED' }));
+    const call: Context['db']['call'] = (statement) =>
+      engine.model.requests.length > 0 ? away() : context.db.call(statement);
+    const models: Context['models'] = {
+      ...context.models,
+      resolve: (name) => {
+        const resolved = context.models.resolve(name);
+        const stream: typeof resolved.stream = (request, options) => {
+          options.signal.addEventListener('abort', isBrokenOff);
+          return resolved.stream(request, options);
+        };
+        return { ...resolved, stream };
+      },
+    };
+    const cutOff = { ...context, models, db: { ...context.db, call }, config: { ...context.config, leaseMs: 1500 } };
+    assert.equal(await engine.drive(run, cutOff), 'lost');
+    await brokenOff;
+    engine.say([text('hello again')]);
+    await engine.everyoneDies();
+    await engine.finish(run);
+    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+    assert.equal(status, 'completed');
+  });
+
+  it('is not given up before an answer that was paid for is committed, where the process is to stop', async () => {
+    engine.say([text('done')]);
+    const { run } = await engine.start(agent, 'hello');
+    const stop = new AbortController();
+    const { context } = engine;
+    const { stepSeconds } = context.metrics;
+    // Observed once the answer is there, and before it is committed.
+    const observe = () => stop.abort(new Error('the process stops'));
+    const metrics = { ...context.metrics, stepSeconds: Object.assign(Object.create(stepSeconds), { observe }) };
+    const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
+    await driveRun({ ...context, metrics }, job, { stop: stop.signal, draining: () => stop.signal.aborted });
+    assert.ok(stop.signal.aborted);
+    await engine.finish(run);
+    assert.equal(engine.model.requests.length, 1, 'answers that were paid for');
+    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+    assert.equal(status, 'completed');
+  });
+});

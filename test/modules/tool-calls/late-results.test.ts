@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import type { Context } from '../../../modules/governance/context.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import type { AttemptEnd } from '../../../modules/tool-calls/attempt.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AgentDefinition } from '../../../core/definition.ts';
+import { approvalsOfRun } from '../../support/queries.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+interface LateCall {
+  run: string;
+  /** The first worker's attempt, which is still under way. */
+  making: Promise<AttemptEnd[]>;
+  /** Lets the tool answer it. */
+  answer: () => void;
+}
+
+describe('A result that comes later than the lease of its call', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const callOf = (run: string) =>
+    engine.row<{ status: string; attempt: number; output: unknown; code: string | null }>(
+      `select status, attempt, output, error->>'code' as code from tool_calls where run_id = $1`,
+      run,
+    );
+  const typesOf = async (run: string) => (await engine.log(run)).map(({ type }) => type);
+  const resolvedOf = async (run: string) => {
+    const log = await engine.log(run);
+    return log.flatMap(({ type, payload }) => (type === 'tool.resolved' ? [payload] : []));
+  };
+  const askedOf = async (run: string) => {
+    const { status } = await engine.row<{ status: string }>('select status from approvals where run_id = $1', run);
+    return status;
+  };
+  const assertProjected = async () => {
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+  };
+
+  /** A call whose worker is taken for dead while its tool works, so that nobody knows its outcome. */
+  async function unknownCall(
+    execution: AgentDefinition['execution_config'] = {},
+    answered: { status: number; body: unknown } = { status: 200, body: { charged: true } },
+  ): Promise<LateCall> {
+    const agent = await engine.agent({ execution_config: execution }, [{ name: 'charge' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
+    const working = door();
+    engine.toolsAnswer(async (_request, n) => {
+      if (n === 0) await working.pass();
+      return answered;
+    });
+    const { run } = await engine.start(agent, 'charge it');
+    assert.equal(await engine.drive(run), 'handed_over');
+    const making = engine.makeCalls(run);
+    await working.reached;
+    await engine.everyoneDies();
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    assert.equal((await callOf(run)).status, 'unknown');
+    await engine.drive(run);
+    return { run, making, answer: working.open };
+  }
+
+  it('answers the question that people were asked, and the run goes on with it', async () => {
+    const { run, making, answer } = await unknownCall();
+    assert.equal(await askedOf(run), 'pending');
+    answer();
+    await making;
+    const call = await callOf(run);
+    assert.deepEqual([call.status, call.output], ['succeeded', { charged: true }]);
+    const [resolved] = await resolvedOf(run);
+    assert.deepEqual([resolved?.outcome, resolved?.by], ['succeeded', 'late_result']);
+    assert.equal(await askedOf(run), 'settled');
+    await engine.finish(run);
+    const types = await typesOf(run);
+    assert.equal(types.at(-1), 'turn.completed');
+    assert.ok(!types.includes('tool.succeeded'), 'the end that the log had already stands');
+    assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /charged/);
+    assert.equal(engine.tools.seen.length, 1);
+    await assertProjected();
+  });
+
+  it('is what the model reads from then on where it was told that the outcome is unknown', async () => {
+    const { run, making, answer } = await unknownCall({ on_unknown: 'tell_model' });
+    answer();
+    await making;
+    assert.equal((await callOf(run)).status, 'succeeded');
+    assert.match(JSON.stringify(await engine.conversation(run)), /charged/);
+    await engine.finish(run);
+    await assertProjected();
+  });
+
+  it('is kept in the ledger alone where the run has ended', async () => {
+    const { run, making, answer } = await unknownCall({ on_unknown: 'fail' });
+    const types = await typesOf(run);
+    assert.deepEqual(await engine.row('select status from runs where id = $1', run), { status: 'failed' });
+    answer();
+    await making;
+    assert.equal((await callOf(run)).status, 'succeeded');
+    assert.deepEqual(await typesOf(run), types);
+  });
+
+  it('settles the call as failed where the tool says that it has failed', async () => {
+    const { run, making, answer } = await unknownCall({}, { status: 422, body: { why: 'no money' } });
+    answer();
+    await making;
+    assert.equal((await callOf(run)).status, 'failed');
+    assert.equal((await resolvedOf(run))[0]?.outcome, 'failed');
+    await engine.finish(run);
+    assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /no money/);
+    await assertProjected();
+  });
+
+  it('lets the call be made again where it surely had no effect', async () => {
+    const { run, making, answer } = await unknownCall({}, { status: 429, body: {} });
+    answer();
+    await making;
+    assert.equal((await callOf(run)).status, 'pending');
+    engine.toolsAnswer(() => undefined);
+    await engine.finish(run);
+    const call = await callOf(run);
+    assert.deepEqual([call.status, call.attempt], ['succeeded', 2]);
+    assert.equal((await typesOf(run)).at(-1), 'turn.completed');
+    await assertProjected();
+  });
+
+  it('is dropped where people have had the call made again', async () => {
+    const { run, making, answer } = await unknownCall();
+    const [approval] = await approvalsOfRun(engine, run);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id: approval?.id ?? '' }, { decision: 'rerun' });
+    await engine.finish(run);
+    const before = await typesOf(run);
+    answer();
+    await making;
+    assert.equal((await callOf(run)).attempt, 2);
+    assert.deepEqual(await typesOf(run), before);
+  });
+
+  it('is waited for by its worker, which does not break the call off', async () => {
+    const agent = await engine.agent({}, [{ name: 'charge' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
+    const working = door();
+    engine.toolsAnswer(async () => {
+      await working.pass();
+      return { status: 200, body: { charged: true } };
+    });
+    const { run } = await engine.start(agent, 'charge it');
+    await engine.drive(run);
+    const { context } = engine;
+    let refused = 0;
+    const call: Context['db']['call'] = async (statement) => {
+      const rows = await context.db.call(statement);
+      if (statement.name === 'renew_call_lease' && (rows[0] as { result?: boolean }).result === false) refused++;
+      return rows as never;
+    };
+    const config = { ...context.config, leaseMs: 3000 };
+    const making = engine.makeCalls(run, { ...context, config, db: { ...context.db, call } });
+    await working.reached;
+    await engine.everyoneDies();
+    await engine.makeCalls(run);
+    await waitUntil('the worker hears that it has lost the call', () => refused > 1);
+    working.open();
+    await making;
+    assert.equal((await callOf(run)).status, 'succeeded');
+  });
+});
+
+describe('A worker that has claimed a call and sent nothing', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  async function chargingRun(): Promise<string> {
+    const agent = await engine.agent({}, [{ name: 'charge' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('charged')));
+    engine.toolsAnswer(() => undefined);
+    const { run } = await engine.start(agent, 'charge it');
+    assert.equal(await engine.drive(run), 'handed_over');
+    return run;
+  }
+  const callOf = (run: string) =>
+    engine.row<{ status: string; attempt: number }>('select status, attempt from tool_calls where run_id = $1', run);
+
+  /** The claim is made, and its answer lost with the connection. */
+  function losingAnswers(meanwhile: () => Promise<void> = () => Promise.resolve()): Context {
+    const { context } = engine;
+    const commit: Context['commit'] = async (change) => {
+      await context.commit(change);
+      if (!change.events.some(({ type }) => type === 'tool.started')) throw new Error('nothing else is committed');
+      await meanwhile();
+      throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    };
+    return { ...context, commit };
+  }
+
+  it('gives it back where the answer to its claim was lost', async () => {
+    const run = await chargingRun();
+    await assert.rejects(engine.makeCalls(run, losingAnswers()), { code: 'ECONNRESET' });
+    assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+    await engine.makeCalls(run);
+    assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 2 });
+    assert.equal(engine.tools.seen.length, 1);
+  });
+
+  it('says so where it was taken for dead meanwhile, and the call is made again', async () => {
+    const run = await chargingRun();
+    const meanwhile = async () => {
+      await engine.everyoneDies();
+      await engine.makeCalls(run);
+      assert.equal((await callOf(run)).status, 'unknown');
+      await engine.drive(run);
+    };
+    await assert.rejects(engine.makeCalls(run, losingAnswers(meanwhile)), { code: 'ECONNRESET' });
+    assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+    await engine.finish(run);
+    assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 2 });
+    assert.equal(engine.tools.seen.length, 1);
+  });
+
+  it('leaves the claim of another worker alone', async () => {
+    const run = await chargingRun();
+    const working = door();
+    engine.toolsAnswer(async () => {
+      await working.pass();
+      return { status: 200, body: {} };
+    });
+    let making: Promise<unknown> = Promise.resolve();
+    const commit: Context['commit'] = async () => {
+      making = engine.makeCalls(run);
+      await working.reached;
+      throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    };
+    await assert.rejects(engine.makeCalls(run, { ...engine.context, commit }), { code: 'ECONNRESET' });
+    assert.deepEqual(await callOf(run), { status: 'running', attempt: 1 });
+    working.open();
+    await making;
+    assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 1 });
+  });
+
+  it('sends nothing once its lease is over by its own clock', async () => {
+    const run = await chargingRun();
+    const { context } = engine;
+    const leaseMs = 50;
+    const commit: Context['commit'] = async (change) => {
+      const result = await context.commit(change);
+      const endsAtMs = performance.now() + leaseMs;
+      await waitUntil('the lease is over', () => performance.now() > endsAtMs);
+      return result;
+    };
+    await engine.makeCalls(run, { ...context, commit, config: { ...context.config, leaseMs } });
+    assert.equal(engine.tools.seen.length, 0);
+    assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+  });
+});

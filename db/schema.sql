@@ -459,10 +459,12 @@ table runs row level security forced
   dormant boolean not null
   thread_place integer
   output_bytes bigint not null default 0
+  erased_at timestamp with time zone
   queued jsonb
   dequeued_id uuid
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
+  CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
   CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
   CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND dormant)
@@ -482,6 +484,8 @@ table secrets row level security forced
   sealed bytea not null
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  hosts text[]
+  constraint secrets_hosts_check CHECK ((cardinality(hosts) > 0))
   constraint secrets_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint secrets_pkey PRIMARY KEY (tenant_id, name)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
@@ -542,6 +546,7 @@ table threads row level security forced
   created_at timestamp with time zone not null
   head_run_id uuid
   run_count integer not null default 0
+  erased_at timestamp with time zone
   constraint threads_pkey PRIMARY KEY (id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -576,6 +581,7 @@ table tool_calls row level security forced
   started_at timestamp with time zone
   finished_at timestamp with time zone
   model_output jsonb
+  claim_id uuid
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))
@@ -754,6 +760,9 @@ function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function erase_checkpoints(run uuid) returns void security definer executable by drover_app
+function erase_messages(run uuid) returns void security definer executable by drover_app
+function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function events_page(p jsonb) returns jsonb executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function model_back_off_ms(rate_limiter text) returns integer executable by public

@@ -4,7 +4,7 @@ import { eraseEvent } from '../../core/erasure.ts';
 import { EVENTS, readEvent, type StoredEvent } from '../../core/events.ts';
 import { foldAll } from '../../core/state.ts';
 
-const { logs } = JSON.parse(readFileSync('test/fixtures/logs/version-7.json', 'utf8')) as {
+const { logs } = JSON.parse(readFileSync('test/fixtures/logs/version-3.json', 'utf8')) as {
   logs: { name: string; events: StoredEvent[] }[];
 };
 

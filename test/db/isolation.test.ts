@@ -401,6 +401,7 @@ function someValue({ name, type, check }: Column): unknown {
       return [];
     case 'jsonb':
       return '{}';
+    case 'smallint':
     case 'integer':
     case 'bigint':
     case 'numeric':

@@ -38,10 +38,12 @@ export const LIMITS = {
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
   toolRetries: 3,
   toolBackoffMs: 1000,
-  /** Attempts of one model call before the fallback model is asked. */
+  /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
-  /** The same where the provider refuses for being asked too much, and there is no fallback model. */
-  throttledAttempts: 10,
+  /** Time in seconds that a run waits for a provider that is away where the agent does not say. */
+  providerOutageSeconds: 86_400,
+  /** Longest pause in ms between two requests to a provider that is away, which one run makes for all that wait. */
+  outagePauseMs: 300_000,
   /** Longest time in ms for which nobody asks a model after such a refusal. */
   throttleMs: 300_000,
   /** Characters that are kept of an answer which its turn did not wait for. */

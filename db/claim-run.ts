@@ -49,6 +49,7 @@ export interface RunRow {
   steps: number;
   last_seq: number;
   fence: number;
+  dormant: boolean;
   root_run_id: string;
   forked_at_seq: number | null;
   traceparent: string | null;

@@ -18,6 +18,7 @@ import { maintenance } from './0011-maintenance.ts';
 import { modelGates } from './0012-model-gates.ts';
 import { retention } from './0015-retention.ts';
 import { names } from './0022-names.ts';
+import { modelOutages } from './0029-model-outages.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -41,4 +42,5 @@ export const MIGRATIONS: readonly Migration[] = [
   names,
   outboxRows,
   threadHead,
+  modelOutages,
 ];

@@ -19,7 +19,7 @@ import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout, denyCalls } from '../approvals/ask-about.ts';
 import { makeModelCall } from './driver/call-model.ts';
-import { commit } from './driver/commit.ts';
+import { commit, isPark } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
@@ -195,7 +195,8 @@ async function callModel(
   try {
     const later = await makeModelCall(session, call);
     if (!later) return undefined;
-    return (await commit(session, later)) ? 'handed_over' : undefined;
+    if (!(await commit(session, later))) return undefined;
+    return isPark(later) ? 'dormant' : 'handed_over';
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     releaseReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');

@@ -8,7 +8,7 @@ import type { Tx } from '../../db/database.ts';
 import { listEvents, type EventFilter, type LoggedEvent } from '../../db/events.ts';
 import { listPlans, type PlanRow } from '../../db/plans.ts';
 import type { StepRow } from '../../db/run-steps.ts';
-import { findRun, listRuns, type OpenWait, type RunFilter, type RunView } from '../../db/runs.ts';
+import { findRun, listRuns, type OpenWait, type ProviderWait, type RunFilter, type RunView } from '../../db/runs.ts';
 import {
   findToolCall,
   findTurn,
@@ -23,7 +23,18 @@ import {
 import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';
 
-export type { CheckpointView, LoggedEvent, ModelCallRow, OpenWait, PlanRow, RunView, StepRow, ToolCallRow, TurnRow };
+export type {
+  CheckpointView,
+  LoggedEvent,
+  ModelCallRow,
+  OpenWait,
+  PlanRow,
+  ProviderWait,
+  RunView,
+  StepRow,
+  ToolCallRow,
+  TurnRow,
+};
 
 /** A run as a path names it: with its agent, where the path has one. */
 export interface RunPath {

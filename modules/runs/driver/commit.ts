@@ -17,9 +17,14 @@ import { newUncommitted, type DriveSession } from './session.ts';
 
 /**
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
- * that goes on: at once, after a while, after calls.
+ * that goes on: at once, after a while, after calls. A run that is parked is dormant, too.
  */
-export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
+export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
+
+/** Until a model's provider is back, or the run gives up. */
+export interface Park {
+  park: NonNullable<RunChange['park']>;
+}
 
 const MOST_RETRIES = 20;
 
@@ -70,7 +75,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...toRunChange({ ...run, last_seq: initialCommit ? 0 : base.seq }, events),
     fence: session.fence,
   };
-  if (handOver === 'dormant') change.dormant = true;
+  if (handOver === 'dormant' || isPark(handOver)) change.dormant = true;
+  if (isPark(handOver)) change.park = handOver.park;
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
   if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
@@ -93,7 +99,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       id: pending.checkpoint.id,
     });
   }
-  if (handOver && handOver !== 'dormant' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
+  if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
+    change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
@@ -112,7 +119,12 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
   return { ordinal, role, content, chain };
 }
 
-function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause'>): OutboxRow[] {
+/** Whether a run is handed over to nobody but the end of an outage. */
+export function isPark(handOver: HandOver | undefined): handOver is Park {
+  return typeof handOver === 'object' && 'park' in handOver;
+}
+
+function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause' | Park>): OutboxRow[] {
   const traceparent = session.traceparent;
   const turnId = session.log.state.turn?.id;
   const ids = {

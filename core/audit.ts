@@ -20,6 +20,7 @@ const AUDIT_ACTIONS = [
   'approval.decided',
   'run.cancelled',
   'runs.cancelled',
+  'runs.retried',
   'run.effects_rerun',
   'agent.suspended',
   'agent.resumed',

@@ -79,8 +79,9 @@ export const LIMITS = {
   syncWaitSeconds: 60,
   /** Rows that one statement of maintenance takes, such as outbox rows that a sweep sends. */
   sweepRows: 1000,
-  /** Runs that one request cancels by a filter. */
+  /** Runs that one request cancels, or retries, by a filter. */
   cancelRuns: 200,
+  retryRuns: 200,
   /** Attempts of one delivery to a webhook; hours of failure after which a webhook is disabled; days that deliveries are kept. */
   webhookAttempts: 12,
   webhookFailingHours: 72,

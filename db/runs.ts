@@ -88,10 +88,15 @@ export interface RunFilter {
   status?: RunStatus[] | undefined;
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
+  errorCode?: string | undefined;
+  /** Only runs that no other has followed on their thread. */
+  isLastOfThread?: boolean | undefined;
   /** Only runs before this one, newest first. */
   before?: string | undefined;
   limit: number;
 }
+
+const LAST_OF_THREAD = 'exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)';
 
 /** A page of runs, newest first. Each filter has an index that serves it. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
@@ -104,6 +109,8 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
     ['r.created_at', '<', filter.createdBefore],
     ['r.id', '<', filter.before],
   ]);
+  if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
+  if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
   return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
 }
 

@@ -17,7 +17,7 @@ export const LIMITS = {
   /** Steps per turn where the agent does not say. */
   maxTurns: 25,
   /** Driving time of a turn in seconds where the agent does not say. */
-  turnTimeoutSeconds: 60,
+  turnTimeoutSeconds: 1800,
   /** Driving time of a run, in seconds. */
   runDrivingSeconds: 86_400,
   /** Idle time after which a run that is kept open completes, in seconds. */
@@ -48,7 +48,7 @@ export const LIMITS = {
   throttleMs: 300_000,
   /** Characters that are kept of an answer which its turn did not wait for. */
   partialAnswerChars: 100_000,
-  /** A model call, in ms. */
+  /** One attempt of a model call, in ms. */
   modelTimeoutMs: 600_000,
   /** Output tokens below which what is left of a budget is not worth a model call. */
   budgetLeastOutputTokens: 32,

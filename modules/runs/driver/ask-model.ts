@@ -1,7 +1,7 @@
 /** One question to the models of a run: the first that answers, each tried several times. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordFallback, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
-import type { Decision } from '../../../core/decide.ts';
+import { turnTimeout, type Decision } from '../../../core/decide.ts';
 import { outageSeconds } from '../../../core/definition.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -39,7 +39,8 @@ export class TurnFailure extends Error {
 /** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError, ParkedError. */
 export async function askModels(session: DriveSession, call: CallModel): Promise<ModelResponse> {
   const budgetMs = session.limits.turnTimeoutMs - (session.log.state.turn?.drivenMs ?? 0);
-  const deadline = startDeadline(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)), session.signal);
+  // An attempt has a limit of its own, which providers keep, and whose end is not the turn's.
+  const deadline = startDeadline(Math.max(1, budgetMs), session.signal);
   try {
     return await askWithin(session, call, deadline);
   } finally {
@@ -137,7 +138,8 @@ function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Fai
 }
 
 function timedOut({ limits }: DriveSession): TurnFailure {
-  return new TurnFailure('turn_timeout', `The turn used up its ${limits.turnTimeoutMs / 1000} s of driving time.`);
+  const { code, message } = turnTimeout(limits);
+  return new TurnFailure(code, message);
 }
 
 function callOf({ log: { state } }: DriveSession): { failures: number; retries: number } {

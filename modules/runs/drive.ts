@@ -36,16 +36,36 @@ import { answerWith, openWaits } from '../waits/open-waits.ts';
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
 export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
 
+/** What has become of a run: how the turn ended, or that it waits; else why the drive ended. */
+export type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<DriveEnd, 'dormant'>;
+
 /** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
 export interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
+  /** Is told what has become of the run, whatever became of its job. */
+  tell?: ((outcome: DriveOutcome) => void) | undefined;
   /** Absent if the run is still to be claimed. */
   from?: DrivenFrom | undefined;
 }
 
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
+  const driven: { session?: DriveSession } = {};
+  const end = await drive(context, job, { ...options, driven });
+  options.tell?.(outcomeOf(end, driven.session));
+  return end;
+}
+
+function outcomeOf(end: DriveEnd, session: DriveSession | undefined): DriveOutcome {
+  if (end !== 'dormant') return end;
+  return session?.log.state.turn ? 'waiting' : (session?.turnEnd ?? 'waiting');
+}
+
+/** `driven.session` is set once there is one. */
+type Driving = DriveOptions & { driven: { session?: DriveSession } };
+
+async function drive(context: Context, job: TurnJob, options: Driving): Promise<DriveEnd> {
   const { leaseMs } = context.config;
   const cached = context.runCache.take(job.runId);
   const { tenantId, runId, seq } = job;
@@ -67,6 +87,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
       heard: hold.heard,
       initialCommit: from?.initialCommit,
     });
+    options.driven.session = session;
     const end = await loop(session, options);
     if (end === 'dormant' || end === 'handed_over') keepInCache(session);
     return end;
@@ -210,6 +231,7 @@ function complete(session: DriveSession, end: Extract<Decision, { kind: 'complet
   appendEvent(log, ...completePlan(log.state));
   const checkpointId = saveCheckpoint(session, 'turn_complete');
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));
+  session.turnEnd = 'completed';
 }
 
 /** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
@@ -217,6 +239,7 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
   const { log } = session;
   const events = failTurn(log.state, error, ordinal);
   appendEvent(log, ...events);
+  session.turnEnd = 'failed';
   denyCalls(log, events);
   dropUncounted(log);
 }

@@ -39,6 +39,7 @@ async function claimAtOnce(context: Context, job: ToolCallJob): Promise<ClaimedC
     return {
       call,
       attempt: call.attempt,
+      agentId: pins.agent_id,
       ...toolOf(await context.definitions.load({ tenantId: job.tenantId, ...pinsOf(pins) }), call.name),
     };
   } catch (error) {
@@ -84,7 +85,7 @@ async function claimUnderLock(context: Context, job: ToolCallJob): Promise<Claim
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
     });
-    const claim = { call, attempt: call.attempt + 1, ...toolOf(pinned, call.name) };
+    const claim = { call, attempt: call.attempt + 1, agentId: run.agent_id, ...toolOf(pinned, call.name) };
     const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
     if (lost) return { ...lost, continuation: continuationOf(job) };
     const authorization = await authorize(context, tx, { run, pinned, call });

@@ -4,20 +4,26 @@ import { renewCallLease } from '../../db/leases.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
-import { attempt, type AttemptEnd, type Committer } from './attempt.ts';
+import { attempt, type AttemptEnd, type Committer, type MadeAttempt } from './attempt.ts';
 import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
 /**
  * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
- * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
+ * idempotent, else it ends `unknown`. `tell` hears what came of the attempt. Infrastructure errors throw; what the tool does wrong is data.
  */
-export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<AttemptEnd> {
+export async function runToolCall(
+  context: Context,
+  job: ToolCallJob & { tell?: (status: MadeAttempt['settlement']['status']) => void },
+  stop: AbortSignal,
+): Promise<AttemptEnd> {
   const committer: Committer = {
     claim: () => claimToolCall(context, job),
     hold: (claim) => holdCall(context, job, { attempt: claim.attempt, stop }),
-    settle: (made) =>
-      retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop }),
+    settle: (made) => {
+      job.tell?.(made.settlement.status);
+      return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
+    },
   };
   return attempt(context, job, committer);
 }

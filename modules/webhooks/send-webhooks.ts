@@ -31,7 +31,7 @@ const LONGEST_WAIT_MS = 6 * 3_600_000;
 /** The name under which a webhook's signing secret is kept; no secret of a client's can have it. */
 export const secretNameOf = (webhookId: string) => `webhook:${webhookId}`;
 
-type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log'>;
+type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log' | 'metrics'>;
 
 /** Sends what is due, webhook by webhook, until nothing is left or the round is over; answers how many arrived. */
 export async function sendWebhooks(context: Sender): Promise<number> {
@@ -68,6 +68,7 @@ async function sendDue(
     deliveries.map(async (delivery) => {
       const outcome = await attempt(context, { hook, secret, delivery });
       await settle(context, { tenantId, hook, delivery }, outcome);
+      report(context, { tenantId, delivery }, outcome);
       return outcome.status === 'delivered';
     }),
   );
@@ -114,6 +115,19 @@ async function attempt(context: Sender, { hook, secret, delivery }: Attempt): Pr
     if (!isTold) context.log.error({ err: error, webhook: hook.id }, 'a channel has failed');
     return tryAgain(delivery, { responseStatus: undefined, error: isTold ? error.message : 'The channel has failed.' });
   }
+}
+
+function report(
+  { log, metrics }: Sender,
+  { tenantId: tenant, delivery }: { tenantId: string; delivery: ClaimedDelivery },
+  { status, responseStatus, error: cause, waitMs }: DeliveryOutcome,
+): void {
+  const outcome = status === 'pending' ? 'retried' : status;
+  metrics.deliveries.inc({ outcome });
+  if (status === 'delivered') return;
+  const { id, run_id: run, seq, type } = delivery;
+  const code = responseStatus === undefined ? 'not_delivered' : `status_${responseStatus}`;
+  log.warn({ delivery: id, run, seq, type, tenant, outcome, code, cause, again_in_ms: waitMs }, 'delivery failed');
 }
 
 function noticeOf({ id, run_id, seq, type }: ClaimedDelivery, event: NonNullable<ClaimedDelivery['event']>): Notice {

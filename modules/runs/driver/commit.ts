@@ -11,6 +11,7 @@ import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
 import { reauthorizePending, reload } from './load.ts';
+import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { newUncommitted, type DriveSession } from './session.ts';
@@ -104,6 +105,18 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
+/** The calls of the step that the log was in, and those that this commit has requested. */
+function reportedRun({ tenantId, run, log }: DriveSession): ReportedRun {
+  const toolOf = (id: string) => {
+    const requested = log.pending.events.find(
+      (event) => event.type === 'tool.requested' && event.payload.tool_call_id === id,
+    );
+    if (requested?.type === 'tool.requested') return requested.payload.name;
+    return log.base.calls.find((call) => call.id === id)?.name;
+  };
+  return { tenantId, runId: run.id, agentId: run.agent_id, toolOf };
+}
+
 /** Of a model call that is announced and that this driver does not make: whoever goes on sets aside anew. */
 function releaseOf({ step: { reservation } }: DriveSession): ReservationChange[] {
   return reservation?.call ? [{ step: reservation.step, settle: 'released' }] : [];
@@ -153,7 +166,8 @@ interface Committed {
 }
 
 function committed(session: DriveSession, change: RunChange, result: Committed): void {
-  const { rateLimiter } = session.log.pending;
+  const { rateLimiter, events } = session.log.pending;
+  reportEvents(session.context, reportedRun(session), events);
   // A commit that was found in the log says nothing of the rate limiter, which is looked at by itself then.
   if (rateLimiter && result.back_off_ms !== undefined) {
     session.step.backOff = { rateLimiter, waitMs: result.back_off_ms };

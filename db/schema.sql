@@ -485,6 +485,7 @@ table runs row level security forced
   checkpoint_seq bigint
   driver_lease_expires_at timestamp with time zone
   dormant boolean not null
+  thread_place integer
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
@@ -546,6 +547,8 @@ table threads row level security forced
   workspace_id uuid not null
   agent_id uuid not null
   created_at timestamp with time zone not null
+  head_run_id uuid
+  run_count integer not null default 0
   constraint threads_pkey PRIMARY KEY (id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -756,6 +759,7 @@ function leave_probes(run uuid) returns void executable by public
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
+function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
+import { startInstallation, type Installation } from '../support/installation.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 describe('A worker with a port', () => {
   let platform: TestPlatform;
@@ -52,3 +55,28 @@ describe('A worker with a port', () => {
     assert.equal((await get('/healthz')).status, 200);
   });
 });
+
+for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
+  describe(`A worker process with DROVER_WORKER_PORT (${mode})`, function suite() {
+    this.timeout(60_000);
+    let installation: Installation;
+    before(async () => {
+      installation = await startInstallation(mode, { env: { DROVER_WORKER_PORT: '0' }, workers: ['one'] });
+    });
+    after(() => installation.close());
+
+    it('serves there from its start to its end', async () => {
+      const portOf = () =>
+        installation
+          .process('one')
+          .log()
+          .find(({ msg }) => String(msg).startsWith('worker serves'))?.['port'];
+      await waitUntil('it serves', () => portOf() !== undefined);
+      const url = `http://127.0.0.1:${String(portOf())}`;
+      assert.equal((await fetch(`${url}/readyz`)).status, 200);
+      assert.match(await (await fetch(`${url}/metrics`)).text(), /drover_turns_total/);
+      assert.deepEqual(await installation.end('one', 'SIGTERM'), [0, null]);
+      await assert.rejects(fetch(`${url}/healthz`));
+    });
+  });
+}

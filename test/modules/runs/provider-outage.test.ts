@@ -4,7 +4,7 @@ import { findRun } from '../../../db/runs.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
-import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 
 const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'boom', headers: QUICK() } };
@@ -117,6 +117,33 @@ for (const mode of DOMAIN_MODES) {
       const other = await firstAwake(runs);
       await engine.finish(other);
       assert.equal((await held(other)).status, 'completed');
+    });
+
+    it('asks by itself, and keeps nobody waiting, where the provider fails at its request alone', async () => {
+      const byMessage = (request: AnthropicRequest) =>
+        JSON.stringify(request.messages).includes('poison') ? AWAY : text('fine');
+      engine.say(byMessage);
+      const { run: poison } = await engine.start(agent, 'poison');
+      const { run: other } = await engine.start(agent, 'hello');
+      for (const run of [poison, other]) assert.equal(await engine.drive(run), 'dormant');
+      for (const asks of [poison, other]) {
+        await dueNow();
+        assert.equal(await wakeParkedRuns(engine.context), 1);
+        assert.equal(await isDormant(asks), false, 'those that wait ask in turn');
+        await engine.drive(asks);
+      }
+      assert.equal((await held(other)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await engine.drive(poison), 'dormant');
+      assert.equal((await shown(poison)).waiting_for?.type, 'provider');
+      const { run: third } = await engine.start(agent, 'hello');
+      await engine.drive(third);
+      assert.equal((await held(third)).status, 'completed', 'it is not kept waiting');
+      await dueNow();
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      engine.say(() => text('well'));
+      await engine.drive(poison);
+      assert.equal((await held(poison)).status, 'completed');
     });
 
     it('asks a fallback model meanwhile, and waits only where none answers', async () => {

@@ -19,6 +19,8 @@ export interface Config {
   readonly dataDir: string;
   readonly port: number;
   readonly host: string;
+  /** Where a worker process serves its health and its numbers; undefined: nowhere. */
+  readonly workerPort: number | undefined;
   readonly apiKey: string | undefined;
   /** Keys that secrets are encrypted under, the current one first. Embedded mode adds the one of its data directory. */
   readonly secretKeys: readonly string[];
@@ -81,8 +83,9 @@ export function loadConfig(env: Environment = process.env): Config {
     databaseUrl,
     redisUrl,
     dataDir: readDataDir(env),
-    port: readInteger(env, 'PORT', { fallback: 3000, min: 0, max: 65_535 }),
+    port: readPort(env, 'PORT', 3000),
     host: read(env, 'HOST') ?? '127.0.0.1',
+    workerPort: read(env, 'DROVER_WORKER_PORT') === undefined ? undefined : readPort(env, 'DROVER_WORKER_PORT', 0),
     apiKey: readApiKey(env),
     secretKeys,
     modelKeys: readModelKeys(env),
@@ -129,7 +132,7 @@ export interface ClientConfig {
 
 /** Reads the part of the environment that clients use. @throws ConfigError for the first mistake. */
 export function loadClientConfig(env: Environment = process.env): ClientConfig {
-  const port = readInteger(env, 'PORT', { fallback: 3000, min: 0, max: 65_535 });
+  const port = readPort(env, 'PORT', 3000);
   return {
     url: readHttpUrl(env, 'DROVER_URL')?.replace(/\/+$/, ''),
     defaultUrl: `http://127.0.0.1:${port}`,
@@ -168,6 +171,10 @@ function readDataDir(env: Environment): string {
     throw new ConfigError('DROVER_DATA_DIR', `is ${quote(value)}`, 'a directory, or memory: to keep nothing');
   }
   return resolve(value);
+}
+
+function readPort(env: Environment, name: string, fallback: number): number {
+  return readInteger(env, name, { fallback, min: 0, max: 65_535 });
 }
 
 function readInteger(env: Environment, name: string, limits: { fallback: number; min: number; max: number }): number {

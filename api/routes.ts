@@ -8,8 +8,8 @@ import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { OBJECTIVE_ROUTES } from './objectives.ts';
-import { CANCEL_MANY_ROUTES } from './runs/cancel-many.ts';
 import { ERASE_ROUTES } from './runs/erase-routes.ts';
+import { MANY_RUNS_ROUTES } from './runs/many.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
@@ -25,7 +25,7 @@ import { WEBHOOK_ROUTES } from './webhooks.ts';
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...AGENT_ROUTES,
-  ...CANCEL_MANY_ROUTES,
+  ...MANY_RUNS_ROUTES,
   ...RUN_ROUTES,
   ...ERASE_ROUTES,
   ...OBJECTIVE_ROUTES,

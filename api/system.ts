@@ -3,12 +3,10 @@ import { z } from 'zod';
 import { DroverError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
 import { checkReadiness } from '../modules/platform/check-readiness.ts';
-import { asUnavailable } from '../modules/unavailable.ts';
-import type { Context } from '../modules/governance/context.ts';
+import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
 import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
-import type { AppParts } from './kit/route.ts';
 
 const alive = defineRoute({
   method: 'get',
@@ -43,10 +41,9 @@ const metrics = defineRoute({
   access: 'loopback-operator',
   summary: "Numbers in Prometheus's text format",
   responses: { 200: { contentType: 'text/plain', description: 'Prometheus exposition format' } },
-  async handle({ context, app }) {
-    await refreshDepths(context, app);
-    const { registry } = context.metrics;
-    return { status: 200, body: await registry.metrics(), headers: { 'content-type': registry.contentType } };
+  async handle({ context }) {
+    const { contentType, text } = await scrapeMetrics(context);
+    return { status: 200, body: text, headers: { 'content-type': contentType } };
   },
 });
 
@@ -61,20 +58,3 @@ const openapi = defineRoute({
 });
 
 export const SYSTEM_ROUTES: readonly Route[] = [alive, ready, metrics, openapi];
-
-const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed', 'completed'] as const;
-
-/** Asks the queues how much they hold; one that is away keeps no scrape from its other numbers. */
-async function refreshDepths({ metrics: { queueJobs }, log }: Context, { queues }: AppParts): Promise<void> {
-  queueJobs.reset();
-  await Promise.all(
-    queues.map(async (queue) => {
-      try {
-        const counts = await queue.getJobCounts(...STATES);
-        for (const [state, count] of Object.entries(counts)) queueJobs.set({ queue: queue.name, state }, count);
-      } catch (error) {
-        if (!asUnavailable(error)) log.warn({ err: error, queue: queue.name }, 'a queue did not say how much it holds');
-      }
-    }),
-  );
-}

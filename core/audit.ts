@@ -22,6 +22,7 @@ const AUDIT_ACTIONS = [
   'run.cancelled',
   'session.deleted',
   'runs.cancelled',
+  'runs.retried',
   'run.effects_rerun',
   'run.erased',
   'thread.erased',

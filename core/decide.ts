@@ -128,9 +128,12 @@ export function nextModelCall(state: RunState, limits: RunLimits): Extract<Decis
 }
 
 function timedOut(limits: RunLimits): Decision {
-  const seconds = limits.turnTimeoutMs / 1000;
-  return {
-    kind: 'fail_turn',
-    error: { code: 'turn_timeout', message: `The turn used up its ${seconds} s of driving time.` },
-  };
+  return { kind: 'fail_turn', error: turnTimeout(limits) };
+}
+
+/** The error of a turn whose driving time is used up. */
+export function turnTimeout({ turnTimeoutMs }: RunLimits): { code: string; message: string } {
+  const seconds = turnTimeoutMs / 1000;
+  const message = `The turn used up its ${seconds} s of driving time: execution_config.timeout_seconds of its agent gives it more.`;
+  return { code: 'turn_timeout', message };
 }

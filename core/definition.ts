@@ -87,6 +87,12 @@ const executionConfig = z.strictObject({
   approval_timeout_seconds: z.number().positive().optional(),
   four_eyes: z.boolean().optional().describe('The key that asked for a turn may not approve its calls.'),
   client_tool_timeout_seconds: z.number().positive().optional(),
+  provider_outage_seconds: z
+    .number()
+    .min(0)
+    .max(LIMITS.waitSeconds)
+    .optional()
+    .describe('How long a run waits for a model provider that is away, a day where absent.'),
   reflect: z.literal(false).optional(),
 });
 
@@ -150,6 +156,10 @@ export function workflowExamplesOf(definition: AgentDefinition): WorkflowExample
 
 /** The autonomy level of an agent that does not say. */
 export const DEFAULT_AUTONOMY = 2;
+/** How long a run waits for a model provider that is away. */
+export function outageSeconds(definition: AgentDefinition): number {
+  return definition.execution_config?.provider_outage_seconds ?? LIMITS.providerOutageSeconds;
+}
 
 /** How long people have to decide what a run asks them. */
 export function approvalSeconds(definition: AgentDefinition): number {

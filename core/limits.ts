@@ -30,7 +30,7 @@ export const LIMITS = {
   /** Steps per turn where the agent does not say. */
   maxTurns: 25,
   /** Driving time of a turn in seconds where the agent does not say. */
-  turnTimeoutSeconds: 60,
+  turnTimeoutSeconds: 1800,
   /** Driving time of a run, in seconds. */
   runDrivingSeconds: 86_400,
   /** Idle time after which a run that is kept open completes, in seconds. */
@@ -53,15 +53,17 @@ export const LIMITS = {
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
   toolRetries: 3,
   toolBackoffMs: 1000,
-  /** Attempts of one model call before the fallback model is asked. */
+  /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
-  /** The same where the provider refuses for being asked too much, and there is no fallback model. */
-  throttledAttempts: 10,
+  /** Time in seconds that a run waits for a provider that is away where the agent does not say. */
+  providerOutageSeconds: 86_400,
+  /** Longest pause in ms between two requests to a provider that is away, which one run makes for all that wait. */
+  outagePauseMs: 300_000,
   /** Longest time in ms for which nobody asks a model after such a refusal. */
   throttleMs: 300_000,
   /** Characters that are kept of an answer which its turn did not wait for. */
   partialAnswerChars: 100_000,
-  /** A model call, in ms. */
+  /** One attempt of a model call, in ms. */
   modelTimeoutMs: 600_000,
   /** Output tokens below which what is left of a budget is not worth a model call. */
   budgetLeastOutputTokens: 32,
@@ -96,8 +98,9 @@ export const LIMITS = {
   syncWaitSeconds: 60,
   /** Rows that one statement of maintenance takes, such as outbox rows that a sweep sends. */
   sweepRows: 1000,
-  /** Runs that one request cancels by a filter. */
+  /** Runs that one request cancels, or retries, by a filter. */
   cancelRuns: 200,
+  retryRuns: 200,
   /** Attempts of one delivery to a webhook; hours of failure after which a webhook is disabled; days that deliveries are kept. */
   webhookAttempts: 12,
   webhookFailingHours: 72,

@@ -84,6 +84,7 @@ export type ModelErrorKind =
   | 'aborted'
   | 'invalid_request'
   | 'authentication'
+  | 'unknown_model'
   | 'context_too_long';
 
 const TRANSIENT: readonly ModelErrorKind[] = ['rate_limited', 'overloaded', 'unavailable', 'timeout'];

@@ -31,6 +31,16 @@ export interface TurnState {
   invalid?: { step: number; answers: number; empty?: { code: string; message: string } };
 }
 
+export interface ModelCallState {
+  step: number;
+  toolChoice: 'auto' | 'none';
+  /** Models that have failed for good, and attempts of the next one so far. */
+  failures: number;
+  retries: number;
+  /** The run waits for its provider since then; `alone`: others were answered, and it asks for itself. */
+  deferred?: { since: string; alone: boolean } | undefined;
+}
+
 /** Plain JSON, so that a checkpoint can hold it. */
 export interface RunState {
   seq: number;
@@ -49,7 +59,7 @@ export interface RunState {
   /** The first message that models are sent; absent where nothing has been left out yet. */
   firstKept?: number;
   /** A model call that was announced and has not answered. */
-  modelCall: { step: number; toolChoice: 'auto' | 'none'; failures: number; retries: number } | null;
+  modelCall: ModelCallState | null;
   /** The calls of the current step. */
   calls: CallState[];
   /** The plan that the calls of the current step form, while it is open. */
@@ -136,6 +146,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'context.transformed':
       return { firstKept: event.payload.first_kept_ordinal };
+    case 'model.deferred':
+      return onModelCall(state, { failures: 0, retries: 0, deferred: deferralOf(event) });
     case 'intent.rejected':
       return rejectIntent(state, event);
     case 'plan.proposed':
@@ -172,6 +184,10 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
 
 function onModelCall(state: RunState, change: Partial<NonNullable<RunState['modelCall']>>): Partial<RunState> {
   return state.modelCall ? { modelCall: { ...state.modelCall, ...change } } : {};
+}
+
+function deferralOf({ payload }: Extract<RunEvent, { type: 'model.deferred' }>): ModelCallState['deferred'] {
+  return { since: payload.since, alone: payload.alone ?? false };
 }
 
 /** A call that was sent already, and is asked about again, must be sent anew once it is approved. */

@@ -65,6 +65,7 @@ export interface RunRow {
   /** Bytes of the outputs that its calls have stored. */
   output_bytes: number;
   fence: number;
+  dormant: boolean;
   root_run_id: string;
   updated_at: string;
   forked_at_seq: number | null;

@@ -98,6 +98,8 @@ export interface RunChange {
   release?: boolean;
   /** The run is dormant: nothing is to be done for it until something comes. A change that sends it a job ends that. */
   dormant?: true;
+  /** The run waits, dormant, for the end of outages (`model_outages`), or until it gives up. */
+  park?: { outages: string[]; until: string };
   create?: Columns;
   thread?: Columns;
   events: Columns[];

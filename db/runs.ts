@@ -11,6 +11,14 @@ export interface OpenWait extends Wait {
   until: string;
 }
 
+export interface ProviderWait {
+  since: string;
+  /** When somebody asks next, and what came of it the last time. */
+  next_at: string;
+  error: { code: string; message: string };
+  until: string;
+}
+
 /** A run as the API shows it; `output` is the last answer's content. */
 export interface RunView {
   id: string;
@@ -23,6 +31,8 @@ export interface RunView {
   idle_since: Date | null;
   /** What it waits for from outside, ordered by the time at which it ends; times are RFC 3339. */
   waits: OpenWait[] | null;
+  /** That it waits for a model provider that is away; times are RFC 3339. */
+  provider_wait: ProviderWait | null;
   /** When the first of its open approvals expires. */
   approval_until: Date | null;
   open_turn_id: string | null;
@@ -58,6 +68,9 @@ const COLUMNS = `
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) order by w.until, w.id)
       from waits w where w.run_id = r.id and w.closed_at is null) end as waits,
+    case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
+      select jsonb_build_object('next_at', o.next_at, 'error', o.error) from parked_runs p join model_outages o on o.name = p.outage
+      where p.run_id = r.id order by o.next_at limit 1), '{}') end as provider_wait,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until,
     case when r.status in ('completed', 'failed', 'cancelled') then null
@@ -77,10 +90,15 @@ export interface RunFilter {
   status?: RunStatus[] | undefined;
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
+  errorCode?: string | undefined;
+  /** Only runs that no other has followed on their thread. */
+  isLastOfThread?: boolean | undefined;
   /** Only runs before this one, newest first. */
   before?: string | undefined;
   limit: number;
 }
+
+const LAST_OF_THREAD = 'exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)';
 
 /** A page of runs, newest first. Each filter has an index that serves it. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
@@ -93,6 +111,8 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
     ['r.created_at', '<', filter.createdBefore],
     ['r.id', '<', filter.before],
   ]);
+  if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
+  if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
   return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
 }
 

@@ -7,6 +7,7 @@ export const MAINTENANCE_ACTS = [
   'reconcile',
   'expire-approvals',
   'end-waits',
+  'wake-parked',
   'expire-idle',
   'forget-old',
   'settle-budgets',
@@ -35,6 +36,7 @@ export const MAINTENANCE = defineJob({
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'end-waits':
+    case 'wake-parked':
     case 'send-webhooks':
       return 1000;
     case 'sweep-outbox':

@@ -11,3 +11,12 @@ export function newId(): string {
 export function newSecret(): string {
   return randomBytes(32).toString('base64url');
 }
+
+/**
+ * How long ago an id of `newId` was made, by the clocks of two processes that may differ: good for numbers, not for decisions.
+ * Undefined for an id that does not say.
+ */
+export function ageMs(id: string | undefined): number | undefined {
+  if (id === undefined || id[14] !== '7') return undefined;
+  return Math.max(0, Date.now() - Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16));
+}

@@ -43,7 +43,8 @@ const BY_TYPE: Record<string, ModelErrorKind> = {
   billing_error: 'authentication',
   // Out of credit comes as 429 from OpenAI, but waiting does not help.
   insufficient_quota: 'authentication',
-  not_found_error: 'invalid_request',
+  not_found_error: 'unknown_model',
+  model_not_found: 'unknown_model',
   invalid_request_error: 'invalid_request',
   request_too_large: 'context_too_long',
   context_length_exceeded: 'context_too_long',
@@ -55,6 +56,7 @@ const BY_STATUS: Record<number, ModelErrorKind> = {
   401: 'authentication',
   402: 'authentication',
   403: 'authentication',
+  404: 'unknown_model',
   408: 'timeout',
   409: 'unavailable',
   413: 'context_too_long',
@@ -64,9 +66,12 @@ const BY_STATUS: Record<number, ModelErrorKind> = {
   529: 'overloaded',
 };
 
+/** What an error's type says more exactly than its status. */
+const BEFORE_STATUS: readonly ModelErrorKind[] = ['overloaded', 'authentication', 'context_too_long', 'unknown_model'];
+
 function kindOf(failure: ProviderFailure): ModelErrorKind {
   const named = BY_TYPE[failure.code ?? ''] ?? BY_TYPE[failure.type ?? ''];
-  if (named === 'overloaded' || named === 'authentication' || named === 'context_too_long') return named;
+  if (named !== undefined && BEFORE_STATUS.includes(named)) return named;
   const asked = failure.status === undefined ? named === 'invalid_request' : failure.status < 500;
   if (asked && CONTEXT.test(failure.message)) return failure.status === 429 ? 'rate_limited' : 'context_too_long';
   if (failure.status !== undefined) return kindOfStatus(failure.status, failure.message);

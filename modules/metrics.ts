@@ -1,8 +1,21 @@
 /** What `/metrics` shows, in Prometheus's terms. One registry per process. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
+/** Work whose outcome is counted. */
+export type Work = 'run' | 'turn' | 'tool_call' | 'model_call';
+
 export interface Metrics {
   registry: Registry;
+  /** How often work of a kind has ended, by outcome and by the code of its error (none: empty). */
+  outcomes: Record<Work, Counter<'outcome' | 'code'>>;
+  /** Seconds that it took: a run and a turn from their start, waiting included. */
+  outcomeSeconds: Record<Work, Histogram<'outcome'>>;
+  /** Deliveries to webhooks, by outcome. */
+  deliveries: Counter<'outcome'>;
+  /** Dormant runs, by what they wait for; refreshed when scraped. */
+  waitingRuns: Gauge<'reason'>;
+  /** Seconds for which the job of a queue that is to run next has waited; refreshed when scraped. */
+  queueAge: Gauge<'queue'>;
   /** Seconds a job took, by queue and outcome (`ok`, `failed`). */
   jobSeconds: Histogram<'queue' | 'outcome'>;
   /** Seconds of a model call or of a tool call that ran in the driver. */
@@ -20,6 +33,7 @@ export interface Metrics {
   httpSeconds: Histogram<'method' | 'route' | 'status'>;
 }
 
+const LONG_SECONDS = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86_400];
 const SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /** A fresh registry with Node's own metrics, event-loop lag among them. */
@@ -29,6 +43,7 @@ export function createMetrics(): Metrics {
   const registers = [registry];
   return {
     registry,
+    ...outcomeMetrics(registers),
     jobSeconds: new Histogram({
       name: 'drover_job_duration_seconds',
       help: 'Time a job took',
@@ -78,6 +93,48 @@ export function createMetrics(): Metrics {
       help: 'Time an HTTP request took until its answer began',
       labelNames: ['method', 'route', 'status'],
       buckets: SECONDS,
+      registers,
+    }),
+  };
+}
+
+/** Of what has become of work, and of work that waits. */
+function outcomeMetrics(
+  registers: Registry[],
+): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'deliveries' | 'waitingRuns' | 'queueAge'> {
+  const counterOf = (work: Work, help: string) =>
+    new Counter({ name: `drover_${work}s_total`, help, labelNames: ['outcome', 'code'], registers });
+  const histogramOf = (work: Work, help: string, buckets: number[]) =>
+    new Histogram({ name: `drover_${work}_duration_seconds`, help, labelNames: ['outcome'], buckets, registers });
+  return {
+    outcomes: {
+      run: counterOf('run', 'Runs that have ended'),
+      turn: counterOf('turn', 'Turns that have ended'),
+      tool_call: counterOf('tool_call', 'Tool calls that have ended'),
+      model_call: counterOf('model_call', 'Attempts of model calls'),
+    },
+    outcomeSeconds: {
+      run: histogramOf('run', 'Time of a run from its start to its end, waiting included', LONG_SECONDS),
+      turn: histogramOf('turn', 'Time of a turn from its start to its end, waiting included', LONG_SECONDS),
+      tool_call: histogramOf('tool_call', 'Time of the last attempt of a tool call', SECONDS),
+      model_call: histogramOf('model_call', 'Time of a model call that was answered, with its attempts', SECONDS),
+    },
+    deliveries: new Counter({
+      name: 'drover_webhook_deliveries_total',
+      help: 'Attempts of deliveries to webhooks',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    waitingRuns: new Gauge({
+      name: 'drover_waiting_runs',
+      help: 'Runs that wait in the middle of a turn',
+      labelNames: ['reason'],
+      registers,
+    }),
+    queueAge: new Gauge({
+      name: 'drover_queue_age_seconds',
+      help: 'Time that the job which is to run next has waited',
+      labelNames: ['queue'],
       registers,
     }),
   };

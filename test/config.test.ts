@@ -94,6 +94,7 @@ describe('config', () => {
     [{ DROVER_LEASE_MS: '30s' }, 'DROVER_LEASE_MS', /"30s"/],
     [{ DROVER_LEASE_MS: '-1' }, 'DROVER_LEASE_MS', /whole number/],
     [{ DROVER_SHUTDOWN_MS: 'soon' }, 'DROVER_SHUTDOWN_MS', /whole number/],
+    [{ DROVER_WORKER_PORT: 'any' }, 'DROVER_WORKER_PORT', /whole number from 0 to 65535/],
     [{ DROVER_POOL_SIZE: '0' }, 'DROVER_POOL_SIZE', /from 1/],
     [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],
     [{ DROVER_QUEUES: 'turns,subtasks' }, 'DROVER_QUEUES', /"subtasks": expected names among turns/],

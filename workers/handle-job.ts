@@ -3,7 +3,7 @@ import { DelayedError, UnrecoverableError } from 'bullmq';
 import { ZodError } from 'zod';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import type { Context } from '../modules/governance/context.ts';
-import type { Handler, HeldJob } from './handler.ts';
+import { isDone, type Handler, type HeldJob } from './handler.ts';
 import { leaveToNewerBuild, putBack } from './put-back.ts';
 
 /** Runs a job's handler, with its log line and its metrics. A payload that does not parse is not tried again. */
@@ -25,8 +25,9 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
   const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue, outcome, startedMs }) });
   try {
     if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held);
-    const result = await inSlot(context, { held, tenantId, isRoutine }, () => handler.handle(context, held));
-    context.log[isRoutine ? 'debug' : 'info']({ ...end('ok'), result }, 'job');
+    const answer = await inSlot(context, { held, tenantId, isRoutine }, () => handler.handle(context, held));
+    const { outcome, result } = isDone(answer) ? answer : { outcome: 'ok', result: answer };
+    context.log[isRoutine ? 'debug' : 'info']({ ...end('ok'), outcome, result }, 'job');
     return result;
   } catch (error) {
     if (error instanceof DelayedError) {

@@ -22,9 +22,15 @@ export interface HeldJob extends Duty {
   token: string | undefined;
 }
 
+/** What the log shall say: what has become of the work, whatever became of the job, and how the job ended. */
+export interface Done {
+  outcome: string;
+  result: unknown;
+}
+
 export interface Handler {
   contract: AnyJob;
-  /** Answers what the log shall say of it. A payload that does not parse is a ZodError. */
+  /** Answers a `Done`, or what the log shall say of a job whose outcome is that of its work. A payload that does not parse is a ZodError. */
   handle: (context: Context, held: HeldJob) => Promise<unknown>;
 }
 
@@ -33,4 +39,9 @@ type Work<P> = (context: Context, payload: P, held: HeldJob) => Promise<unknown>
 /** The handler of a contract: parses the payload and does the work. */
 export function defineHandler<P>(contract: JobContract<string, P, never>, work: Work<P>): Handler {
   return { contract, handle: async (context, held) => work(context, contract.schema.parse(held.job.data), held) };
+}
+
+/** Whether a handler says what became of the work. */
+export function isDone(answer: unknown): answer is Done {
+  return typeof answer === 'object' && answer !== null && 'outcome' in answer && 'result' in answer;
 }

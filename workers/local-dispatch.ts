@@ -24,24 +24,19 @@ export function createLocalDispatch(
 
   const drive = async (job: TurnJob, from: DrivenFrom | undefined): Promise<void> => {
     const startedMs = performance.now();
-    const { runId, turnId, tenantId, traceparent } = job;
+    let outcome = '';
+    const tell = (told: string) => {
+      outcome = told;
+    };
     try {
-      const result = await driveRun(context, job, { ...duty, from });
+      const result = await driveRun(context, job, { ...duty, from, tell });
       const ended = endOf(context, { queue: TURNS.name, outcome: 'ok', startedMs });
-      const about = {
-        queue: TURNS.name,
-        dispatched: 'locally',
-        run: runId,
-        turn: turnId,
-        tenant: tenantId,
-        trace_id: traceparent?.split('-')[1],
-      };
-      context.log.info({ ...about, ...ended, result }, 'job');
+      context.log.info({ ...about(job), ...ended, outcome, result }, 'job');
     } catch (error) {
       endOf(context, { queue: TURNS.name, outcome: 'failed', startedMs });
       throw error;
     } finally {
-      context.order.spent(tenantId, performance.now() - startedMs);
+      context.order.spent(job.tenantId, performance.now() - startedMs);
     }
   };
 
@@ -74,4 +69,8 @@ export function createLocalDispatch(
       while (driven.size > 0) await Promise.allSettled(driven);
     },
   };
+}
+
+function about({ runId: run, turnId: turn, tenantId: tenant, traceparent }: TurnJob) {
+  return { queue: TURNS.name, dispatched: 'locally', run, turn, tenant, trace_id: traceparent?.split('-')[1] };
 }

@@ -1,9 +1,16 @@
-/** A worker process: serves the queues that `DROVER_QUEUES` names until SIGTERM. */
+/** A worker process: serves the queues that `DROVER_QUEUES` names until SIGTERM, and says how it is where it was given a port for that. */
 import { loadSharedConfig } from '../config.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
+import { serveHealth } from './serve-health.ts';
 import { startWorkers } from './start-workers.ts';
 
 await runProcess(loadSharedConfig, async ({ context, closers }) => {
+  const { host, workerPort, shutdownGraceMs } = context.config;
+  const health = workerPort === undefined ? undefined : await serveHealth(context, { host, port: workerPort });
+  if (health) closers.add('health', () => health.close());
   const workers = await startWorkers(context);
-  closers.add('workers', () => workers.stop(context.config.shutdownGraceMs));
+  closers.add('workers', () => {
+    health?.stopping();
+    return workers.stop(shutdownGraceMs);
+  });
 });

@@ -1,5 +1,6 @@
 import { DroverError, forbidden, unauthorized } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
+import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
@@ -18,7 +19,7 @@ export async function authenticate(
   { authenticator, db }: { authenticator: Authenticator; db: Context['db'] },
 ): Promise<Caller | undefined> {
   if (access === 'open') return undefined;
-  if ((access === 'loopback' || access === 'loopback-operator') && isLocal(ctx)) return undefined;
+  if ((access === 'loopback' || access === 'loopback-operator') && isLocalRequest(ctx.req)) return undefined;
   const caller = await callerOf(ctx, authenticator);
   // Set before anything is refused, so that the log knows whom.
   ctx.state.caller = caller;
@@ -67,10 +68,4 @@ async function pickWorkspace(ctx: ApiContext, caller: Caller, db: Context['db'])
   if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');
   await requireWorkspace(db, { tenantId: caller.tenantId, id: workspaceId }, 'The workspace of X-Workspace-Id');
   return { ...caller, workspaceId: workspaceId ?? caller.workspaceId };
-}
-
-/** A request from this machine that no proxy has passed on. */
-function isLocal(ctx: ApiContext): boolean {
-  const forwarded = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'].some((name) => ctx.get(name) !== '');
-  return !forwarded && /^(127\.|::1$|::ffff:127\.)/.test(ctx.req.socket.remoteAddress ?? '');
 }

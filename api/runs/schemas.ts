@@ -125,6 +125,7 @@ const output = z.object({
   message: z.string(),
   tool_calls: z.array(toolCall).nullable(),
   status: z.enum(['running', 'complete', 'awaiting_tool', 'awaiting_human', 'failed', 'cancelled']),
+  error: problem.optional(),
 });
 
 export const turnAnswer = z
@@ -224,6 +225,7 @@ export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.in
       message: row.output ? textOf(row.output) : (row.partial ?? ''),
       tool_calls: calls.length > 0 ? calls.map(presentCall) : null,
       status: row.status,
+      ...(row.error && { error: row.error }),
     },
     usage: presentUsage(row),
     checkpoint_id: row.checkpoint_id,

@@ -26,6 +26,8 @@ export const SHOWN: readonly EventType[] = [
   'run.status_changed',
   'run.failed',
   'model.responded',
+  'model.deferred',
+  'model.resumed',
   'tool.requested',
   'tool.succeeded',
   'tool.failed',
@@ -74,6 +76,10 @@ function viewOf(event: LoggedEvent): View {
       return { event: 'error', data: { error: payload['error'] } };
     case 'model.responded':
       return payload['tool_calls'] === 0 ? answer(event) : thought(event);
+    case 'model.deferred':
+      return { event: 'status', data: { status: 'executing', waiting_for: providerWait(payload) } };
+    case 'model.resumed':
+      return { event: 'status', data: { status: 'executing', waiting_for: null } };
     case 'tool.requested':
       return toolCall(event, payload);
     case 'tool.succeeded':
@@ -122,6 +128,10 @@ function thought(event: LoggedEvent): View {
   const blocks = event.content ?? [];
   const content = textOf(blocks) || blocks.map((block) => (block.type === 'thinking' ? block.thinking : '')).join('');
   return content === '' ? null : { event: 'thought', data: { content } };
+}
+
+function providerWait({ since, next_at, until, error }: Record<string, unknown>): Record<string, unknown> {
+  return { type: 'provider', since, next_at, until, error };
 }
 
 function toolCall(event: LoggedEvent, payload: Record<string, unknown>): View {

@@ -1,12 +1,15 @@
 /** What a run waits for, as its row and the rows of its waits say. */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
-import type { OpenWait, RunView } from '../../modules/runs/read-runs.ts';
+import type { OpenWait, ProviderWait, RunView } from '../../modules/runs/read-runs.ts';
 
 export const waitingFor = z.object({
-  type: z.enum(['approval', 'tool_results', 'user', 'webhook', 'timer']),
+  type: z.enum(['approval', 'tool_results', 'user', 'webhook', 'timer', 'provider']),
   name: z.string().nullable(),
   until: z.iso.datetime(),
+  since: z.iso.datetime().optional().describe('Of `provider`: since when no model has answered.'),
+  next_at: z.iso.datetime().optional().describe('Of `provider`: when it is asked next.'),
+  error: z.object({ code: z.string(), message: z.string() }).optional().describe('Of `provider`: what it said.'),
   hook_url: z.url().optional(),
 });
 
@@ -19,6 +22,7 @@ export function presentWaiting(
   hookUrls?: ReadonlyMap<string, string>,
 ): z.input<typeof waitingFor> | undefined {
   const first = (type: OpenWait['type']) => row.waits?.find((wait) => wait.type === type);
+  if (row.provider_wait) return presentProviderWait(row.provider_wait);
   const client = first('tool_results');
   if (client) return presentWait(client);
   if (row.approval_until) return { type: 'approval', name: null, until: row.approval_until.toISOString() };
@@ -38,6 +42,11 @@ export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string
     const hook_url = hookUrls?.get(wait.id);
     return { ...presentWait(wait), ...(hook_url && { hook_url }), tool_call_id: wait.id };
   });
+}
+
+function presentProviderWait({ since, next_at, until, error }: ProviderWait): z.input<typeof waitingFor> {
+  const when = (time: string) => new Date(time).toISOString();
+  return { type: 'provider', name: null, since: when(since), next_at: when(next_at), until: when(until), error };
 }
 
 function presentWait({ type, name, until }: OpenWait): z.input<typeof waitingFor> {

@@ -81,6 +81,16 @@ export function recordModelRetry({ turn }: RunState, step: number, payload: Payl
   return { type: 'model.retried', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
+/** No model answers: the run waits for its provider. */
+export function deferModelCall({ turn }: RunState, step: number, payload: Payload<'model.deferred'>): NewEvent {
+  return { type: 'model.deferred', actor: 'system', turn_id: turn?.id, step, payload };
+}
+
+/** The provider that the run waited for is back. */
+export function resumeModelCall({ turn }: RunState, step: number, payload: Payload<'model.resumed'>): NewEvent {
+  return { type: 'model.resumed', actor: 'system', turn_id: turn?.id, step, payload };
+}
+
 /** Another model is asked. */
 export function recordFallback({ turn }: RunState, payload: Payload<'model.fell_back'>): NewEvent {
   return { type: 'model.fell_back', actor: 'system', turn_id: turn?.id, payload };

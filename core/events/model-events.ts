@@ -63,6 +63,19 @@ export const MODEL_EVENTS = {
     /** What it had said by then. After the turn's end where the turn was cancelled meanwhile. */
     partial: z.string().optional(),
   }),
+  /** No model of the run answers: it waits for its provider, dormant, and asks again when its time has come. */
+  'model.deferred': defineEvent(1, {
+    /** The model that was asked last. */
+    model: z.string(),
+    error: problem,
+    /** Since when the run waits, when somebody asks next, and when the run gives up. */
+    since: z.iso.datetime(),
+    next_at: z.iso.datetime(),
+    until: z.iso.datetime(),
+    /** Others were answered meanwhile: from now on the run asks by itself, and nobody waits for what comes of it. */
+    alone: z.boolean().optional(),
+  }),
+  'model.resumed': defineEvent(1, { model: z.string(), waited_ms: count }),
   'model.fell_back': defineEvent(1, { from: z.string(), to: z.string(), error: problem }),
 
   /** What is left out of the conversation from here on, and why. Once for each change, not for each call. */

@@ -100,6 +100,10 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
       return { set: { length: event.payload.length } };
     case 'model.responded':
       return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
+    case 'model.deferred':
+      return { set: { waiting_for: waitForProvider(event) } };
+    case 'model.resumed':
+      return { set: { waiting_for: null } };
     case 'client_tools.requested':
       return { set: { waiting_for: { type: 'tool_results' } } };
     case 'signal.received':
@@ -119,6 +123,11 @@ function statusChanged({ at }: Place, event: Extract<NewEvent, { type: 'run.stat
     idle_since: to === 'awaiting_human' && !waiting_for ? at : null,
     ...(isTerminal(to) && { completed_at: at }),
   };
+}
+
+function waitForProvider({ payload }: Extract<NewEvent, { type: 'model.deferred' }>): Columns {
+  const { error, since, next_at, until } = payload;
+  return { type: 'provider', since, next_at, until, error };
 }
 
 function newRun({ at, ...place }: Place, { payload }: Extract<NewEvent, { type: 'run.created' }>): Columns {

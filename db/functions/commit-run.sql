@@ -64,7 +64,7 @@ begin
     update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
       where id = run and status not in ('completed', 'failed', 'cancelled')
       returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
-  elsif s ? 'status' or s ? 'open_turn_id' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
+  elsif s ? 'status' or s ? 'open_turn_id' or s ? 'waiting_for' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
     update runs set
         status = coalesce(s->>'status', status),
         waiting_for = case when s ? 'waiting_for' then nullif(s->'waiting_for', 'null') else waiting_for end,
@@ -183,6 +183,12 @@ begin
   if c ? 'close_waits' then
     update waits set closed_at = now()
       where run_id = run and closed_at is null and (c->'close_waits' = 'true' or c->'close_waits' ? id::text);
+    if c->'close_waits' = 'true' then delete from parked_runs where run_id = run; end if;
+  end if;
+  if c ? 'park' then
+    delete from parked_runs where run_id = run;
+    insert into parked_runs (run_id, outage, tenant_id, parked_at, until)
+      select run, o, tenant, clock_timestamp(), (c->'park'->>'until')::timestamptz from jsonb_array_elements_text(c->'park'->'outages') o;
   end if;
   if c ? 'checkpoint' then
     insert into checkpoints (tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,

@@ -1,7 +1,8 @@
--- How long nobody is to ask a model yet, in ms.
+-- How long nobody is to ask a model yet, in ms; more than 0, too, while its provider is away: enter_model then says more.
 create or replace function model_back_off_ms(rate_limiter text) returns integer language sql stable as $$
-  select coalesce(max(ceil(greatest(0, extract(epoch from closed_until - clock_timestamp())) * 1000))::int, 0)
-  from model_rates where name = rate_limiter
+  select greatest(
+    (select ceil(greatest(0, extract(epoch from closed_until - clock_timestamp())) * 1000)::int from model_rates where name = rate_limiter),
+    (select greatest(1000, ceil(extract(epoch from next_at - clock_timestamp()) * 1000)::int) from model_outages where name = rate_limiter), 0)
 $$;
 
 create or replace function back_off_model_rate(rate_limiter text, ms integer) returns void language sql as $$

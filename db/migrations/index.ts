@@ -23,6 +23,7 @@ import { retention } from './0015-retention.ts';
 import { names } from './0022-names.ts';
 import { hostsAndErasure } from './0028-hosts-and-erasure.ts';
 import { claims } from './0027-claims.ts';
+import { modelOutages } from './0029-model-outages.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -50,5 +51,6 @@ export const MIGRATIONS: readonly Migration[] = [
   webhookTurns,
   claims,
   hostsAndErasure,
+  modelOutages,
   sessions,
 ];

@@ -11,6 +11,7 @@ const HOURS: Record<Forgettable, number> = {
   waits: 24 * LIMITS.settledDays,
   signals: 24 * LIMITS.settledDays,
   reservations: 24 * LIMITS.settledDays,
+  model_outages: 24,
 };
 
 /** Forgets what is old in each table, in small transactions; answers how many rows went. */

@@ -9,6 +9,7 @@ import { renewPriorities } from '../../jobs/renew-priorities.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
+import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { reconcile } from '../run-log/reconcile.ts';
@@ -40,6 +41,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       );
       return { moved: moved.reduce((sum, each) => sum + each, 0) };
     }
+    case 'wake-parked':
+      return { woken: await wakeParkedRuns(context) };
     case 'expire-idle':
       return { expired: await expireIdle(context) };
     case 'forget-old':

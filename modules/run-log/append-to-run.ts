@@ -6,12 +6,14 @@ import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CallChange, type OutboxRow } from '../../db/commit-run.ts';
 import type { RunLogContext } from './context.ts';
+import { reportEvents } from './report-events.ts';
 import { toRunChange } from './run-change.ts';
 
 export interface Appended {
   seq: number;
   fence: number;
   run: RunRow;
+  events: readonly NewEvent[];
   /** The jobs that the commit writes to the outbox. */
   outbox: OutboxRow[];
 }
@@ -41,7 +43,7 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest });
   if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
   const outbox = [...(change.outbox ?? []), ...(result.continued && change.continuation ? [change.continuation] : [])];
-  return { seq: result.seq, fence: result.fence, run, outbox };
+  return { seq: result.seq, fence: result.fence, run, events, outbox };
 }
 
 /** Does the same in a transaction of its own, then sends the jobs and tells the bus. */
@@ -51,7 +53,10 @@ export async function appendToRun(
   act: Act,
 ): Promise<Appended | null> {
   const appended = await context.db.withTenant(ref.tenantId, (tx) => appendIn(tx, ref, act));
-  if (appended) announceAppended(context, { ...appended, runId: ref.runId });
+  if (appended) {
+    reportEvents(context, { ...ref, agentId: appended.run.agent_id }, appended.events);
+    announceAppended(context, { ...appended, runId: ref.runId });
+  }
   return appended;
 }
 

@@ -17,11 +17,30 @@ export interface CancelFilter extends Pick<RunFilter, 'agentId' | 'threadId' | '
   status?: readonly RunStatus[] | undefined;
 }
 
+export interface CancelRequest {
+  filter: CancelFilter;
+  reason?: string | undefined;
+  isDryRun?: boolean | undefined;
+}
+
 export interface CancelledRuns {
   cancelled: number;
   run_ids: string[];
   /** Whether there are, or may be, other runs that fit. */
   more: boolean;
+}
+
+/** What a request would act on. */
+export interface MatchingRuns {
+  matching: number;
+  run_ids: string[];
+  more: boolean;
+}
+
+/** The first `most` of the runs that were found; `found` has one more where there are others. */
+export function matchingRuns(found: readonly { id: string }[], most: number): MatchingRuns {
+  const run_ids = found.slice(0, most).map(({ id }) => id);
+  return { matching: run_ids.length, run_ids, more: found.length > run_ids.length };
 }
 
 /**
@@ -31,26 +50,28 @@ export interface CancelledRuns {
 export async function cancelRuns(
   context: Context,
   caller: Caller,
-  { filter, reason }: { filter: CancelFilter; reason?: string | undefined },
-): Promise<CancelledRuns> {
+  { filter, reason, isDryRun }: CancelRequest,
+): Promise<CancelledRuns | MatchingRuns> {
   const status = UNFINISHED.filter((each) => filter.status?.includes(each) ?? true);
   const wanted = { ...filter, status, workspaceId: caller.workspaceId, limit: LIMITS.cancelRuns + 1 };
   const found = await context.db.withTenant(caller.tenantId, async (tx) => {
     // The request is in the audit log before the first run is cancelled by it.
     const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
-    await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
+    if (!isDryRun)
+      await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
     return listRuns(tx, wanted);
   });
-  const runs = found.slice(0, LIMITS.cancelRuns);
+  const matching = matchingRuns(found, LIMITS.cancelRuns);
+  if (isDryRun) return matching;
   const run_ids: string[] = [];
-  for (let at = 0; at < runs.length; at += AT_A_TIME) {
-    const some = runs.slice(at, at + AT_A_TIME).map(async ({ id }) => {
+  for (let at = 0; at < matching.run_ids.length; at += AT_A_TIME) {
+    const some = matching.run_ids.slice(at, at + AT_A_TIME).map(async (id) => {
       if (await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId: id, by: caller }, reason))
         run_ids.push(id);
     });
     await Promise.all(some);
   }
-  return { cancelled: run_ids.length, run_ids: run_ids.toSorted(), more: found.length > runs.length };
+  return { cancelled: run_ids.length, run_ids: run_ids.toSorted(), more: matching.more };
 }
 
 async function cancelUnlessEnded(...request: Parameters<typeof cancelRun>): Promise<boolean> {

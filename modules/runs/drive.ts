@@ -27,7 +27,7 @@ import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout, denyCalls } from '../approvals/ask-about.ts';
 import { makeModelCall } from './driver/call-model.ts';
-import { commit } from './driver/commit.ts';
+import { commit, isPark } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
@@ -44,16 +44,36 @@ import { answerWith, openWaits } from '../waits/open-waits.ts';
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
 export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
 
+/** What has become of a run: how the turn ended, or that it waits; else why the drive ended. */
+export type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<DriveEnd, 'dormant'>;
+
 /** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
 export interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
+  /** Is told what has become of the run, whatever became of its job. */
+  tell?: ((outcome: DriveOutcome) => void) | undefined;
   /** Absent if the run is still to be claimed. */
   from?: DrivenFrom | undefined;
 }
 
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
+  const driven: { session?: DriveSession } = {};
+  const end = await drive(context, job, { ...options, driven });
+  options.tell?.(outcomeOf(end, driven.session));
+  return end;
+}
+
+function outcomeOf(end: DriveEnd, session: DriveSession | undefined): DriveOutcome {
+  if (end !== 'dormant') return end;
+  return session?.log.state.turn ? 'waiting' : (session?.turnEnd ?? 'waiting');
+}
+
+/** `driven.session` is set once there is one. */
+type Driving = DriveOptions & { driven: { session?: DriveSession } };
+
+async function drive(context: Context, job: TurnJob, options: Driving): Promise<DriveEnd> {
   const { leaseMs } = context.config;
   const sinceMs = performance.now();
   const cached = context.runCache.take(job.runId);
@@ -77,6 +97,7 @@ export async function driveRun(context: Context, job: TurnJob, options: DriveOpt
       holdsLease: hold.holdsLease,
       initialCommit: from?.initialCommit,
     });
+    options.driven.session = session;
     const end = await loop(session, options);
     if (end === 'dormant' || end === 'handed_over') keepInCache(session);
     return end;
@@ -230,7 +251,8 @@ async function callModel(
   try {
     const later = await makeModelCall(session, call);
     if (!later) return undefined;
-    return (await commit(session, later)) ? 'handed_over' : undefined;
+    if (!(await commit(session, later))) return undefined;
+    return isPark(later) ? 'dormant' : 'handed_over';
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     releaseReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
@@ -244,6 +266,7 @@ function complete(session: DriveSession, end: Extract<Decision, { kind: 'complet
   appendEvent(log, ...completePlan(log.state));
   const checkpointId = saveCheckpoint(session, 'turn_complete');
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));
+  session.turnEnd = 'completed';
 }
 
 /** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
@@ -251,6 +274,7 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
   const { log } = session;
   const events = failTurn(log.state, error, ordinal);
   appendEvent(log, ...events);
+  session.turnEnd = 'failed';
   denyCalls(log, events);
   dropUncounted(log);
 }

@@ -10,7 +10,7 @@ import { listEventHeads, type EventFilter, type EventHead, type EventPage, type 
 import { readOutputPiece } from '../../db/outputs.ts';
 import { listPlans, type PlanRow } from '../../db/plans.ts';
 import type { StepRow } from '../../db/run-steps.ts';
-import { findRun, listRuns, type OpenWait, type RunFilter, type RunView } from '../../db/runs.ts';
+import { findRun, listRuns, type OpenWait, type ProviderWait, type RunFilter, type RunView } from '../../db/runs.ts';
 import {
   findToolCall,
   findTurn,
@@ -32,6 +32,7 @@ export type {
   ModelCallRow,
   OpenWait,
   PlanRow,
+  ProviderWait,
   RunView,
   StepRow,
   ToolCallRow,

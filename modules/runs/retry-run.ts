@@ -6,16 +6,20 @@ import { findRunRow, lockRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
-import { forkRun } from './creation/fork-run.ts';
+import { forkRun, type ForkedRun } from './creation/fork-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { lastStartPoint } from './creation/start-point.ts';
 
-export interface RetryRun {
+/** Which run, and who asks. */
+export interface RetriedBy {
   tenantId: string;
   runId: string;
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent: string | undefined;
+}
+
+export interface RetryRun extends RetriedBy {
   idempotency: IdempotentRequest;
 }
 
@@ -36,20 +40,7 @@ export interface RetriedRun {
 export async function retryRun(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
   let written: Announcement | undefined;
   const answer = await idempotently<RetriedRun>(context, request.idempotency, async (tx) => {
-    const { original, place } = await retryable(tx, request.runId);
-    const forked = await forkRun(tx, {
-      models: context.models,
-      original,
-      from: await lastStartPoint(tx, original),
-      mode: 'live',
-      rerunEffects: false,
-      modified: {},
-      config: {},
-      mayRaiseAutonomy: false,
-      retryAtPlace: place,
-      requestedBy: request.requestedBy,
-      traceparent: request.traceparent,
-    });
+    const forked = await retryIn(context, tx, request);
     written = forked.written;
     const { runId, threadId, turnId, status } = forked;
     const ids = {
@@ -59,10 +50,38 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
       thread_id: threadId,
       ...(turnId && { turn_id: turnId }),
     };
-    return { status: 202, body: { ...ids, status, retried_from: original.id } };
+    return { status: 202, body: { ...ids, status, retried_from: request.runId } };
   });
   if (written) announceAppended(context, written);
   return answer;
+}
+
+/** The same without a key of idempotency; answers the new run. Throws what `retryRun` throws. */
+export async function retryOnce(context: Context, request: RetriedBy): Promise<string> {
+  const { runId, written } = await context.db.withTenant(request.tenantId, (tx) => retryIn(context, tx, request));
+  announceAppended(context, written);
+  return runId;
+}
+
+async function retryIn(
+  { models }: Pick<Context, 'models'>,
+  tx: Tx,
+  { runId, requestedBy, traceparent }: RetriedBy,
+): Promise<ForkedRun> {
+  const { original, place } = await retryable(tx, runId);
+  return forkRun(tx, {
+    models,
+    original,
+    from: await lastStartPoint(tx, original),
+    mode: 'live',
+    rerunEffects: false,
+    modified: {},
+    config: {},
+    mayRaiseAutonomy: false,
+    retryAtPlace: place,
+    requestedBy,
+    traceparent,
+  });
 }
 
 /** The run, and the number that its retry has on the thread. */

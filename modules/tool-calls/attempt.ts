@@ -21,6 +21,7 @@ export type LedgerCall = Omit<ClaimedCallRow, 'pins' | 'attempt'>;
 export interface ClaimedCall {
   call: LedgerCall;
   attempt: number;
+  agentId: string;
   tool: ToolDefinition;
   retry: AttemptRules['retry'];
   /** The agent accepts that a call of unknown outcome is made again. */

@@ -75,7 +75,7 @@ async function claimAtOnce(context: Context, job: Claiming): Promise<ClaimedCall
   if (!claimed) return undefined;
   const { pins, ...call } = claimed;
   const pinned = await context.definitions.load({ tenantId: job.tenantId, ...pinsOf(pins) });
-  return { call, attempt: call.attempt, ...toolOf(pinned, call.name) };
+  return { call, attempt: call.attempt, agentId: pins.agent_id, ...toolOf(pinned, call.name) };
 }
 
 async function commitClaim(context: Context, job: Claiming, claim: AppendedChange): Promise<ClaimedCallRow | null> {
@@ -114,7 +114,7 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
     });
-    const claim = { call, attempt: call.attempt + 1, ...toolOf(pinned, call.name) };
+    const claim = { call, attempt: call.attempt + 1, agentId: run.agent_id, ...toolOf(pinned, call.name) };
     const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
     if (lost) return { ...lost, continuation: continuationOf(job) };
     const authorization = await authorize(context, tx, { run, pinned, call });

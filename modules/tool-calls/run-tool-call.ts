@@ -5,15 +5,19 @@ import { findToolCall } from '../../db/turns.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
-import { attempt, type AttemptEnd, type Committer, type HeldClaim } from './attempt.ts';
+import { attempt, type AttemptEnd, type Committer, type HeldClaim, type MadeAttempt } from './attempt.ts';
 import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
 /**
  * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
- * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
+ * idempotent, else it ends `unknown`. `tell` hears what came of the attempt. Infrastructure errors throw; what the tool does wrong is data.
  */
-export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<AttemptEnd> {
+export async function runToolCall(
+  context: Context,
+  job: ToolCallJob & { tell?: (status: MadeAttempt['settlement']['status']) => void },
+  stop: AbortSignal,
+): Promise<AttemptEnd> {
   const patience = { forMs: PATIENCE_MS, signal: stop };
   let askedAtMs = performance.now();
   const committer: Committer = {
@@ -22,7 +26,10 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
       return claimToolCall(context, job, patience);
     },
     hold: (claim) => holdCall(context, job, { attempt: claim.attempt, sinceMs: askedAtMs, stop }),
-    settle: (made) => retryWhileUnavailable(() => settleToolCall(context, job, made), patience),
+    settle: (made) => {
+      job.tell?.(made.settlement.status);
+      return retryWhileUnavailable(() => settleToolCall(context, job, made), patience);
+    },
   };
   return attempt(context, job, committer);
 }

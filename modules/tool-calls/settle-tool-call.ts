@@ -7,6 +7,7 @@ import type { ClaimResult } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
+import { reportEvents } from '../run-log/report-events.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
@@ -43,6 +44,8 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     const result = await context.commit(settling);
     if (!result.ok) return undefined;
     claimed = result.claimed;
+    const { agentId, call } = made.claim;
+    reportEvents(context, { ...job, agentId, toolOf: () => call.name }, events);
     const sends = result.continued && continuation && !claimed?.ok;
     announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [continuation] : [] });
     if (slot && continuation && claimed?.ok)

@@ -33,7 +33,7 @@ const LONGEST_WAIT_MS = 6 * 3_600_000;
 /** The name under which a webhook's signing secret is kept; no secret of a client's can have it. */
 export const secretNameOf = (webhookId: string) => `webhook:${webhookId}`;
 
-type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log'>;
+type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log' | 'metrics'>;
 
 /** How many deliveries have arrived, and how many have not. */
 export interface Sent {
@@ -183,12 +183,21 @@ function backoffMs(failures: number, longestMs: number): number {
 const GONE = 410;
 const UNREADABLE = 'The secret of the webhook cannot be read with the keys that Drover has.';
 
+/** Counts the attempt; one that has not arrived is a line in the log. */
+function report({ log, metrics }: Sender, { tenantId, hook, delivery }: Attempt, of: DeliveryOutcome): void {
+  const outcome = of.status === 'pending' ? 'retried' : of.status;
+  metrics.deliveries.inc({ outcome });
+  if (of.status === 'delivered') return;
+  const { id, run_id: run, seq, type, attempts } = delivery;
+  const code = of.responseStatus === undefined ? 'not_delivered' : `status_${of.responseStatus}`;
+  const about = { delivery: id, webhook: hook.id, run, seq, type, tenant: tenantId, attempts };
+  log.warn({ ...about, outcome, code, cause: of.error, again_in_ms: of.waitMs }, 'delivery failed');
+}
+
 async function settle(context: Sender, made: Attempt, outcome: DeliveryOutcome): Promise<void> {
   const { tenantId, hook, delivery } = made;
   const about = { tenant: tenantId, webhook: hook.id, run: delivery.run_id, type: delivery.type };
-  if (outcome.status === 'failed') {
-    context.log.warn({ ...about, attempts: delivery.attempts, error: outcome.error }, 'a delivery has failed');
-  }
+  report(context, made, outcome);
   await context.db.withTenant(tenantId, async (tx) => {
     const failingMs = await finishDelivery(tx, { id: delivery.id, webhookId: hook.id }, outcome);
     const isGone = outcome.responseStatus === GONE;

@@ -83,6 +83,8 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'signal.received': ['signal_id', 'type', 'tool_call_id'],
   'timer.fired': ['tool_call_id', 'type'],
 
+  'model.deferred': ['model', 'error.code', 'since', 'next_at', 'until', 'alone'],
+  'model.resumed': ['model', 'waited_ms'],
   'context.transformed': ['reason', 'first_kept_ordinal', 'dropped_messages', 'dropped_tokens', 'budget_tokens'],
   'intent.rejected': ['tool_call_id', 'code', 'attempt'],
   'policy.decided': ['tool_call_id', 'decision', 'stage', ...POLICY],

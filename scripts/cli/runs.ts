@@ -43,6 +43,17 @@ export function addRuns(program: Command): void {
     .argument('<id>', 'the run', id)
     .option('--dependents', 'erase the forks and later runs that stand on it, too')
     .action(erase);
+  withPlace(runs.command('retry'))
+    .description('retry a run that has failed, or all that fit the options')
+    .argument('[id]', 'the run', id)
+    .option('--status <status>', 'failed (as a rule) or cancelled')
+    .option('--error-code <code>', 'those that failed with it, such as provider_unavailable')
+    .option('--agent <id>', 'of one agent', id)
+    .option('--thread <id>', 'of one thread', id)
+    .option('--created-after <time>', 'created then or later, as in 2026-11-22T10:00:00Z')
+    .option('--created-before <time>', 'created earlier than that')
+    .option('--dry-run', 'only say which')
+    .action(retry);
   withPlace(runs.command('follow'))
     .description('show what a run does, from its start and until its end; ends with 1 if it failed or was cancelled')
     .argument('<id>', 'the run', id)
@@ -109,6 +120,56 @@ async function erase(runId: string, options: Shared & { dependents?: true }): Pr
   });
   if (options.json) return printJson(found);
   print(`erased: ${found.id}`);
+}
+
+interface Retrying extends Shared {
+  status?: string;
+  errorCode?: string;
+  agent?: string;
+  thread?: string;
+  createdAfter?: string;
+  createdBefore?: string;
+  dryRun?: boolean;
+}
+
+interface Retried {
+  retried?: number;
+  matching?: number;
+  run_ids?: string[];
+  runs?: { run_id: string; new_run_id: string }[];
+  more: boolean;
+}
+
+async function retry(runId: string | undefined, options: Retrying): Promise<void> {
+  const { status, errorCode, agent, thread, createdAfter, createdBefore, dryRun } = options;
+  const filter = {
+    status,
+    error_code: errorCode,
+    agent_id: agent,
+    thread_id: thread,
+    created_after: createdAfter,
+    created_before: createdBefore,
+  };
+  if (runId !== undefined) {
+    const others = [...Object.values(filter), dryRun].some((value) => value !== undefined);
+    if (others) throw new CommandError(EXIT.usage, 'Give either the id of a run or options, not both.');
+    return retryOne(runId, options);
+  }
+  const answer = await connected(options, (client) =>
+    client.post<Retried>('/v1/runs/retry', { filter, ...(dryRun && { dry_run: true }) }),
+  );
+  if (options.json) return printJson(answer);
+  for (const { run_id, new_run_id } of answer.runs ?? []) print(`${run_id} → ${new_run_id}`);
+  for (const run_id of answer.run_ids ?? []) print(run_id);
+  const count = answer.retried ?? answer.matching ?? 0;
+  print(`${count} ${dryRun ? 'would be retried' : 'retried'}${answer.more ? '; others fit, too: again' : ''}.`);
+}
+
+async function retryOne(runId: string, options: Shared): Promise<void> {
+  const path = `/v1/runs/${runId}/retry`;
+  const answer = await connected(options, (client) => client.post<{ new_run_id: string }>(path, {}));
+  if (options.json) return printJson(answer);
+  print(`${runId} → ${answer.new_run_id}`);
 }
 
 const ATTEMPTS = 10;

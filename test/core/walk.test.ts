@@ -55,6 +55,7 @@ describe('Every run, whatever happens to it,', () => {
     const elsewhere = [
       'run.forked',
       'run.erased',
+
       'run.status_changed',
       'policy.decided',
       'model.fell_back',

@@ -49,7 +49,7 @@ describe('anthropicModel, when it gets no answer', () => {
     ['401', { error: { status: 401, type: 'authentication_error' } }, 'authentication'],
     ['403', { error: { status: 403, type: 'permission_error' } }, 'authentication'],
     ['no credit', { error: { status: 402, type: 'billing_error' } }, 'authentication'],
-    ['an unknown model', { error: { status: 404, type: 'not_found_error' } }, 'invalid_request'],
+    ['an unknown model', { error: { status: 404, type: 'not_found_error' } }, 'unknown_model'],
     [
       'a bad request',
       { error: { status: 400, type: 'invalid_request_error', message: 'max_tokens: wrong' } },

@@ -255,7 +255,7 @@ describe('openaiModel', () => {
     ['503', { error: { status: 503, type: 'server_error', message: 'currently overloaded' } }, 'overloaded'],
     ['500', { error: { status: 500, type: 'server_error' } }, 'unavailable'],
     ['401', { error: { status: 401, type: 'invalid_request_error', code: 'invalid_api_key' } }, 'authentication'],
-    ['404', { error: { status: 404, type: 'invalid_request_error', code: 'model_not_found' } }, 'invalid_request'],
+    ['404', { error: { status: 404, type: 'invalid_request_error', code: 'model_not_found' } }, 'unknown_model'],
     [
       'a long context',
       { error: { status: 400, type: 'invalid_request_error', code: 'context_length_exceeded' } },

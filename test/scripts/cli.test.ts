@@ -127,6 +127,24 @@ describe('drover, the command line', function () {
     assert.match((await there('runs', 'follow', run)).out, /no sums today/);
   });
 
+  it('retries a run, or those that fit and have not been retried yet', async () => {
+    const { run } = await asking();
+    await there('runs', 'cancel', run);
+    const those = ['runs', 'retry', '--status', 'cancelled'];
+    const dry = await there(...those, '--dry-run');
+    assert.deepEqual(
+      [dry.code, dry.out.includes(run), dry.out.endsWith(' would be retried.\n')],
+      [0, true, true],
+      dry.err,
+    );
+    const one = await there('runs', 'retry', run);
+    assert.match(one.out, new RegExp(`^${run} → [0-9a-f-]{36}\n$`), one.err);
+    const rest = await there(...those, '--json');
+    assert.ok(!rest.out.includes(run), rest.out);
+    assert.equal((await there('runs', 'retry', run, '--dry-run')).code, 2);
+    assert.equal((await there('runs', 'retry')).code, 1, 'it names nothing');
+  });
+
   it('lists, cancels and erases runs; following one that was cancelled ends with 1', async () => {
     const { run } = await asking();
     const { out } = await there('runs', 'list', '--status', 'awaiting_human');

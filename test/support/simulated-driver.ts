@@ -9,11 +9,13 @@ import { askAboutCalls, closeQuestions } from '../../core/decision-events/approv
 import { endAsCancelled, endAsCompleted, interruptTurn } from '../../core/decision-events/endings.ts';
 import {
   announceModelCall,
+  deferModelCall,
   reachStepLimit,
   recordAnswer,
   recordContextCut,
   recordModelFailure,
   recordModelRetry,
+  resumeModelCall,
 } from '../../core/decision-events/model-calls.ts';
 import { completePlan } from '../../core/decision-events/plans.ts';
 import {
@@ -55,6 +57,8 @@ export interface Walk {
 
 export const RUN_ID = fixedId('simulated run');
 const PROBLEM = { code: 'c', message: 'm' };
+const AT = '2026-11-22T00:00:00.000Z';
+const DEFERRED = { since: AT, next_at: AT, until: AT };
 const MOST_DECISIONS = 3000;
 
 interface Simulation {
@@ -239,6 +243,8 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     case 2:
       return emit(simulation, recordModelFailure(simulation.state, call.step, failure));
     case 3:
+      if (pick(3) === 2)
+        return emit(simulation, deferModelCall(simulation.state, call.step, { ...failure, ...DEFERRED }));
       return emit(simulation, recordModelRetry(simulation.state, call.step, { ...failure, attempt: 1, wait_ms: 1 }));
     case 4:
       // The driver died during the call.
@@ -267,6 +273,7 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: Sto
   const usage = { ...NO_TOKENS, input: pick(100), output: pick(10), cache_read: pick(5) };
   const cost = pick(10) === 9 ? null : `0.00${pick(1000)}`;
   const said = { provider: 'p', model: 'm', stopReason, usage, cost, latencyMs: pick(200) };
+  if (state.modelCall?.deferred) emit(simulation, resumeModelCall(state, step, { model: 'm', waited_ms: 1 }));
   emit(simulation, recordAnswer(state, { ...said, step, toolCalls, ordinal: state.length, intents: [] }));
   const isPlan = toolCalls >= LIMITS.planCalls;
   const invalid = Array.from({ length: toolCalls }, () => pick(3) === 2);

@@ -10,7 +10,12 @@ import { defineHandler } from '../handler.ts';
 export const handler = defineHandler(TURNS, async (context, payload, held) => {
   const leave = await held.turns?.enter();
   try {
-    return await driveRun(context, payload, held);
+    let outcome = '';
+    const tell = (told: string) => {
+      outcome = told;
+    };
+    const result = await driveRun(context, payload, { ...held, tell });
+    return { outcome, result };
   } catch (error) {
     if (error instanceof CorruptCheckpointError) {
       await failRun(context, payload, { code: error.name, message: error.message });

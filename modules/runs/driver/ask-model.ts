@@ -1,10 +1,12 @@
 /** One question to the models of a run: the first that answers, each tried several times. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordFallback, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
-import type { Decision } from '../../../core/decide.ts';
+import { turnTimeout, type Decision } from '../../../core/decide.ts';
+import { outageSeconds } from '../../../core/definition.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { CONTEXT_OVERFLOW, ModelError, type ModelResponse } from '../../../core/model.ts';
+import { explainRejection } from '../../../llm/explain-rejection.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { primaryModelOf } from '../../agents/effective-limits.ts';
 import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
@@ -13,7 +15,16 @@ import { partialText } from './partial-answer.ts';
 import { fitContext, sourceOf, toRequest, windowOf } from './build-request.ts';
 import { recordCut } from './record-cut.ts';
 import type { DriveSession } from './session.ts';
-import { charge, backOff, acquire, recordRetry } from './rate-limiter.ts';
+import {
+  defer,
+  endOutages,
+  leaveProbe,
+  noteOutage,
+  resume,
+  type NotedOutage,
+  type ParkedError,
+} from './provider-outage.ts';
+import { charge, backOff, acquire, recordRetry, type Admission } from './rate-limiter.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -27,10 +38,11 @@ export class TurnFailure extends Error {
   }
 }
 
-/** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError. */
+/** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError, ParkedError. */
 export async function askModels(session: DriveSession, call: CallModel): Promise<ModelResponse> {
   const budgetMs = session.limits.turnTimeoutMs - (session.log.state.turn?.drivenMs ?? 0);
-  const deadline = startDeadline(Math.max(1, Math.min(budgetMs, LIMITS.modelTimeoutMs)), session.signal);
+  // An attempt has a limit of its own, which providers keep, and whose end is not the turn's.
+  const deadline = startDeadline(Math.max(1, budgetMs), session.signal);
   try {
     return await askWithin(session, call, deadline);
   } finally {
@@ -39,31 +51,97 @@ export async function askModels(session: DriveSession, call: CallModel): Promise
 }
 
 async function askWithin(session: DriveSession, call: CallModel, deadline: Deadline): Promise<ModelResponse> {
-  const { signal } = deadline;
   const { failures } = callOf(session);
   const models = modelsFor(session);
-  const left = models.slice(Math.min(failures, models.length - 1));
-  let failure: ModelError | undefined;
-  for (const [index, resolved] of left.entries()) {
-    if (failure) fallBack(session, { from: left[index - 1] ?? resolved, to: resolved, failure });
+  const failed: Failed[] = [];
+  for (const resolved of models.slice(Math.min(failures, models.length - 1))) {
+    const before = failed.at(-1);
+    if (before) fallBack(session, { from: before.resolved, to: resolved, problem: before.problem });
     const tooLong = overflow(session, resolved);
-    const passedTokens = tooLong ? 0 : await acquire(session, resolved, call);
-    const answer = tooLong ?? (await attempts(session, { resolved, call, signal, isLast: index === left.length - 1 }));
+    const admission = tooLong ? NOT_ASKED : await acquire(session, resolved, call);
+    if (admission.kind === 'away') {
+      failed.push({ ...admission, resolved });
+      continue;
+    }
+    const asked = { resolved, call, deadline, admission };
+    const answer = tooLong ?? (await askOne(session, asked));
     if (!(answer instanceof ModelError)) {
-      await charge(session, { resolved, answer, passedTokens });
+      await charge(session, { resolved, answer, passedTokens: admission.tokens });
+      resume(session, { step: call.step, model: answer.model, at: admission.at });
       return answer;
     }
-    session.signal.throwIfAborted();
-    const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
-    const partial = partialText(session.uncommitted.partial);
-    const { code, message } = late ?? { code: answer.kind, message: answer.message };
-    const failed = { model: resolved.model, error: { code, message }, ...(partial !== undefined && { partial }) };
-    appendEvent(session.log, recordModelFailure(session.log.state, call.step, failed));
-    if (late) throw late;
-    failure = answer;
+    failed.push(await recordFailed(session, asked, answer));
   }
-  if (failure?.kind === 'context_too_long') throw new TurnFailure(CONTEXT_OVERFLOW, failure.message);
-  throw new TurnFailure(`model_${failure?.kind ?? 'unavailable'}`, failure?.message ?? 'No model could be asked.');
+  throw giveUp(session, call, failed);
+}
+
+/** Of a model that would refuse the request for its length. */
+const NOT_ASKED: Admission = { kind: 'open', tokens: 0 };
+
+interface Asked {
+  resolved: ResolvedModel;
+  call: CallModel;
+  deadline: Deadline;
+  admission: Exclude<Admission, { kind: 'away' }>;
+}
+
+/** A model that gave no answer; `noted` where its provider may be back later. */
+interface Failed {
+  resolved: ResolvedModel;
+  problem: { code: string; message: string };
+  error?: ModelError;
+  noted?: NotedOutage;
+}
+
+/** The attempts of one model. Of the one that asks for all that wait others must learn, whatever comes of it. */
+async function askOne(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
+  const { kind } = asked.admission;
+  if (kind === 'open') return attempts(session, asked);
+  try {
+    const answer = await attempts(session, asked);
+    const isAway = answer instanceof ModelError && (answer.transient || asked.deadline.signal.aborted);
+    if (!isAway) await endOutages(session);
+    else if (asked.deadline.signal.aborted) await leaveProbe(session);
+    return answer;
+  } catch (error) {
+    await leaveProbe(session);
+    throw error;
+  }
+}
+
+/** Throws where the run was taken away, or the turn's time is up. */
+async function recordFailed(session: DriveSession, asked: Asked, error: ModelError): Promise<Failed> {
+  const { resolved, call, deadline, admission } = asked;
+  session.signal.throwIfAborted();
+  const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
+  const partial = partialText(session.uncommitted.partial);
+  const { code, message } = late ?? { code: error.kind, message: error.message };
+  const problem = { code, message };
+  const failed = { model: resolved.model, error: problem, ...(partial !== undefined && { partial }) };
+  appendEvent(session.log, recordModelFailure(session.log.state, call.step, failed));
+  if (late) throw late;
+  const { rateLimiter } = resolved;
+  if (rateLimiter === null || !error.transient) return { resolved, problem, error };
+  return { resolved, problem, error, noted: await noteOutage(session, { rateLimiter, error, entry: admission.kind }) };
+}
+
+/** No model has answered: the run waits where one of them may be back, and fails at once where none can. */
+function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Failed[]): ParkedError | TurnFailure {
+  const away = failed.flatMap(({ noted, ...rest }) => (noted ? [{ ...rest, noted }] : []));
+  const [first, ...others] = away;
+  if (first) {
+    const parked = defer(session, { step, away: [first, ...others] });
+    const seconds = outageSeconds(session.definition);
+    const within = `within the ${seconds} s of execution_config.provider_outage_seconds`;
+    const { message } = (others.at(-1) ?? first).problem;
+    return parked ?? new TurnFailure('provider_unavailable', `No model answered ${within}: ${message}`);
+  }
+  const last = failed.at(-1);
+  const advice = last?.error && explainRejection(last.resolved, last.error);
+  if (advice !== undefined) return new TurnFailure('provider_rejected', advice);
+  const { code, message } = last?.problem ?? { code: 'unavailable', message: 'No model could be asked.' };
+  if (last?.error?.kind === 'context_too_long') return new TurnFailure(CONTEXT_OVERFLOW, message);
+  return new TurnFailure(`model_${code}`, message);
 }
 
 /** The error of a call that cannot be made: what must be sent is longer than what the model takes. */
@@ -79,43 +157,41 @@ function overflow(session: DriveSession, resolved: ResolvedModel): ModelError | 
 }
 
 function timedOut({ limits }: DriveSession): TurnFailure {
-  return new TurnFailure('turn_timeout', `The turn used up its ${limits.turnTimeoutMs / 1000} s of driving time.`);
+  const { code, message } = turnTimeout(limits);
+  return new TurnFailure(code, message);
 }
 
 function callOf({ log: { state } }: DriveSession): { failures: number; retries: number } {
   return { failures: state.modelCall?.failures ?? 0, retries: state.modelCall?.retries ?? 0 };
 }
 
-interface Asked {
-  resolved: ResolvedModel;
-  call: CallModel;
-  signal: AbortSignal;
-  /** No other model is left to fall back to. */
-  isLast: boolean;
-}
+/** A provider that asks for a longer pause is waited for without a worker. */
+const LONGEST_QUICK_WAIT_MS = 10_000;
 
 /** The attempts of one model. They are counted in the log: those before a run was put off count too. */
 async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
-  const { resolved, call, signal, isLast } = asked;
+  const { resolved, call, deadline, admission } = asked;
+  const { signal } = deadline;
+  const most = admission.kind === 'probe' ? 1 : LIMITS.modelAttempts;
   for (;;) {
     const attempt = callOf(session).retries + 1;
     try {
       return await attemptOnce(session, asked);
     } catch (error) {
       if (!(error instanceof ModelError)) throw error;
-      if (!error.transient || signal.aborted) return error;
-      const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
-      if (attempt >= (isThrottled && isLast ? LIMITS.throttledAttempts : LIMITS.modelAttempts)) return error;
+      if (!error.transient || signal.aborted || attempt >= most) return error;
       const { step } = call;
+      const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
       if (isThrottled) return await backOff(session, { resolved, error, attempt, step });
-      const waitMs = Math.round(Math.max(error.retryAfterMs ?? 0, 500 * 2 ** attempt * (0.5 + Math.random())));
+      const waitMs = Math.round(error.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random()));
+      if (waitMs > LONGEST_QUICK_WAIT_MS) return error;
       recordRetry(session, { model: resolved.model, error, attempt, step, waitMs });
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }
 }
 
-function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): Promise<ModelResponse> {
+function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked): Promise<ModelResponse> {
   const request = toRequest(session, { resolved, toolChoice: call.toolChoice });
   const maxTokens = Math.min(request.maxTokens, session.step.reservation?.granted?.output ?? request.maxTokens);
   const turnId = session.log.state.turn?.id ?? '';
@@ -125,7 +201,7 @@ function attemptOnce(session: DriveSession, { resolved, call, signal }: Asked): 
   return resolved.stream(
     { ...request, maxTokens },
     {
-      signal,
+      signal: deadline.signal,
       onDelta: (delta) => {
         if (delta.type === 'text') partial.text += delta.text;
         session.context.bus.publish({ runId: session.run.id, kind: 'delta', turnId, step, delta });
@@ -157,14 +233,13 @@ function resolve(session: DriveSession, name: string | undefined): ResolvedModel
 
 function fallBack(
   session: DriveSession,
-  change: { from: ResolvedModel; to: ResolvedModel; failure: ModelError },
+  change: { from: ResolvedModel; to: ResolvedModel; problem: { code: string; message: string } },
 ): void {
-  const { from, to, failure } = change;
+  const { from, to, problem: error } = change;
   session.context.log.warn(
-    { run: session.run.id, from: from.model, to: to.model, kind: failure.kind },
+    { run: session.run.id, from: from.model, to: to.model, code: error.code },
     'model fell back',
   );
-  const error = { code: failure.kind, message: failure.message };
   appendEvent(session.log, recordFallback(session.log.state, { from: from.model, to: to.model, error }));
   recordCut(session, to);
 }

@@ -1,19 +1,20 @@
 /** Makes the model call of a step: announced, within its budgets, let through by the rate limiter; or says after how long to try again. */
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { commit } from './commit.ts';
+import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';
 import { think } from './think.ts';
+import { ParkedError } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 
 /** Undefined if the run's state says what is next; else the run is to be put off. Throws TurnFailure. */
 export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
-): Promise<{ afterMs: number } | undefined> {
+): Promise<{ afterMs: number } | Park | undefined> {
   if (!call.announced) announce(session, call);
   await findBudgets(session);
   reserveCall(session, call);
@@ -27,8 +28,9 @@ export async function makeModelCall(
     await think(session, call);
     return undefined;
   } catch (error) {
-    if (!(error instanceof ThrottledError)) throw error;
+    if (!(error instanceof ThrottledError) && !(error instanceof ParkedError)) throw error;
     releaseReservation(session, 'released');
+    if (error instanceof ParkedError) return { park: error.park };
     // Runs that wait must not all go on at once when the rate limiter lets requests through again.
     return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };
   }

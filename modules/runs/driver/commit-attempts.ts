@@ -129,7 +129,8 @@ function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): Claimed
   const tool = session.tools.get(call.name);
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
   const retry = call.mode === 'pure' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
-  return { call: row, attempt, tool, retry, acceptsDuplicates: session.limits.onUnknown === 'retry' };
+  const { agent_id: agentId } = session.run;
+  return { call: row, attempt, agentId, tool, retry, acceptsDuplicates: session.limits.onUnknown === 'retry' };
 }
 
 /** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */

@@ -11,15 +11,21 @@ import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
 import { reauthorizePending, reload } from './load.ts';
+import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { newUncommitted, type DriveSession } from './session.ts';
 
 /**
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
- * that goes on: at once, after a while, after calls.
+ * that goes on: at once, after a while, after calls. A run that is parked is dormant, too.
  */
-export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] };
+export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
+
+/** Until a model's provider is back, or the run gives up. */
+export interface Park {
+  park: NonNullable<RunChange['park']>;
+}
 
 const MOST_RETRIES = 20;
 
@@ -70,7 +76,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
     ...toRunChange({ ...run, last_seq: initialCommit ? 0 : base.seq }, events),
     fence: session.fence,
   };
-  if (handOver === 'dormant') change.dormant = true;
+  if (handOver === 'dormant' || isPark(handOver)) change.dormant = true;
+  if (isPark(handOver)) change.park = handOver.park;
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
   if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
@@ -93,8 +100,21 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       id: pending.checkpoint.id,
     });
   }
-  if (handOver && handOver !== 'dormant' && handOver !== 'pause') change.outbox = jobsAfter(session, handOver);
+  if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
+    change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
+}
+
+/** The calls of the step that the log was in, and those that this commit has requested. */
+function reportedRun({ tenantId, run, log }: DriveSession): ReportedRun {
+  const toolOf = (id: string) => {
+    const requested = log.pending.events.find(
+      (event) => event.type === 'tool.requested' && event.payload.tool_call_id === id,
+    );
+    if (requested?.type === 'tool.requested') return requested.payload.name;
+    return log.base.calls.find((call) => call.id === id)?.name;
+  };
+  return { tenantId, runId: run.id, agentId: run.agent_id, toolOf };
 }
 
 /** Of a model call that is announced and that this driver does not make: whoever goes on sets aside anew. */
@@ -112,7 +132,12 @@ function toStored({ ordinal, role, content, chain }: MessageRow) {
   return { ordinal, role, content, chain };
 }
 
-function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause'>): OutboxRow[] {
+/** Whether a run is handed over to nobody but the end of an outage. */
+export function isPark(handOver: HandOver | undefined): handOver is Park {
+  return typeof handOver === 'object' && 'park' in handOver;
+}
+
+function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause' | Park>): OutboxRow[] {
   const traceparent = session.traceparent;
   const turnId = session.log.state.turn?.id;
   const ids = {
@@ -141,7 +166,8 @@ interface Committed {
 }
 
 function committed(session: DriveSession, change: RunChange, result: Committed): void {
-  const { rateLimiter } = session.log.pending;
+  const { rateLimiter, events } = session.log.pending;
+  reportEvents(session.context, reportedRun(session), events);
   // A commit that was found in the log says nothing of the rate limiter, which is looked at by itself then.
   if (rateLimiter && result.back_off_ms !== undefined) {
     session.step.backOff = { rateLimiter, waitMs: result.back_off_ms };

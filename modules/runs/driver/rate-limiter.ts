@@ -6,10 +6,12 @@ import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
+import type { OutageProblem } from '../../../db/model-outages.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { toRequest } from './build-request.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
+import { deferralOf, enter, leaveProbe, metOutage, type NotedOutage } from './provider-outage.ts';
 import type { DriveSession } from './session.ts';
 
 /** The rate limit is reached: the run goes on after `waitMs`, in another job. */
@@ -26,21 +28,34 @@ interface ModelCall {
   toolChoice: 'auto' | 'none';
 }
 
+/** A model may be asked, as the `probe` for all that wait or not; or its provider is known to be away. */
+export type Admission =
+  | { kind: 'open' | 'probe'; tokens: number; at?: string }
+  | { kind: 'away'; problem: OutageProblem; noted: NotedOutage };
+
 /**
  * Acquires a request of a model, or throws ThrottledError; answers the prompt tokens that it has let through. As a rule
  * the commit before the call has already read how long it backs off.
  */
-export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<number> {
+export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<Admission> {
   const { rateLimiter, rates } = resolved;
-  if (rateLimiter === null) return 0;
+  if (rateLimiter === null) return { kind: 'open', tokens: 0 };
   const { db } = session.context;
   const seen = session.step.backOff;
   session.step.backOff = null;
   const tokens = rates ? estimateRequest(toRequest(session, { resolved, toolChoice: call.toolChoice })) : 0;
   const look = () => (seen?.rateLimiter === rateLimiter ? seen.waitMs : readModelBackOff(db, rateLimiter));
-  const waitMs = rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : await look();
-  if (waitMs > 0) throw new ThrottledError(waitMs);
-  return tokens;
+  const isSuspect = deferralOf(session) !== undefined || (await look()) > 0;
+  const entry = isSuspect ? await enter(session, rateLimiter) : ({ kind: 'open' } as const);
+  if (entry.kind === 'throttled') throw new ThrottledError(entry.ms);
+  if (entry.kind === 'away')
+    return { kind: 'away', problem: entry.error, noted: metOutage(session, rateLimiter, entry) };
+  const waitMs = rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : 0;
+  if (waitMs > 0) {
+    if (entry.kind === 'probe') await leaveProbe(session);
+    throw new ThrottledError(waitMs);
+  }
+  return { ...entry, tokens };
 }
 
 /** Backs off for everybody after a refusal, says so in the log, and throws ThrottledError. */

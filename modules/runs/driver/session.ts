@@ -36,6 +36,8 @@ export interface Drive {
 
 export interface DriveSession extends Drive {
   readonly log: RunLog;
+  /** How the turn ended that the drive has come to the end of. */
+  turnEnd?: 'completed' | 'failed';
   /** The tenant's policies and the like, as the pending calls were gated by them. */
   governance: Governance;
   /** A budget applied to the run when it was looked up last. */

@@ -206,8 +206,12 @@ describe('Driving a run', () => {
     engine.say(() => ({ hang: true }));
     const { run } = await engine.start(agent, 'hello');
     assert.equal(await engine.drive(run), 'dormant');
-    const { error, status } = await ofRun<{ error: { code: string }; status: string }>(run, 'error, status');
+    const { error, status } = await ofRun<{ error: { code: string; message: string }; status: string }>(
+      run,
+      'error, status',
+    );
     assert.deepEqual([status, error.code], ['failed', 'turn_timeout']);
+    assert.match(error.message, /0\.1 s.*execution_config\.timeout_seconds/);
   });
 
   it('leaves a run that is kept open waiting after a turn that failed, and goes on with it', async () => {

@@ -17,7 +17,10 @@ for (const mode of DOMAIN_MODES) {
       engine = await openEngine(mode);
       agent = await engine.agent();
     });
-    afterEach(() => engine.gatesOpen());
+    afterEach(async () => {
+      await engine.gatesOpen();
+      await engine.context.db.asMaintenance((tx) => tx.query('delete from model_outages'));
+    });
     after(() => engine.close());
 
     const statusOf = (run: string) =>

@@ -1,0 +1,50 @@
+-- Whether a run may ask a model: `open`, as the `probe` for all that wait, or not while it is `away` or its rate limiter backs
+-- off. Of two that could be the probe at once one is. A run whose worker has died in the middle takes its own probe up again.
+create or replace function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb language plpgsql as $$
+declare
+  o model_outages;
+  now_at timestamptz := clock_timestamp();
+  closed timestamptz := (select closed_until from model_rates where name = rate_limiter);
+begin
+  if closed > now_at then
+    return jsonb_build_object('kind', 'throttled', 'ms', ceil(extract(epoch from closed - now_at) * 1000)::int);
+  end if;
+  update model_outages set probing_run = run, probing_until = now_at + probe_ms * interval '1 ms'
+    where name = outage and (probing_run = run or next_at <= now_at and (probing_until is null or probing_until <= now_at))
+    returning * into o;
+  if found then return jsonb_build_object('kind', 'probe', 'at', now_at); end if;
+  select * into o from model_outages where name = outage;
+  if not found then return jsonb_build_object('kind', 'open', 'at', now_at); end if;
+  return jsonb_build_object('kind', 'away', 'at', now_at, 'next_at', o.next_at, 'error', o.error);
+end $$;
+
+-- Notes that a model gave no answer, and when it is asked next: after 1, 2, 4, … seconds, or as late as the provider says,
+-- most_ms at most. Of an outage that is known already only the probe says anything new.
+create or replace function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer)
+returns jsonb language plpgsql as $$
+declare
+  o model_outages;
+  now_at timestamptz := clock_timestamp();
+begin
+  insert into model_outages as m (name, since, failures, next_at, error)
+    values (outage, now_at, 1, now_at + model_outage_pause(1, least_ms, most_ms), problem)
+    on conflict (name) do update set failures = m.failures + 1, error = excluded.error, probing_run = null, probing_until = null,
+      next_at = now_at + model_outage_pause(m.failures + 1, least_ms, most_ms)
+    where m.probing_run = run;
+  select * into o from model_outages where name = outage;
+  return jsonb_build_object('at', now_at, 'next_at', coalesce(o.next_at, now_at));
+end $$;
+
+create or replace function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval language sql volatile as $$
+  select least(most_ms, greatest(least_ms, 1000 * 2 ^ least(failures - 1, 20) * (0.75 + random() / 2))) * interval '1 ms'
+$$;
+
+-- A run that was to ask for all does not: another one may at once.
+create or replace function leave_probes(run uuid) returns void language sql as $$
+  update model_outages set probing_run = null, probing_until = null where probing_run = run
+$$;
+
+-- The run that asks for all was answered: the outages that it asked about are over, and all that wait for their end go on.
+create or replace function end_model_outages(run uuid) returns void language sql as $$
+  delete from model_outages where probing_run = run
+$$;

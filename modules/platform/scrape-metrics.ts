@@ -1,0 +1,42 @@
+/** What `/metrics` answers: the numbers of this process, and what database and queues say at that moment. */
+import type { Queue } from 'bullmq';
+import { countWaitingRuns } from '../../db/waiting-runs.ts';
+import { CONTRACTS } from '../../jobs/contracts.ts';
+import type { ProcessContext } from '../context.ts';
+import { asUnavailable } from '../unavailable.ts';
+
+const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed', 'completed'] as const;
+
+/** In Prometheus's text format. What cannot be asked keeps nobody from the other numbers. */
+export async function scrapeMetrics(context: ProcessContext): Promise<{ contentType: string; text: string }> {
+  const { registry, queueJobs, queueAge, waitingRuns } = context.metrics;
+  queueJobs.reset();
+  queueAge.reset();
+  waitingRuns.reset();
+  const queues = CONTRACTS.map(({ name }) => context.queues.queue(name));
+  await Promise.all([
+    askOrWarn(context, 'runs', () => refreshWaiting(context)),
+    ...queues.map((queue) => askOrWarn(context, queue.name, () => refreshQueue(context, queue))),
+  ]);
+  return { contentType: registry.contentType, text: await registry.metrics() };
+}
+
+async function askOrWarn({ log }: ProcessContext, what: string, ask: () => Promise<void>): Promise<void> {
+  try {
+    await ask();
+  } catch (error) {
+    if (!asUnavailable(error)) log.warn({ err: error, what }, 'a number could not be asked for');
+  }
+}
+
+async function refreshWaiting({ db, metrics }: ProcessContext): Promise<void> {
+  for (const { reason, count } of await countWaitingRuns(db)) metrics.waitingRuns.set({ reason }, count);
+}
+
+async function refreshQueue({ metrics }: ProcessContext, queue: Queue): Promise<void> {
+  const counts = await queue.getJobCounts(...STATES);
+  for (const [state, count] of Object.entries(counts)) metrics.queueJobs.set({ queue: queue.name, state }, count);
+  const heads = [await queue.getJobs(['wait'], 0, 0, true), await queue.getJobs(['prioritized'], 0, 0, true)].flat();
+  const ages = heads.map((job) => Date.now() - job.timestamp - (job.opts.delay ?? 0));
+  metrics.queueAge.set({ queue: queue.name }, Math.max(0, ...ages) / 1000);
+}

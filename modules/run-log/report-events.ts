@@ -1,0 +1,85 @@
+/** What committed events tell an operator: numbers for `/metrics`, and a line for whatever has failed. */
+import type { EventType } from '../../core/events.ts';
+import { ageMs } from '../../lib/new-id.ts';
+import type { ProcessContext } from '../context.ts';
+import type { Work } from '../metrics.ts';
+
+/** The run that the events are of. */
+export interface ReportedRun {
+  tenantId: string;
+  runId: string;
+  agentId: string | undefined;
+  /** The name of a call's tool, where it is known. */
+  toolOf?: (callId: string) => string | undefined;
+}
+
+interface ReportedEvent {
+  type: EventType;
+  turn_id?: string | undefined;
+  step?: number | undefined;
+  payload: object;
+}
+
+/** Counts what has ended, with the time that it took, and logs what has failed. For events that are committed. */
+export function reportEvents(
+  context: Pick<ProcessContext, 'metrics' | 'log'>,
+  run: ReportedRun,
+  events: readonly ReportedEvent[],
+): void {
+  for (const event of events) reportEvent(context, run, event);
+}
+
+/** What may stand in a payload of those events that are reported. */
+interface Facts {
+  error?: { code: string; message: string };
+  latency_ms?: number;
+  tool_call_id?: string;
+  model?: string;
+}
+
+function reportEvent(
+  { metrics, log }: Pick<ProcessContext, 'metrics' | 'log'>,
+  run: ReportedRun,
+  event: ReportedEvent,
+): void {
+  const kind = KINDS[event.type];
+  if (!kind) return;
+  const { work, outcome } = kind;
+  const { error, latency_ms, tool_call_id: call, model } = event.payload as Facts;
+  const code = error?.code ?? '';
+  metrics.outcomes[work].inc({ outcome, code });
+  const tookMs = work === 'run' ? ageMs(run.runId) : work === 'turn' ? ageMs(event.turn_id) : latency_ms;
+  if (tookMs !== undefined) metrics.outcomeSeconds[work].observe({ outcome }, tookMs / 1000);
+  if (!error || outcome === 'retried' || outcome === 'denied') return;
+  const { runId, tenantId: tenant, agentId: agent } = run;
+  const about = { run: runId, turn: event.turn_id, step: event.step, tenant, agent };
+  const tool = call === undefined ? undefined : run.toolOf?.(call);
+  log.warn({ ...about, call, tool, model, outcome, code, cause: causeOf(work, error) }, `${NAMES[work]} ${outcome}`);
+}
+
+const NAMES: Record<Work, string> = { run: 'run', turn: 'turn', tool_call: 'tool call', model_call: 'model call' };
+
+const KINDS: Partial<Record<EventType, { work: Work; outcome: string }>> = {
+  'run.completed': { work: 'run', outcome: 'completed' },
+  'run.failed': { work: 'run', outcome: 'failed' },
+  'run.cancelled': { work: 'run', outcome: 'cancelled' },
+  'turn.completed': { work: 'turn', outcome: 'completed' },
+  'turn.failed': { work: 'turn', outcome: 'failed' },
+  'turn.interrupted': { work: 'turn', outcome: 'cancelled' },
+  'tool.succeeded': { work: 'tool_call', outcome: 'succeeded' },
+  'tool.failed': { work: 'tool_call', outcome: 'failed' },
+  'tool.denied': { work: 'tool_call', outcome: 'denied' },
+  'tool.unknown': { work: 'tool_call', outcome: 'unknown' },
+  'model.responded': { work: 'model_call', outcome: 'succeeded' },
+  'model.retried': { work: 'model_call', outcome: 'retried' },
+  'model.failed': { work: 'model_call', outcome: 'failed' },
+};
+
+/** Failures of calls that Drover itself puts into words; what others say of theirs is content, which is not logged. */
+const OWN_WORDS =
+  /^(egress-.*|server-.*|secret-.*|secrets|session|timeout|aborted|interrupted|stopped|denied|internal|not_sent|not-allowed|unknown-.*|output-too-large|bad-output|bad-answer|no_answer|no_webhook|client_timeout)$/;
+const CAUSE_CHARS = 500;
+
+function causeOf(work: Work, { code, message }: { code: string; message: string }): string | undefined {
+  return work === 'tool_call' && !OWN_WORDS.test(code) ? undefined : message.slice(0, CAUSE_CHARS);
+}

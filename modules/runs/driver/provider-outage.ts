@@ -1,0 +1,137 @@
+/**
+ * Providers that are away. A run that no model answers is parked: dormant, until one of them is back. Of all runs that wait
+ * for the same credential and model one asks at a time, for all of them.
+ */
+import { deferModelCall, resumeModelCall } from '../../../core/decision-events/model-calls.ts';
+import { outageSeconds } from '../../../core/definition.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import type { ModelError } from '../../../core/model.ts';
+import type { ModelCallState } from '../../../core/state.ts';
+import {
+  endModelOutages,
+  enterModel,
+  leaveProbes,
+  noteModelOutage,
+  type Entry,
+  type OutageProblem,
+} from '../../../db/model-outages.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { appendEvent } from '../../run-log/run-log.ts';
+import type { Park } from './commit.ts';
+import type { DriveSession } from './session.ts';
+
+/** No model answers: the run is to be parked. */
+export class ParkedError extends Error {
+  readonly park: Park['park'];
+  constructor(park: Park['park']) {
+    super(`no model answers; waiting until ${park.until} at most`);
+    this.name = 'ParkedError';
+    this.park = park;
+  }
+}
+
+/** An outage as it was noted: the database's time then, and when somebody asks next. */
+export interface NotedOutage {
+  outage: string;
+  at: string;
+  nextAt: string;
+  alone: boolean;
+}
+
+/** Since when the run waits for a provider; undefined if it does not. */
+export function deferralOf({ log }: DriveSession): ModelCallState['deferred'] {
+  return log.state.modelCall?.deferred;
+}
+
+/** Whether the run may ask the model, and whether it then asks for all that wait. */
+export function enter(session: DriveSession, rateLimiter: string): Promise<Entry> {
+  const outage = outageOf(session, rateLimiter, deferralOf(session)?.alone ?? false);
+  const entering = { outage, rateLimiter, runId: session.run.id, probeMs: LIMITS.modelTimeoutMs };
+  return enterModel(session.context.db, entering);
+}
+
+/** The outage that a run meets which knows it already. */
+export function metOutage(
+  session: DriveSession,
+  rateLimiter: string,
+  entry: Extract<Entry, { kind: 'away' }>,
+): NotedOutage {
+  const alone = deferralOf(session)?.alone ?? false;
+  return { outage: outageOf(session, rateLimiter, alone), at: entry.at, nextAt: entry.next_at, alone };
+}
+
+/**
+ * Notes for all that a model gave no answer. A run that has waited, and is let in because another was answered, speaks for
+ * itself alone: its request may be what the provider fails at, and the others are not to wait for that.
+ */
+export async function noteOutage(
+  session: DriveSession,
+  failed: { rateLimiter: string; error: ModelError; entry: Exclude<Entry['kind'], 'away' | 'throttled'> },
+): Promise<NotedOutage> {
+  const { rateLimiter, error, entry } = failed;
+  const deferral = deferralOf(session);
+  const alone = deferral !== undefined && (deferral.alone || entry === 'open');
+  const outage = outageOf(session, rateLimiter, alone);
+  const { at, next_at: nextAt } = await noteModelOutage(session.context.db, {
+    outage,
+    runId: session.run.id,
+    problem: { code: error.kind, message: error.message },
+    leastMs: Math.min(error.retryAfterMs ?? 0, LIMITS.outagePauseMs),
+    mostMs: LIMITS.outagePauseMs,
+  });
+  return { outage, at, nextAt, alone };
+}
+
+function outageOf({ run }: DriveSession, rateLimiter: string, alone: boolean): string {
+  return alone ? `${rateLimiter}#${run.id}` : rateLimiter;
+}
+
+/** A provider answers, be it with a refusal: whoever waits for it goes on, this run included. */
+export async function endOutages(session: DriveSession): Promise<void> {
+  await endModelOutages(session.context.db, session.run.id);
+}
+
+/** The run does not ask for all after all; where the database does not hear of it, its time for that ends by itself. */
+export async function leaveProbe({ context, run }: DriveSession): Promise<void> {
+  await leaveProbes(context.db, run.id).catch((error: unknown) =>
+    context.log.debug({ run: run.id, err: error }, 'probe not left'),
+  );
+}
+
+/** Says in the log that the wait is over. */
+export function resume(session: DriveSession, answered: { step: number; model: string; at: string | undefined }): void {
+  const deferral = deferralOf(session);
+  if (!deferral) return;
+  const { step, model, at = deferral.since } = answered;
+  const waited_ms = Math.max(0, Date.parse(at) - Date.parse(deferral.since));
+  appendEvent(session.log, resumeModelCall(session.log.state, step, { model, waited_ms }));
+}
+
+/** A model that gave no answer, where its provider may be back later. */
+export interface AwayModel {
+  resolved: ResolvedModel;
+  problem: OutageProblem;
+  noted: NotedOutage;
+}
+
+/** Says in the log that the run waits, and answers until when at most; undefined if it has waited as long as it may. */
+export function defer(
+  session: DriveSession,
+  { step, away }: { step: number; away: readonly [AwayModel, ...AwayModel[]] },
+): ParkedError | undefined {
+  const last = away.at(-1) ?? away[0];
+  const at = Date.parse(last.noted.at);
+  const since = deferralOf(session)?.since ?? new Date(at).toISOString();
+  const until = Date.parse(since) + 1000 * outageSeconds(session.definition);
+  if (at >= until) return undefined;
+  const nextAt = Math.min(until, ...away.map(({ noted }) => Date.parse(noted.nextAt)));
+  const times = { since, next_at: new Date(nextAt).toISOString(), until: new Date(until).toISOString() };
+  const alone = away.some(({ noted }) => noted.alone);
+  const payload = { model: last.resolved.model, error: last.problem, ...times, ...(alone && { alone }) };
+  appendEvent(session.log, deferModelCall(session.log.state, step, payload));
+  session.context.log.warn(
+    { run: session.run.id, agent: session.run.agent_id, model: payload.model, ...last.problem, ...times },
+    'run waits for its provider',
+  );
+  return new ParkedError({ outages: away.map(({ noted }) => noted.outage), until: times.until });
+}

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { text, use } from '../support/engine.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+const REJECTED: AnthropicReply = { error: { status: 401, type: 'authentication_error', message: 'invalid x-api-key' } };
+
+describe('What fails', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  let script: (n: number) => AnthropicReply;
+  before(async () => {
+    model = await startFakeAnthropic((_request, n) => script(n - first));
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  let first = 0;
+  const say = (next: (n: number) => AnthropicReply) => {
+    first = model.requests.length;
+    script = next;
+  };
+  const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
+  const agentWith = async (fields: object): Promise<string> =>
+    (
+      await post('/v1/agents', {
+        name: `a ${Math.random()}`,
+        llm_config: { default_model: 'claude-sonnet-5' },
+        ...fields,
+      })
+    ).id;
+  const begin = async (agent: string): Promise<string> => (await post(`/v1/agents/${agent}/runs`, {})).run_id;
+  const take = (run: string) => post(`/v1/runs/${run}/turns`, { input: { message: 'hello' } });
+  const linesOf = (run: string) => api.log.filter((line) => line['run'] === run);
+  const WARN = 40;
+  const untilShown = async (...lines: RegExp[]) => {
+    for (const line of lines) {
+      await waitUntil(`the numbers have ${line}`, async () => {
+        const { text: numbers } = await api.call('GET', '/metrics', { key: null });
+        return line.test(numbers);
+      });
+    }
+  };
+
+  it('is in the answer of a synchronous turn, as its error and as that of its output', async () => {
+    say(() => REJECTED);
+    const { output, error } = await take(await begin(await agentWith({})));
+    assert.deepEqual([output.status, output.error.code], ['failed', 'provider_rejected']);
+    assert.deepEqual(output.error, error);
+    assert.match(error.message, /ANTHROPIC_API_KEY/);
+  });
+
+  it('is a line of the log that warns, with code, run, agent and cause, while the line of the job has the outcome', async () => {
+    say(() => REJECTED);
+    const agent = await agentWith({});
+    const run = await begin(agent);
+    await take(run);
+    await waitUntil('the job is logged', () => linesOf(run).some(({ msg }) => msg === 'job'));
+    const failed = linesOf(run).find(({ msg }) => msg === 'turn failed');
+    assert.deepEqual(
+      [failed?.['level'], failed?.['code'], failed?.['agent'], failed?.['outcome']],
+      [WARN, 'provider_rejected', agent, 'failed'],
+    );
+    assert.match(String(failed?.['cause']), /invalid x-api-key/);
+    const job = linesOf(run).find(({ msg }) => msg === 'job');
+    assert.deepEqual([job?.['outcome'], job?.['result']], ['failed', 'dormant']);
+  });
+
+  it('is such a line for a tool call, with its tool and without what the tool said', async () => {
+    say((n) => (n === 0 ? use({ name: 'calculator', input: { expression: '1 +' } }) : text('sorry')));
+    const run = await begin(await agentWith({ tools: ['calculator'] }));
+    assert.equal((await take(run)).output.message, 'sorry');
+    await waitUntil('the job is logged', () => linesOf(run).some(({ msg }) => msg === 'job'));
+    const failed = linesOf(run).find(({ msg }) => msg === 'tool call failed');
+    assert.deepEqual([failed?.['level'], failed?.['tool'], failed?.['cause']], [WARN, 'calculator', undefined]);
+    assert.equal(linesOf(run).find(({ msg }) => msg === 'job')?.['outcome'], 'completed');
+  });
+
+  it('is counted, with how long it took, by outcome and code', async () => {
+    await untilShown(
+      /^drover_turns_total\{outcome="failed",code="provider_rejected"\} 2$/m,
+      /^drover_turns_total\{outcome="completed",code=""\} 1$/m,
+      /^drover_turn_duration_seconds_count\{outcome="failed"\} 2$/m,
+      /^drover_tool_calls_total\{outcome="failed",code="[a-z-]+"\} 1$/m,
+      /^drover_tool_call_duration_seconds_count\{outcome="failed"\} 1$/m,
+      /^drover_model_calls_total\{outcome="failed",code="authentication"\} 2$/m,
+      /^drover_model_call_duration_seconds_count\{outcome="succeeded"\} 2$/m,
+      /^drover_queue_age_seconds\{queue="turns"\} \d/m,
+    );
+  });
+
+  it('is not what only waits: that is a number by its reason', async () => {
+    say(() => ({ error: { status: 500, type: 'api_error', headers: { 'retry-after-ms': '0' } } }));
+    const { run_id } = await post(`/v1/agents/${await agentWith({})}/runs`, { input: { message: 'hello' } });
+    await untilShown(/^drover_waiting_runs\{reason="provider"\} 1$/m);
+    await waitUntil('the job is logged', () => linesOf(run_id).some(({ msg }) => msg === 'job'));
+    assert.equal(linesOf(run_id).find(({ msg }) => msg === 'job')?.['outcome'], 'waiting');
+  });
+});

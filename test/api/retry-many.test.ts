@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+describe('POST /v1/runs/retry', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  before(async () => {
+    model = await startFakeAnthropic(() => ({ error: { status: 401, type: 'authentication_error' } }));
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'wrong', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  /** A tenant with runs that have failed, since the key of their model is wrong. */
+  const failures = async (count: number) => {
+    const { key } = await api.newTenant();
+    const call = (method: string, path: string, body?: unknown) => api.call(method, path, { key, body });
+    const post = async (path: string, body: unknown) => (await call('POST', path, body)).json;
+    const agent = await post('/v1/agents', { name: 'wrong key', llm_config: { default_model: 'claude-sonnet-5' } });
+    const run = { input: { message: 'hello' } };
+    const runs: string[] = [];
+    for (let n = 0; n < count; n += 1) runs.push((await post(`/v1/agents/${agent.id}/runs`, run)).run_id);
+    const statusOf = async (id: string) => (await call('GET', `/v1/runs/${id}`)).json.status;
+    for (const id of runs) await waitUntil('it fails', async () => (await statusOf(id)) === 'failed');
+    return { key, call, post, agent: agent.id as string, runs };
+  };
+
+  it('retries the runs that have failed and fit, once, and tells the audit log', async () => {
+    const { call, post, agent, runs } = await failures(3);
+    const filter = { agent_id: agent, error_code: 'provider_rejected' };
+    const dry = await post('/v1/runs/retry', { filter, dry_run: true });
+    assert.deepEqual(
+      { ...dry, run_ids: dry.run_ids.toSorted() },
+      { matching: 3, run_ids: runs.toSorted(), more: false },
+    );
+    assert.equal((await call('GET', '/v1/audit?action=runs.retried')).json.audit.length, 0, 'a dry run is no act');
+    const { retried, runs: pairs, more } = await post('/v1/runs/retry', { filter });
+    assert.deepEqual([retried, more], [3, false]);
+    assert.deepEqual(pairs.map(({ run_id }: { run_id: string }) => run_id).toSorted(), runs.toSorted());
+    for (const { run_id, new_run_id } of pairs) {
+      assert.equal((await call('GET', `/v1/runs/${new_run_id}`)).json.retried_from, run_id);
+    }
+    const again = await post('/v1/runs/retry', { filter: { ...filter, thread_id: undefined }, dry_run: true });
+    assert.ok(
+      runs.every((id) => !again.run_ids.includes(id)),
+      'what was retried is skipped',
+    );
+    const { audit } = (await call('GET', '/v1/audit?action=runs.retried')).json;
+    assert.deepEqual([audit.length, audit[0].details.filter.errorCode], [1, 'provider_rejected']);
+  });
+
+  it('leaves out what does not fit: other errors, other tenants, runs that were cancelled', async () => {
+    const { post, agent } = await failures(1);
+    const stranger = await api.newTenant();
+    const filter = { agent_id: agent };
+    const { json } = await api.call('POST', '/v1/runs/retry', { key: stranger.key, body: { filter } });
+    assert.equal(json.retried, 0);
+    assert.equal((await post('/v1/runs/retry', { filter: { ...filter, error_code: 'other' } })).retried, 0);
+    assert.equal((await post('/v1/runs/retry', { filter: { ...filter, status: 'cancelled' } })).retried, 0);
+    assert.equal((await post('/v1/runs/retry', { filter: { ...filter, status: 'failed' } })).retried, 1);
+  });
+
+  it('wants a filter, and a key that may write', async () => {
+    const { key, call } = await failures(0);
+    for (const body of [{}, { filter: {} }, { filter: { status: 'completed' } }]) {
+      assert.equal((await call('POST', '/v1/runs/retry', body)).status, 400);
+    }
+    const reader = await api.call('POST', '/v1/api-keys', { key, body: { name: 'r', scopes: ['runs:read'] } });
+    const body = { filter: { status: 'failed' } };
+    assert.equal((await api.call('POST', '/v1/runs/retry', { key: reader.json.key, body })).status, 403);
+  });
+});
+
+describe('POST /v1/runs/cancel with dry_run', () => {
+  let api: TestApi;
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+
+  it('says what fits, and cancels nothing', async () => {
+    const { key } = await api.newTenant();
+    const call = async (path: string, body: unknown) => (await api.call('POST', path, { key, body })).json;
+    const agent = await call('/v1/agents', { name: 'one' });
+    const { run_id } = await call(`/v1/agents/${agent.id}/runs`, {});
+    const answer = await call('/v1/runs/cancel', { filter: { agent_id: agent.id }, dry_run: true });
+    assert.deepEqual(answer, { matching: 1, run_ids: [run_id], more: false });
+    assert.equal((await api.call('GET', `/v1/runs/${run_id}`, { key })).json.status, 'created');
+    assert.deepEqual((await api.call('GET', '/v1/audit?action=runs.cancelled', { key })).json.audit, []);
+  });
+});

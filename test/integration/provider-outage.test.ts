@@ -1,0 +1,99 @@
+/** A model provider is away for a while, with fifty runs under way and few workers. None of them fails. */
+import assert from 'node:assert/strict';
+import { request } from '../support/api.ts';
+import { text } from '../support/engine.ts';
+import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { MODES } from '../support/modes.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const RUNS = 50;
+const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'away' } };
+const WAIT_MS = 90_000;
+
+for (const mode of MODES) {
+  describe(`with a provider that is away (${mode})`, function suite() {
+    this.timeout(240_000);
+    let model: FakeServer;
+    let platform: TestPlatform;
+    let agent: string;
+    let isAway: (name: string) => boolean = () => false;
+
+    before(async () => {
+      model = await startFakeAnthropic(({ model: name }) => (isAway(name) ? AWAY : text('hello')));
+      const env = {
+        ANTHROPIC_API_KEY: 'sk-test',
+        ANTHROPIC_BASE_URL: model.url,
+        DROVER_CONCURRENCY: 'turns=2',
+      };
+      platform = await openTestPlatform(mode, { workers: true, api: true, env });
+      agent = await newAgent('claude-sonnet-5');
+    });
+    afterEach(() => {
+      isAway = () => false;
+    });
+    after(async () => {
+      await platform.close();
+      await model.close();
+    });
+
+    const call = async (method: string, path: string, body?: unknown) => {
+      const answer = await request(`${platform.url}${path}`, method, { key: platform.apiKey, body });
+      assert.ok(answer.status < 300, answer.text);
+      return answer.json;
+    };
+    const newAgent = async (default_model: string): Promise<string> =>
+      (await call('POST', '/v1/agents', { name: `asks ${default_model}`, llm_config: { default_model } })).id;
+    const start = async (of: string): Promise<string> =>
+      (await call('POST', `/v1/agents/${of}/runs`, { input: { message: 'hello' } })).id;
+    const startAll = () => Promise.all(Array.from({ length: RUNS }, () => start(agent)));
+    const runs = async (ids: readonly string[]) => {
+      const { runs: rows } = await call('GET', '/v1/runs?limit=200');
+      return ids.map((id) => rows.find((row: { id: string }) => row.id === id));
+    };
+    const untilCompleted = (ids: readonly string[]) =>
+      waitUntil(
+        'all have completed',
+        async () => {
+          const statuses = (await runs(ids)).map(({ status, error }) => {
+            assert.notEqual(status, 'failed', JSON.stringify(error));
+            return status;
+          });
+          return statuses.every((status) => status === 'completed');
+        },
+        WAIT_MS,
+      );
+
+    it('for three seconds no run fails', async () => {
+      const backAt = Date.now() + 3000;
+      isAway = () => Date.now() < backAt;
+      await untilCompleted(await startAll());
+    });
+
+    it('for longer all wait without a worker, one asks for all, and all go on when it is back', async () => {
+      isAway = (name) => name === 'claude-sonnet-5';
+      const ids = await startAll();
+      const parked = async () => (await runs(ids)).filter((run) => run.waiting_for?.type === 'provider');
+      await waitUntil('all wait', async () => (await parked()).length === RUNS, WAIT_MS);
+      for (const run of await parked()) assert.equal(run.waiting_for.error.code, 'unavailable');
+      const before = model.requests.length;
+      const other = await start(await newAgent('claude-haiku-4-5'));
+      await untilCompleted([other]);
+      await waitUntil('it was asked again, for all', () => asked(before, 'claude-sonnet-5') >= 2, WAIT_MS);
+      const rows = await platform.context.db.withTenant(platform.tenantId, (tx) =>
+        tx.query<{ failures: number }>('select failures from model_outages'),
+      );
+      assert.equal(rows.length, 1);
+      // The first run that met the outage counts as one; from then on each request is one probe.
+      assert.ok(asked(before, 'claude-sonnet-5') <= (rows[0]?.failures ?? 0) + 1, 'more than one asked');
+      isAway = () => false;
+      await untilCompleted(ids);
+      const log = platform.log.filter(({ msg }) => msg === 'run waits for its provider');
+      assert.ok(log.length >= RUNS);
+    });
+
+    const asked = (since: number, name: string) =>
+      model.requests.slice(since).filter(({ body }) => body['model'] === name).length;
+  });
+}

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { presentRun } from '../../../api/runs/schemas.ts';
+import { findRun } from '../../../db/runs.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
+import { openEngine, text, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { DOMAIN_MODES } from '../../support/modes.ts';
+
+const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'boom', headers: QUICK() } };
+
+/** The quick attempts follow each other at once. */
+function QUICK() {
+  return { 'retry-after-ms': '0' };
+}
+
+for (const mode of DOMAIN_MODES) {
+  describe(`a run whose provider is away (${mode})`, () => {
+    let engine: Engine;
+    let agent: string;
+
+    before(async () => {
+      engine = await openEngine(mode);
+      agent = await engine.agent();
+    });
+    afterEach(async () => {
+      const open = await engine.rows<{ id: string }>(
+        `select id from runs where status not in ('completed', 'failed', 'cancelled')`,
+      );
+      for (const { id } of open) await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+      await engine.context.db.asMaintenance((tx) => tx.query('delete from model_outages'));
+    });
+    after(() => engine.close());
+
+    const shown = async (run: string) => {
+      const row = await engine.context.db.withTenant(engine.tenantId, (tx) => findRun(tx, run));
+      assert.ok(row);
+      return presentRun(row);
+    };
+    const events = async (run: string, ...types: string[]) =>
+      (await engine.log(run)).filter(({ type }) => types.includes(type));
+    const modelEvents = async (run: string) =>
+      (await engine.log(run)).flatMap(({ type }) => (type.startsWith('model.') ? [type.slice(6)] : []));
+    const held = (run: string) =>
+      engine.row<{ status: string; dormant: boolean; lease: Date | null }>(
+        'select status, dormant, driver_lease_expires_at as lease from runs where id = $1',
+        run,
+      );
+    const dueNow = () => engine.tamper(`update model_outages set next_at = now() - interval '1 second'`);
+    const isDormant = async (run: string) => (await held(run)).dormant;
+
+    it('parks after its quick attempts: dormant, without a lease or a job, its turn running, and says why', async () => {
+      engine.say(() => AWAY);
+      const { run } = await engine.start(agent, 'hello', { config: { budget: { max_tokens: 100_000 } } });
+      assert.equal(await engine.drive(run), 'dormant');
+      assert.equal(engine.model.requests.length, 3);
+      assert.deepEqual(await held(run), { status: 'executing', dormant: true, lease: null });
+      assert.deepEqual(await modelEvents(run), ['called', 'retried', 'retried', 'failed', 'deferred']);
+      const { status, waiting_for: waiting } = await shown(run);
+      assert.deepEqual([status, waiting?.type, waiting?.error?.code], ['executing', 'provider', 'unavailable']);
+      assert.match(waiting?.error?.message ?? '', /boom/);
+      assert.ok(Date.parse(waiting?.next_at ?? '') > Date.parse(waiting?.since ?? ''));
+      const day = Date.parse(waiting?.until ?? '') - Date.parse(waiting?.since ?? '');
+      assert.equal(Math.round(day / 1000), 86_400);
+      const turn = await engine.row<{ status: string }>('select status from turns where run_id = $1', run);
+      assert.equal(turn.status, 'running');
+      const states = await engine.rows<{ state: string }>('select state from reservations where run_id = $1', run);
+      assert.deepEqual(states, [{ state: 'released' }]);
+    });
+
+    it('lets one of all that wait ask, and each of them goes on once it is answered', async () => {
+      engine.say(() => AWAY);
+      const runs = await Promise.all(Array.from({ length: 5 }, () => engine.start(agent, 'hello')));
+      for (const { run } of runs) assert.equal(await engine.drive(run), 'dormant');
+      assert.equal(engine.model.requests.length, 3, 'once it is known to be away, nobody else asks');
+      assert.equal(await wakeParkedRuns(engine.context), 0, 'before its time nobody asks');
+      await dueNow();
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await wakeParkedRuns(engine.context), 0, 'one asks for all');
+      const woken = await firstAwake(runs);
+      engine.say(() => AWAY);
+      assert.equal(await engine.drive(woken), 'dormant');
+      assert.equal(engine.model.requests.length, 1, 'a probe is one request');
+      await dueNow();
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      engine.say(() => text('back'));
+      const probe = await firstAwake(runs);
+      assert.equal(await engine.drive(probe), 'dormant');
+      assert.equal((await held(probe)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 4);
+      for (const { run } of runs) await engine.finish(run);
+      for (const { run } of runs) {
+        assert.equal((await held(run)).status, 'completed');
+        const [resumed] = await events(run, 'model.resumed');
+        assert.ok(resumed?.type === 'model.resumed' && resumed.payload.waited_ms >= 0);
+        assert.equal((await shown(run)).waiting_for, undefined);
+      }
+      assert.equal(engine.model.requests.length, 5);
+      assert.deepEqual(await engine.rows('select run_id from parked_runs'), []);
+    });
+
+    const firstAwake = async (runs: readonly { run: string }[]) => {
+      for (const { run } of runs) if (!(await isDormant(run)) && (await held(run)).status === 'executing') return run;
+      throw new Error('no run is awake');
+    };
+
+    it('is asked for by another when the one that was to ask is cancelled', async () => {
+      engine.say(() => AWAY);
+      const runs = await Promise.all(Array.from({ length: 2 }, () => engine.start(agent, 'hello')));
+      for (const { run } of runs) await engine.drive(run);
+      await dueNow();
+      await wakeParkedRuns(engine.context);
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: await firstAwake(runs) });
+      await engine.tamper(`update model_outages set probing_until = now() - interval '1 second'`);
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      engine.say(() => text('back'));
+      const other = await firstAwake(runs);
+      await engine.finish(other);
+      assert.equal((await held(other)).status, 'completed');
+    });
+
+    it('asks by itself, and keeps nobody waiting, where the provider fails at its request alone', async () => {
+      const byMessage = (request: AnthropicRequest) =>
+        JSON.stringify(request.messages).includes('poison') ? AWAY : text('fine');
+      engine.say(byMessage);
+      const { run: poison } = await engine.start(agent, 'poison');
+      const { run: other } = await engine.start(agent, 'hello');
+      for (const run of [poison, other]) assert.equal(await engine.drive(run), 'dormant');
+      for (const asks of [poison, other]) {
+        await dueNow();
+        assert.equal(await wakeParkedRuns(engine.context), 1);
+        assert.equal(await isDormant(asks), false, 'those that wait ask in turn');
+        await engine.drive(asks);
+      }
+      assert.equal((await held(other)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await engine.drive(poison), 'dormant');
+      assert.equal((await shown(poison)).waiting_for?.type, 'provider');
+      const { run: third } = await engine.start(agent, 'hello');
+      await engine.drive(third);
+      assert.equal((await held(third)).status, 'completed', 'it is not kept waiting');
+      await dueNow();
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      engine.say(() => text('well'));
+      await engine.drive(poison);
+      assert.equal((await held(poison)).status, 'completed');
+    });
+
+    it('asks a fallback model meanwhile, and waits only where none answers', async () => {
+      const llm_config = { default_model: 'claude-sonnet-5', fallback_model: 'claude-haiku-4-5' };
+      const careful = await engine.agent({ llm_config });
+      engine.say((request) => (request.model === 'claude-sonnet-5' ? AWAY : text('I can')));
+      const first = await engine.start(careful, 'hello');
+      await engine.finish(first.run);
+      assert.deepEqual(await modelEvents(first.run), [
+        'called',
+        'retried',
+        'retried',
+        'failed',
+        'fell_back',
+        'responded',
+      ]);
+      const second = await engine.start(careful, 'hello');
+      engine.say((request) => (request.model === 'claude-sonnet-5' ? AWAY : text('I can')));
+      await engine.finish(second.run);
+      assert.deepEqual(engine.model.requests.map(({ body }) => body['model']).slice(-1), ['claude-haiku-4-5']);
+      engine.say(() => AWAY);
+      const third = await engine.start(careful, 'hello');
+      assert.equal(await engine.drive(third.run), 'dormant');
+      assert.equal((await shown(third.run)).waiting_for?.type, 'provider');
+    });
+
+    it('fails past the time that its agent gives, with the setting and the last error', async () => {
+      const hasty = await engine.agent({ execution_config: { provider_outage_seconds: 0 } });
+      engine.say(() => AWAY);
+      const { run } = await engine.start(hasty, 'hello');
+      assert.equal(await engine.drive(run), 'dormant');
+      const { status, error } = await shown(run);
+      assert.deepEqual([status, error?.code], ['failed', 'provider_unavailable']);
+      assert.match(error?.message ?? '', /execution_config\.provider_outage_seconds.*boom/s);
+    });
+
+    it('is woken at the end of that time, and fails', async () => {
+      engine.say(() => AWAY);
+      const { run } = await engine.start(agent, 'hello');
+      await engine.drive(run);
+      await engine.tamper(`update parked_runs set until = now() - interval '1 second' where run_id = $1`, run);
+      await engine.tamper(
+        `update run_events set payload = payload || jsonb_build_object('since', '2020-01-01T00:00:00.000Z')
+           where run_id = $1 and type = 'model.deferred'`,
+        run,
+      );
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await engine.drive(run), 'dormant');
+      const { status, error, waiting_for: waiting } = await shown(run);
+      assert.deepEqual([status, error?.code, waiting], ['failed', 'provider_unavailable', undefined]);
+    });
+
+    it('fails at once where the key or the model is wrong, and says what to do', async () => {
+      const wrong: [AnthropicReply, RegExp][] = [
+        [{ error: { status: 401, type: 'authentication_error', message: 'invalid x-api-key' } }, /ANTHROPIC_API_KEY/],
+        [{ error: { status: 404, type: 'not_found_error', message: 'model: claude-x' } }, /default_model/],
+      ];
+      for (const [reply, advice] of wrong) {
+        engine.say(() => reply);
+        const { run } = await engine.start(agent, 'hello');
+        assert.equal(await engine.drive(run), 'dormant');
+        assert.equal(engine.model.requests.length, 1);
+        const { status, error } = await shown(run);
+        assert.deepEqual([status, error?.code], ['failed', 'provider_rejected']);
+        assert.match(error?.message ?? '', advice);
+      }
+    });
+  });
+}

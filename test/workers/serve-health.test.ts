@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
+import { startInstallation, type Installation } from '../support/installation.ts';
+import { DOMAIN_MODES } from '../support/modes.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('A worker with a port', () => {
+  let platform: TestPlatform;
+  let health: WorkerHealth;
+  before(async () => {
+    platform = await openTestPlatform(undefined, { workers: true });
+    health = await serveHealth(platform.context, { host: '127.0.0.1', port: 0 });
+  });
+  after(async () => {
+    await health.close();
+    await platform.close();
+  });
+
+  const get = (path: string, headers: Record<string, string> = {}) =>
+    fetch(`http://127.0.0.1:${health.port}${path}`, { headers });
+
+  it('says that it is alive and ready, with numbers of its own', async () => {
+    assert.deepEqual(await (await get('/healthz')).json(), { status: 'ok' });
+    const ready = await get('/readyz');
+    assert.equal(ready.status, 200);
+    assert.deepEqual(await ready.json(), {
+      status: 'ready',
+      checks: { database: 'ok', queue: 'ok', migrations: 'ok' },
+    });
+    const numbers = await get('/metrics');
+    assert.match(numbers.headers.get('content-type') ?? '', /^text\/plain/);
+    assert.match(await numbers.text(), /drover_queue_jobs\{queue="turns"/);
+  });
+
+  it('shows its numbers elsewhere to the operator alone', async () => {
+    const elsewhere = { 'x-forwarded-for': '203.0.113.7' };
+    assert.equal((await get('/metrics', elsewhere)).status, 401);
+    assert.equal((await get('/metrics', { ...elsewhere, authorization: 'Bearer wrong' })).status, 401);
+    const own = { ...elsewhere, authorization: `Bearer ${platform.apiKey}` };
+    assert.equal((await get('/metrics', own)).status, 200);
+    assert.equal((await get('/healthz', elsewhere)).status, 200);
+  });
+
+  it('knows no other path and no other method', async () => {
+    assert.equal((await get('/v1/runs')).status, 404);
+    const posted = await fetch(`http://127.0.0.1:${health.port}/healthz`, { method: 'POST' });
+    assert.equal(posted.status, 405);
+  });
+
+  it('is not ready once it stops', async () => {
+    health.stopping();
+    const { status, headers } = await get('/readyz');
+    assert.deepEqual([status, headers.get('retry-after')], [503, '2']);
+    assert.equal((await get('/healthz')).status, 200);
+  });
+});
+
+for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
+  describe(`A worker process with DROVER_WORKER_PORT (${mode})`, function suite() {
+    this.timeout(60_000);
+    let installation: Installation;
+    before(async () => {
+      installation = await startInstallation(mode, { env: { DROVER_WORKER_PORT: '0' }, workers: ['one'] });
+    });
+    after(() => installation.close());
+
+    it('serves there from its start to its end', async () => {
+      const portOf = () =>
+        installation
+          .process('one')
+          .log()
+          .find(({ msg }) => String(msg).startsWith('worker serves'))?.['port'];
+      await waitUntil('it serves', () => portOf() !== undefined);
+      const url = `http://127.0.0.1:${String(portOf())}`;
+      assert.equal((await fetch(`${url}/readyz`)).status, 200);
+      assert.match(await (await fetch(`${url}/metrics`)).text(), /drover_turns_total/);
+      assert.deepEqual(await installation.end('one', 'SIGTERM'), [0, null]);
+      await assert.rejects(fetch(`${url}/healthz`));
+    });
+  });
+}

@@ -267,6 +267,20 @@ table messages partition by RANGE (lineage) row level security forced
 
 table messages_default partition of messages DEFAULT
 
+table model_outages row level security forced
+  name text not null
+  since timestamp with time zone not null
+  failures integer not null
+  next_at timestamp with time zone not null
+  error jsonb not null
+  probing_run uuid
+  probing_until timestamp with time zone
+  constraint model_outages_pkey PRIMARY KEY (name)
+  policy maintenance_end_outages for all to drover_maintenance using true with check true
+  policy one_for_all for all to drover_app using true with check true
+  grant delete, insert, select, update to drover_app
+  grant delete, select, update to drover_maintenance
+
 table model_rates row level security forced
   name text not null
   closed_until timestamp with time zone not null
@@ -301,6 +315,20 @@ table outbox row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
+
+table parked_runs row level security forced
+  run_id uuid not null
+  outage text not null
+  tenant_id uuid not null
+  parked_at timestamp with time zone not null
+  until timestamp with time zone not null
+  constraint parked_runs_pkey PRIMARY KEY (run_id, outage)
+  CREATE INDEX parked_runs_by_outage ON public.parked_runs USING btree (outage, parked_at)
+  CREATE INDEX parked_runs_due ON public.parked_runs USING btree (until)
+  policy maintenance_find_parked_runs for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
 
 table plans row level security forced
   id uuid not null
@@ -758,14 +786,19 @@ function charge_model_rate(rate_limiter text, tokens integer, tokens_a_minute in
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
+function end_model_outages(run uuid) returns void executable by public
 function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
 function erase_checkpoints(run uuid) returns void security definer executable by drover_app
 function erase_messages(run uuid) returns void security definer executable by drover_app
 function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function events_page(p jsonb) returns jsonb executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
+function leave_probes(run uuid) returns void executable by public
 function model_back_off_ms(rate_limiter text) returns integer executable by public
+function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
+function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function read_run_page(p jsonb) returns jsonb executable by public

@@ -69,8 +69,8 @@ const COLUMNS = `
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) order by w.until, w.id)
       from waits w where w.run_id = r.id and w.closed_at is null) end as waits,
     case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
-      select jsonb_build_object('next_at', o.next_at, 'error', o.error) from parked_runs p join model_outages o on o.name = p.outage
-      where p.run_id = r.id order by o.next_at limit 1), '{}') end as provider_wait,
+      select jsonb_agg(jsonb_build_object('next_at', o.next_at, 'error', o.error) order by o.next_at)->0
+      from parked_runs p join model_outages o on o.name = p.outage where p.run_id = r.id), '{}') end as provider_wait,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until,
     case when r.status in ('completed', 'failed', 'cancelled') then null

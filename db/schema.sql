@@ -535,7 +535,7 @@ table sessions row level security forced
   constraint sessions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint sessions_pkey PRIMARY KEY (id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
-  grant insert, select, update to drover_app
+  grant delete, insert, select, update to drover_app
 
 table signals row level security forced
   run_id uuid not null

@@ -22,7 +22,7 @@ export const sessions: Migration = {
         created_at timestamptz not null default now(),
         updated_at timestamptz not null default now()
       );
-      ${tenantTable('sessions', 'select, insert, update')}
+      ${tenantTable('sessions')}
     `);
   },
 };

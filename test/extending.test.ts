@@ -134,6 +134,7 @@ describe('The guide to extending', () => {
         run: { id: 'run-1' },
         definition: { name: 'a' },
         autonomyLevel: 3,
+        userId: '',
         tools: new Map([['send', toolOf({ type: 'builtin' }, 'send')]]),
         name: 'send',
         arguments: { deep: [{ text }] },

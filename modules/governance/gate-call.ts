@@ -59,6 +59,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
       turn: run.turn_count,
       step,
     },
+    userId: run.config.session?.user_id ?? '',
     ...call,
     usedUp,
     validate: context.tools.validator.validateArguments,

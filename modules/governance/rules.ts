@@ -10,14 +10,16 @@ export interface RuleInput {
   agent: Record<string, unknown>;
   run: Record<string, unknown>;
   tenant: Record<string, unknown>;
+  /** Of the session that the run belongs to; the id is empty where it belongs to none. */
+  user: { id: string };
   risk: string;
 }
 
 /** Compiles a `when`; the error says what is wrong with it. */
 export const compileWhen = celCompiler({
-  objects: ['tool', 'arguments', 'agent', 'run', 'tenant'],
+  objects: ['tool', 'arguments', 'agent', 'run', 'tenant', 'user'],
   texts: ['risk'],
-  bare: { tool: 'name' },
+  bare: { tool: 'name', user: 'id' },
 });
 
 export interface Rule extends PolicyRef {

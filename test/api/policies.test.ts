@@ -64,7 +64,7 @@ describe('/v1/policies', () => {
 
   const faulty: [what: string, change: Record<string, unknown>, status: number, path: string][] = [
     ['an expression that does not parse', { when: 'tool ==' }, 422, 'body.when'],
-    ['an expression about what there is not', { when: 'user == "x"' }, 422, 'body.when'],
+    ['an expression about what there is not', { when: 'person == "x"' }, 422, 'body.when'],
     ['an expression that gives no bool', { when: '"text"' }, 422, 'body.when'],
     ['a rewrite without arguments', { decision: 'rewrite' }, 422, 'body.rewrite'],
     ['arguments without a rewrite', { rewrite: { arguments: {} } }, 422, 'body.rewrite'],

@@ -438,6 +438,19 @@ describe('a session', function () {
     assert.equal(done.messages.at(-1).content, 'so blue');
   });
 
+  it('is held to policies about its user', async () => {
+    script = thenAnswer(use({ name: 'look' }));
+    const when = `tool == "look" && user == "${user}"`;
+    const rule = { name: `blacklist ${user}`, when, decision: 'block', reason: 'not for this user' };
+    assert.equal((await call('POST', '/v1/policies', rule)).status, 201);
+    const session = await begin('look');
+    await until(session, 'completed', 'completed_with_errors');
+    assert.deepEqual(called, []);
+    user = newId();
+    await until(await begin('look'), 'completed');
+    assert.deepEqual(called, ['/look']);
+  });
+
   it('is an error when its turn fails, and goes on with the next message', async () => {
     script = () => ({ error: { status: 400, type: 'invalid_request_error' } });
     const session = await begin('fail');

@@ -36,7 +36,7 @@ describe('A condition in CEL', () => {
   const faults: [source: string, says: RegExp][] = [
     ['', /./],
     ['tool ==', /unexpected token/i],
-    ['user == "x"', /unknown variable: user/i],
+    ['person == "x"', /unknown variable: person/i],
     ['1 + 1', /gives int instead of bool/],
     ['tool == 5', /no such overload: string == int/],
     ['tool.matches(arguments.text)', /must be a text in quotes/],

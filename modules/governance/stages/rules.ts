@@ -41,6 +41,7 @@ export function ruleInput({ tool, agent, run, governance, ...call }: GatedCall):
     agent,
     run: { ...run, autonomy_level: call.autonomyLevel, calls_in_turn: call.callsInTurn },
     tenant: { ...governance.tenant },
+    user: { id: call.userId },
     risk: tool.risk_level,
   };
 }

@@ -13,6 +13,8 @@ export interface GateInput extends OfferedTools {
   /** The agent's definition as the run pinned it, and the autonomy level of the run. */
   definition: AgentDefinition;
   autonomyLevel: number;
+  /** Of the session that the run belongs to; empty where it belongs to none. */
+  userId: string;
   /** What a rule's `when` sees of them. */
   agent: RuleInput['agent'];
   run: RuleInput['run'];

@@ -40,6 +40,7 @@ function callWithEveryFault(mended: Partial<GateInput>): GateInput {
     run: { id: 'run-1' },
     definition: { name: 'a', guardrail_config: { tool_rails: { allowed_tools: ['other'], max_calls_per_turn: 2 } } },
     autonomyLevel: 0,
+    userId: '',
     tools: new Map(),
     name: 'pay',
     arguments: { amount: 'much' },

@@ -22,6 +22,7 @@ function decide(rules: Rules, more: Partial<GateInput> = {}): GateDecision {
     governance: governanceOf(rules),
     definition: { name: 'clerk', tags: ['finance'] },
     autonomyLevel: 3,
+    userId: '',
     tools: new Map([['pay', PAY]]),
     agent: { id: 'agent-1', name: 'clerk', tags: ['finance'] },
     run: { id: 'run-1' },

@@ -110,7 +110,8 @@ describe('drover, the command line', function () {
     assert.match(later.out, /"expression": "6\*8"\n\}\nedited\n- expression: "6\*7"\n\+ expression: "6\*8"\n$/);
     const followed = await there('runs', 'follow', run);
     assert.equal(followed.code, 0, followed.err);
-    assert.match(followed.out, /call: calculator \{"expression":"6\*8"\}/);
+    assert.match(followed.out, /call: calculator \{"expression":"6\*7"\}/, 'as the model asked for it');
+    assert.match(followed.out, /approval: .*"input":\{"expression":"6\*8"\}/, 'as it was approved');
     assert.match(followed.out, /done: complete\n$/);
     const { out } = await there('runs', 'show', run, '--json');
     assert.equal(JSON.parse(out).status, 'completed');

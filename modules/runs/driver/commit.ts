@@ -105,15 +105,16 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
-/** The calls of the step that the log was in, and those that this commit has requested. */
-function reportedRun({ tenantId, run, log }: DriveSession): ReportedRun {
-  const toolOf = (id: string) => {
+/** The calls of the step that the log was in, and those that this commit has requested. Only a tool that there is has a name to be told. */
+function reportedRun({ tenantId, run, log, tools }: DriveSession): ReportedRun {
+  const nameOf = (id: string) => {
     const requested = log.pending.events.find(
       (event) => event.type === 'tool.requested' && event.payload.tool_call_id === id,
     );
     if (requested?.type === 'tool.requested') return requested.payload.name;
     return log.base.calls.find((call) => call.id === id)?.name;
   };
+  const toolOf = (id: string) => tools.get(nameOf(id) ?? '')?.name;
   return { tenantId, runId: run.id, agentId: run.agent_id, toolOf };
 }
 

@@ -15,7 +15,8 @@ describe('A run with large outputs', function () {
   this.timeout(120_000);
   let engine: Engine;
   before(async () => {
-    engine = await openEngine();
+    // A model that takes all of it.
+    engine = await openEngine(undefined, { DROVER_CONTEXT_WINDOWS: 'anthropic=100000000' });
   });
   after(() => engine.close());
 

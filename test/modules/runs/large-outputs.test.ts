@@ -16,7 +16,7 @@ describe('A run with large outputs', function () {
   let engine: Engine;
   before(async () => {
     // A model that takes all of it.
-    engine = await openEngine(undefined, { DROVER_CONTEXT_WINDOWS: 'anthropic=100000000' });
+    engine = await openEngine(undefined, { DROVER_CONTEXT_WINDOWS: 'anthropic=99999999' });
   });
   after(() => engine.close());
 

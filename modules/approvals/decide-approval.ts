@@ -37,6 +37,8 @@ interface ApprovalRef {
   workspaceId?: string | undefined;
   /** Whoever decides: may be refused by four eyes, and is in the audit log. */
   by?: AuditedBy;
+  /** What else is written in the transaction of the decision. */
+  also?: (tx: Tx) => Promise<void>;
 }
 
 /** What a decision comes to. `refusal`: the approval has ended in another way, and the one who decided is told so. */
@@ -67,7 +69,10 @@ export async function decideApproval(
     const open = { run, approval: now, calls: callsOf(now) };
     const made = await make(context, tx, { open, decided, ref });
     refusal = made.refusal;
-    if (!refusal) await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
+    if (!refusal) {
+      await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
+      await ref.also?.(tx);
+    }
     return made.change;
   });
   if (refusal) throw conflict(refusal);

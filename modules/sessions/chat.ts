@@ -6,13 +6,13 @@ import { hasScope } from '../../core/scopes.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
-import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { lockThread } from '../../db/runs.ts';
+import { lockRun, lockThread } from '../../db/runs.ts';
 import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { waitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { postSignalIn } from '../waits/post-signal.ts';
@@ -100,16 +100,18 @@ async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
 async function goOn(at: At, request: Chat, written: Announcement[]): Promise<string> {
   const { tx } = at;
   const { caller, sessionId: id = '' } = request;
-  // Of two messages at once the second sees what the first has begun.
-  await lockThread(tx, id);
-  const state = await requireOpenSession(tx, caller, id);
+  const state = await lockSession(tx, caller, id);
   checkSame(request, state);
   const { run, session } = state;
   await touchSession(tx, id, request.context);
   const input: TurnInput = { message: request.message };
   if (!run || isTerminal(run.status)) {
     const of = { agentId: session.agent_id, userId: session.user_id, level: session.autonomy_level, threadId: id };
-    written.push((await startRun(at, request, of)).written);
+    // A message that still waited when its run was ended from outside comes first.
+    const left = run ? waitingMessage(run)?.input.message : undefined;
+    const started = await startRun(at, request, { ...of, ...(left !== undefined && { message: left }) });
+    written.push(started.written);
+    if (left !== undefined) written.push(await queue(tx, request, { runId: started.runId, status: 'planning' }));
   } else if (run.open_turn_id === null) {
     const { tenantId, keyId: requestedBy } = caller;
     const { traceparent } = request;
@@ -127,9 +129,17 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<str
     const posted = await postSignalIn(tx, { tenantId: caller.tenantId, runId: run.id, type: 'user', payload });
     if (posted.written) written.push(posted.written);
   } else {
-    written.push(await queue(tx, request, { run, status: sessionStatus(state.facts) }));
+    written.push(await queue(tx, request, { runId: run.id, status: sessionStatus(state.facts) }));
   }
   return id;
+}
+
+/** The session, held with its newest run: of two messages at once the second sees what the first has begun, and no turn ends meanwhile. */
+async function lockSession(tx: Tx, caller: Caller, id: string): Promise<SessionState> {
+  await lockThread(tx, id);
+  const { run } = await requireOpenSession(tx, caller, id);
+  if (run) await lockRun(tx, run.id);
+  return requireOpenSession(tx, caller, id);
 }
 
 /** What a session was begun with stays as it is. */
@@ -142,20 +152,23 @@ function checkSame({ userId, agentId, autonomyLevel }: Chat, { session }: Sessio
 }
 
 /** A message during an approval goes with the decision: the turn reads it if it goes on, else it begins the next one. */
-async function queue(tx: Tx, request: Chat, busy: { run: RunRow; status: SessionStatus }): Promise<Announcement> {
-  const { run, status } = busy;
+async function queue(
+  tx: Tx,
+  request: Chat,
+  { runId, status }: { runId: string; status: SessionStatus },
+): Promise<Announcement> {
   if (request.mode === 'reject') {
     throw conflict(`The session is ${status}; it takes no message now.`, { status_of_session: status });
   }
   const mode = status === 'waiting_approval' ? 'steer' : request.mode;
   const { tenantId, keyId } = request.caller;
   const payload = { message_id: newId(), mode, input: { message: request.message }, requested_by: keyId };
-  const appended = await appendIn(tx, { tenantId, runId: run.id }, (now) => {
+  const appended = await appendIn(tx, { tenantId, runId }, (now) => {
     const turn_id = now.open_turn_id ?? undefined;
     return { events: [{ type: 'message.queued', actor: 'user', turn_id, payload }] };
   });
-  if (!appended) throw new Error(`a message to run ${run.id} was not queued`);
-  return { ...appended, runId: run.id };
+  if (!appended) throw new Error(`a message to run ${runId} was not queued`);
+  return { ...appended, runId };
 }
 
 interface RunOfSession {
@@ -163,24 +176,26 @@ interface RunOfSession {
   userId: string;
   level: number;
   threadId?: string;
+  /** Of the first turn, where it is not the request's. */
+  message?: string;
 }
 
 async function startRun(
   { context, tx }: At,
   request: Chat,
   of: RunOfSession,
-): Promise<{ threadId: string; written: Announcement }> {
+): Promise<{ runId: string; threadId: string; written: Announcement }> {
   const { caller, traceparent } = request;
   const { body, written } = await writeRun(context, tx, {
     tenantId: caller.tenantId,
     workspaceId: caller.workspaceId,
     agentId: of.agentId,
     threadId: of.threadId,
-    input: { message: request.message },
+    input: { message: of.message ?? request.message },
     config: { autonomy_level: of.level, keep_open: true, session: { user_id: of.userId } },
     mayRaiseAutonomy: of.threadId !== undefined || hasScope(caller.scopes, 'approvals:write'),
     requestedBy: caller.keyId,
     traceparent,
   });
-  return { threadId: body.thread_id, written };
+  return { runId: body.run_id, threadId: body.thread_id, written };
 }

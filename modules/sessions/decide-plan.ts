@@ -4,6 +4,7 @@ import { textOf } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
 import { findSessionPlan, touchSession, type SessionPlan, type SessionState } from '../../db/sessions.ts';
 import { findTurn } from '../../db/turns.ts';
 import { decideApproval } from '../approvals/decide-approval.ts';
@@ -37,14 +38,14 @@ export async function executePlan(context: Context, ref: PlanRef): Promise<Execu
   const { plan, state } = found;
   if (plan.status === 'completed' || plan.status === 'completed_with_errors') return readResult(context, ref, found);
   const approvalId = mustWait(found);
-  const by = { tenantId: caller.tenantId, id: approvalId, workspaceId: caller.workspaceId, by: caller };
-  await decideApproval(context, by, { decision: 'approve' });
-  await context.db.withTenant(caller.tenantId, async (tx) => {
+  const { autonomy_level } = state.session;
+  const details = { session_id: ref.sessionId, autonomy_level, automatic: false, tools: plan.steps.length };
+  const also = async (tx: Tx) => {
     await touchSession(tx, ref.sessionId);
-    const { autonomy_level } = state.session;
-    const details = { session_id: ref.sessionId, autonomy_level, automatic: false, tools: plan.steps.length };
     await recordAudit(tx, caller, { action: 'plan.executed', target: ['plan', planId], details });
-  });
+  };
+  const { tenantId, workspaceId } = caller;
+  await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, { decision: 'approve' });
   return { status: 'executing', message: 'Plan execution started' };
 }
 
@@ -72,9 +73,10 @@ export async function rejectPlan(context: Context, ref: PlanRef, reason: string 
 export async function refinePlan(context: Context, ref: PlanRef, feedback: string): Promise<SessionStatus> {
   const { caller } = ref;
   const approvalId = mustWait(await readPlan(context, ref));
-  const by = { tenantId: caller.tenantId, id: approvalId, workspaceId: caller.workspaceId, by: caller };
-  await decideApproval(context, by, { decision: 'refine', reason: feedback });
-  await context.db.withTenant(caller.tenantId, (tx) => touchSession(tx, ref.sessionId));
+  const also = (tx: Tx) => touchSession(tx, ref.sessionId);
+  const { tenantId, workspaceId } = caller;
+  const decided = { decision: 'refine' as const, reason: feedback };
+  await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, decided);
   return readStatus(context, ref);
 }
 

@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import { lockThread } from '../../db/runs.ts';
 import { archiveSession, touchSession } from '../../db/sessions.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
@@ -47,6 +48,8 @@ export async function interruptSession(context: Context, { caller, sessionId }: 
 export async function deleteSession(context: Context, { caller, sessionId }: SessionRef): Promise<void> {
   const { tenantId } = caller;
   const { run } = await context.db.withTenant(tenantId, async (tx) => {
+    // No message begins another run meanwhile.
+    await lockThread(tx, sessionId);
     const state = await requireSession(tx, caller, sessionId);
     if (await archiveSession(tx, sessionId)) {
       await recordAudit(tx, caller, { action: 'session.deleted', target: ['session', sessionId] });

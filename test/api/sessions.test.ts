@@ -415,6 +415,38 @@ describe('a session', function () {
       assert.deepEqual(called, ['/slow'], 'it is not made again');
     });
 
+    it('loses no queued message where its run is cancelled from outside', async () => {
+      const { session } = await busy();
+      await chat('second', { session_id: session });
+      const { run_id } = await read(session);
+      assert.equal((await call('POST', `/v1/runs/${run_id}/cancel`, {})).status, 202);
+      assert.equal((await read(session)).queued_message, 'second');
+      await chat('third', { session_id: session });
+      await waitUntil(
+        'both are answered',
+        async () => (await read(session)).messages.at(-1).content === 'you said third',
+      );
+      const { messages, status } = await until(session, 'completed');
+      const said = messages.map(({ content }: { content: string }) => content).slice(-4);
+      assert.deepEqual([said, status], [['second', 'you said second', 'third', 'you said third'], 'completed']);
+    });
+
+    it('takes many messages at once without losing or doubling a turn', async () => {
+      script = (said) => say(`you said ${said}`);
+      const session = await begin('first');
+      const sent = await Promise.all(
+        Array.from({ length: 12 }, (_, n) => chat(`message ${n}`, { session_id: session })),
+      );
+      assert.deepEqual([...new Set(sent.map(({ status }) => status))], [202]);
+      const done = await until(session, 'completed');
+      const events = await log(session);
+      const count = (type: string) => events.filter((event) => event.type === type).length;
+      assert.equal(done.queued_message, null);
+      assert.equal(count('turn.started'), count('turn.completed'));
+      const asked = done.messages.filter(({ role }: { role: string }) => role === 'user');
+      assert.equal(new Set(asked.map(({ content }: { content: string }) => content)).size, asked.length);
+    });
+
     it('ends when it is deleted, and takes no more messages', async () => {
       const { session } = await busy();
       const gone = await call('DELETE', `/agent/session/${session}`);

@@ -26,7 +26,7 @@ export async function authenticate(
   // Set before anything is refused, so that the log knows whom.
   ctx.state.caller = caller;
   // What is refused counts, too. Not where whoever watches the service asks.
-  if (access !== 'loopback') await holdToRates(ctx, counter, requestRates(caller));
+  if (!access.startsWith('loopback')) await holdToRates(ctx, counter, requestRates(caller));
   checkAccess(caller, access);
   if (tenantWide && caller.boundWorkspaceId !== undefined) {
     throw forbidden('This key is bound to a workspace, and this belongs to all workspaces of the tenant.');

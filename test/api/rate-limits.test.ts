@@ -3,6 +3,7 @@ import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
 import { newId } from '../../lib/new-id.ts';
 import { forgetOldRows } from '../../modules/platform/forget-old.ts';
+import { openPlatform, type Platform } from '../../modules/platform/open-platform.ts';
 import { openRateCounter } from '../../modules/tenants/rate-counter.ts';
 import { request, startTestApi, type Answer, type TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';
@@ -36,14 +37,18 @@ for (const mode of MODES) {
   describe(`rate limits (${mode})`, function () {
     this.timeout(60_000);
     let api: TestApi;
-    /** Another process on the same stores, as far as counting goes; in embedded mode there is none. */
-    let second: RunningApi;
+    /** Another process on the same stores; embedded mode has none. */
+    let platform: Platform | undefined;
+    let second: RunningApi | undefined;
     before(async () => {
       api = await startTestApi(mode);
-      if (mode !== 'embedded') second = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0 });
+      if (mode === 'embedded') return;
+      platform = await openPlatform(api.context.config, { log: api.context.log });
+      second = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0 });
     });
     after(async () => {
       await second?.close(1000);
+      await platform?.close();
       await api.close();
     });
 
@@ -115,10 +120,7 @@ for (const mode of MODES) {
       const free = await api.call('GET', '/v1/agents', { key });
       assert.deepEqual([free.status, free.headers.get('ratelimit')], [200, null]);
       const { json } = await api.call('GET', '/v1/audit', { key });
-      assert.deepEqual(
-        json.entries.find((entry: Answer['json']) => entry.action === 'tenant.updated')?.details,
-        lifted,
-      );
+      assert.deepEqual(json.audit.find((entry: Answer['json']) => entry.action === 'tenant.updated')?.details, lifted);
     });
 
     it('are not for a tenant itself to set, nor for another one', async () => {
@@ -160,7 +162,11 @@ for (const mode of MODES) {
     });
 
     it('begin anew with each window', async () => {
-      const counter = await openRateCounter({ ...api.context.config, db: api.context.db, onError: assert.fail });
+      const counter = await openRateCounter({
+        ...api.context.config,
+        db: api.context.db,
+        onError: (error) => assert.fail(String(error)),
+      });
       const counted = { name: `test:${newId()}`, windowSeconds: 1, quota: 1 };
       assert.equal((await counter.add(counted)).used, 1);
       await waitUntil('the window has ended', async () => (await counter.add(counted)).used === 1);

@@ -160,7 +160,12 @@ describe('An intent that is not valid', () => {
       keyId: newId(),
       isOperator: true,
     };
-    const caller = { ...by, boundWorkspaceId: undefined, scopes: ['admin' as const], quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }) };
+    const caller = {
+      ...by,
+      boundWorkspaceId: undefined,
+      scopes: ['admin' as const],
+      quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }),
+    };
     await engine.context.db.withTenant(engine.tenantId, (tx) => createPolicy(tx, caller, rule));
     const spoilt = use({ name: 'calculator', input: { expression: '6*7' } });
     const { rejected, turn } = await play([...Array.from({ length: LIMITS.invalidAnswers }, () => spoilt), text('42')]);

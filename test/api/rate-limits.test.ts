@@ -23,6 +23,13 @@ function itemsOf(answer: Answer, header: string): Record<string, Record<string, 
   );
 }
 
+/** How many answers there are of each status. */
+function tally(answers: readonly Answer[]): Record<number, number> {
+  const found: Record<number, number> = {};
+  for (const { status } of answers) found[status] = (found[status] ?? 0) + 1;
+  return found;
+}
+
 function assertRefused(answer: Answer, policy: string, windowSeconds: number): void {
   assert.equal(answer.status, 429, answer.text);
   assert.equal(answer.headers.get('content-type'), 'application/problem+json');
@@ -71,7 +78,7 @@ for (const mode of MODES) {
       assert.deepEqual(itemsOf(made, 'ratelimit-policy'), { tenant: { q: 60, w: 60 } });
       assert.equal(itemsOf(made, 'ratelimit')['tenant']?.['r'], 59);
       const answers = await Promise.all(Array.from({ length: 60 }, (_, n) => agents(n % 3 ? key : made.json.key)));
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [...Array(59).fill(200), 429]);
+      assert.deepEqual(tally(answers), { 200: 59, 429: 1 });
       for (const each of [key, made.json.key, key]) assertRefused(await agents(each), 'tenant', 60);
     });
 
@@ -138,7 +145,7 @@ for (const mode of MODES) {
       const chat = (user_id: string, as = key) =>
         call('POST', '/agent/chat', { key: as, body: { message: 'Hello', user_id, session_id: newId() } });
       const answers = await Promise.all(Array.from({ length: 101 }, () => chat('ann')));
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [...Array(100).fill(404), 429]);
+      assert.deepEqual(tally(answers), { 404: 100, 429: 1 });
       assertRefused(await chat('ann'), 'chats', 3600);
       const other = await chat('bob');
       assert.equal(other.status, 404);
@@ -154,7 +161,7 @@ for (const mode of MODES) {
       const execute = (session_id: string, as = key) =>
         call('POST', '/agent/execute', { key: as, body: { session_id, plan_id: newId() } });
       const answers = await Promise.all(Array.from({ length: 21 }, () => execute(session)));
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [...Array(20).fill(404), 429]);
+      assert.deepEqual(tally(answers), { 404: 20, 429: 1 });
       assertRefused(await execute(session), 'executes', 60);
       assert.equal((await execute(newId())).status, 404);
       const { key: elsewhere } = await newTenant({});

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import { RULE_DECISIONS, type PolicyDefinition } from '../core/policy.ts';
 import { STAGES } from '../modules/governance/gate.ts';
+import { changeRules, untilEarlierCommitsEnd } from '../modules/governance/earlier-commits.ts';
 import { readPolicies, readPolicyVersions, requirePolicy } from '../modules/governance/read-policies.ts';
 import { evaluatePolicies } from '../modules/governance/evaluate-policies.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
@@ -94,6 +95,7 @@ const create = defineRoute({
       status: 201,
       body: present(await createPolicy(tx, caller, withoutNull(body))),
     }));
+    await untilEarlierCommitsEnd(context.db);
     return { ...answer, headers: { location: `/v1/policies/${answer.body.id}` } };
   },
 });
@@ -163,7 +165,7 @@ const change = defineRoute({
   body: patch,
   responses: { 200: policy },
   async handle({ caller, params, body, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) =>
+    const row = await changeRules(context.db, caller.tenantId, (tx) =>
       updatePolicy(tx, caller, { id: params.id, patch: body }),
     );
     return { status: 200, body: present(row) };
@@ -179,7 +181,7 @@ const remove = defineRoute({
   params: idOnly,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
-    await context.db.withTenant(caller.tenantId, (tx) => removePolicy(tx, caller, params.id));
+    await changeRules(context.db, caller.tenantId, (tx) => removePolicy(tx, caller, params.id));
     return { status: 204 };
   },
 });

@@ -21,7 +21,8 @@ export interface KeyOwner {
   workspace_id: string | null;
   default_workspace_id: string;
   scopes: Scope[];
-  expires_at: Date | null;
+  /** How long the key is valid, from the moment at which it was found; null: without end. */
+  remaining_ms: number | null;
   revoked_at: Date | null;
   plan_tier: string;
   /** Of its tenant's settings. */
@@ -29,7 +30,8 @@ export interface KeyOwner {
 }
 
 const OWNER = `
-  select k.id, k.tenant_id, k.workspace_id, k.scopes, k.expires_at, k.revoked_at, t.plan_tier, t.settings->'rate_limits' as rate_limits,
+  select k.id, k.tenant_id, k.workspace_id, k.scopes, k.revoked_at, t.plan_tier, t.settings->'rate_limits' as rate_limits,
+    (extract(epoch from k.expires_at - clock_timestamp()) * 1000)::float8 as remaining_ms,
     coalesce(k.workspace_id, (select w.id from workspaces w where w.tenant_id = k.tenant_id order by w.created_at, w.id limit 1))
       as default_workspace_id
   from api_keys k join tenants t on t.id = k.tenant_id`;
@@ -58,16 +60,15 @@ export interface NewApiKey {
   expiresAt?: string | undefined;
 }
 
-/** Stores a key by its hash. */
-export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow> {
+/** Stores a key by its hash; undefined for one that has expired already. */
+export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow | undefined> {
   const rows = await tx.query<ApiKeyRow>(
     `insert into api_keys (id, tenant_id, workspace_id, name, key_hash, scopes, expires_at)
-     values ($1, $2, $3, $4, $5, $6, $7) returning ${COLUMNS}`,
+     select $1, $2, $3, $4, $5, $6, $7::timestamptz where coalesce($7::timestamptz > clock_timestamp(), true)
+     returning ${COLUMNS}`,
     [key.id, key.tenantId, key.workspaceId ?? null, key.name, key.hash, [...key.scopes], key.expiresAt ?? null],
   );
-  const [row] = rows;
-  if (!row) throw new Error('An inserted key did not come back.');
-  return row;
+  return rows[0];
 }
 
 /** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. False if it was so before. */

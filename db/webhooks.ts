@@ -228,6 +228,8 @@ export async function releaseWebhook(
 export interface ClaimedDelivery {
   id: string;
   attempts: number;
+  /** By the database's clock. */
+  claimed_at: Date;
   run_id: string;
   seq: number;
   type: string;
@@ -260,7 +262,7 @@ export async function claimDeliveries(
        order by next_at limit $2 for update skip locked), taken as (
        update webhook_deliveries d set attempts = attempts + 1, next_at = clock_timestamp() + $3 * interval '1 ms'
        from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type)
-     select t.*, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
+     select t.*, clock_timestamp() as claimed_at, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
          e.workspace_id, 'occurred_at', e.occurred_at, 'payload', (
            select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(e.payload) f
              where ($4::jsonb)->e.type ? f.key))

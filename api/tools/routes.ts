@@ -5,6 +5,7 @@ import { askServer, importTools } from '../../modules/tools-registry/import-tool
 import { listAllTools, parseFilter, requireTool } from '../../modules/tools-registry/read-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
+import { changeRules } from '../../modules/governance/earlier-commits.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
@@ -99,7 +100,7 @@ const change = defineRoute({
     const { suspended, ...patch } = body;
     if (suspended === undefined || Object.keys(patch).length > 0) {
       const by = { caller, tools: context.tools };
-      await context.db.withTenant(caller.tenantId, (tx) => updateTool(tx, by, { id, patch }));
+      await changeRules(context.db, caller.tenantId, (tx) => updateTool(tx, by, { id, patch }));
     }
     if (suspended === false) await context.db.withTenant(caller.tenantId, (tx) => confirmProposal(tx, caller, id));
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tool', id, suspended });
@@ -117,7 +118,7 @@ const remove = defineRoute({
   params: idOnly,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
-    await context.db.withTenant(caller.tenantId, (tx) => removeTool(tx, caller, params.id));
+    await changeRules(context.db, caller.tenantId, (tx) => removeTool(tx, caller, params.id));
     return { status: 204 };
   },
 });

@@ -1,8 +1,7 @@
 /** Suspension: a tenant, an agent, a tool or a tool server is suspended before its next call, in every worker, until that is lifted. */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { conflict, forbidden, notFound, unavailable } from '../../core/errors.ts';
-import type { Database, Tx } from '../../db/database.ts';
-import { advancePolicyEpoch, isAnyUnderWay, listWriters } from '../../db/governance.ts';
+import { conflict, forbidden, notFound } from '../../core/errors.ts';
+import type { Tx } from '../../db/database.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import {
   listDrivenRuns,
   suspendAgent,
@@ -13,6 +12,7 @@ import {
 } from '../../db/suspension.ts';
 import { asOtherTenant } from '../../db/tenants.ts';
 import type { Context } from './context.ts';
+import { untilEarlierCommitsEnd } from './earlier-commits.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { Caller } from '../../core/caller.ts';
 import { reconcile } from '../run-log/reconcile.ts';
@@ -26,9 +26,6 @@ export interface SuspensionRequest {
   /** How long commits that are under way are waited for. */
   patienceMs?: number;
 }
-
-/** Longer than any transaction of ours may take (db/postgres.ts): only one of a frozen server lasts longer. */
-const PATIENCE_MS = 40_000;
 
 /**
  * Suspends or lifts; again is no different. Runs of a suspended tenant or agent wait where they stand; a call of a
@@ -52,30 +49,8 @@ export async function setSuspension(context: Context, caller: Caller, suspend: S
     return { ...done, driven: done.changed && suspend.suspended ? await listDrivenRuns(tx) : [] };
   });
   for (const runId of driven) context.bus.publish({ runId, kind: 'governed' });
-  if (suspend.suspended) await untilEarlierCommitsEnd(context.db, suspend.patienceMs ?? PATIENCE_MS);
+  if (suspend.suspended) await untilEarlierCommitsEnd(context.db, suspend.patienceMs);
   if (changed && !suspend.suspended) await goOn(context, tenantId);
-}
-
-const FIRST_LOOK_MS = 2;
-const LONGEST_PAUSE_MS = 100;
-
-/** Waits for the commits that may have seen the tenant as it was before the suspension: calls that they begin are begun then. */
-async function untilEarlierCommitsEnd(db: Database, patienceMs: number): Promise<void> {
-  const endsAtMs = performance.now() + patienceMs;
-  const writers = await listWriters(db);
-  if (writers.length === 0) return;
-  for (
-    let pauseMs = FIRST_LOOK_MS;
-    await isAnyUnderWay(db, writers);
-    pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
-  ) {
-    if (performance.now() > endsAtMs) {
-      throw unavailable(
-        'The suspension holds, but commits that began before it have not ended. Ask again to wait for them.',
-      );
-    }
-    await sleep(pauseMs);
-  }
 }
 
 function write(

@@ -23,18 +23,30 @@ export interface Authenticator {
 const CACHE_MS = 5000;
 const MAX_CACHED = 10_000;
 
-/** Finds the owners of keys, and remembers those it has found for up to 5 s. `now` gives ms since the epoch. */
-export function createAuthenticator(db: Database, now: () => number = Date.now): Authenticator {
-  const cache = new LRUCache<string, KeyOwner>({ max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } });
+/** An owner, and until when its key is valid, by `now`. */
+interface Found {
+  owner: KeyOwner;
+  untilMs: number;
+}
+
+/**
+ * Finds the owners of keys, and remembers those it has found for up to 5 s. The database says how long a key is valid; `now`
+ * gives ms that pass, since whenever.
+ */
+export function createAuthenticator(db: Database, now: () => number = () => performance.now()): Authenticator {
+  const cache = new LRUCache<string, Found>({ max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } });
   const find = async (name: string, query: (tx: Tx) => Promise<KeyOwner | undefined>) => {
     const cached = cache.get(name);
     if (cached) return cached;
+    const askedAtMs = now();
     const owner = await db.asMaintenance(query);
-    if (owner) cache.set(name, owner);
-    return owner;
+    if (!owner) return undefined;
+    const found = { owner, untilMs: askedAtMs + (owner.remaining_ms ?? Infinity) };
+    cache.set(name, found);
+    return found;
   };
   const forgetWhere = (isMeant: (owner: KeyOwner) => boolean) => {
-    for (const [name, owner] of Array.from(cache.entries())) if (isMeant(owner)) cache.delete(name);
+    for (const [name, { owner }] of Array.from(cache.entries())) if (isMeant(owner)) cache.delete(name);
   };
   return {
     async byKey(key) {
@@ -49,9 +61,9 @@ export function createAuthenticator(db: Database, now: () => number = Date.now):
   };
 }
 
-function callerOf(owner: KeyOwner | undefined, now: number): Caller | undefined {
-  if (!owner || owner.revoked_at !== null) return undefined;
-  if (owner.expires_at !== null && owner.expires_at.getTime() <= now) return undefined;
+function callerOf(found: Found | undefined, now: number): Caller | undefined {
+  if (!found || found.owner.revoked_at !== null || found.untilMs <= now) return undefined;
+  const { owner } = found;
   const isDefault = owner.tenant_id === DEFAULT_TENANT_ID;
   return {
     tenantId: owner.tenant_id,

@@ -35,11 +35,6 @@ export async function createApiKey(
   if (workspaceId !== undefined && !(await hasWorkspace(tx, workspaceId))) {
     throw impossible('There is no such workspace.', [{ path: 'body.workspace_id', message: 'is not a workspace' }]);
   }
-  if (request.expires_at !== undefined && Date.parse(request.expires_at) <= Date.now()) {
-    throw impossible('A key cannot expire in the past.', [
-      { path: 'body.expires_at', message: 'must be in the future' },
-    ]);
-  }
   const key = newApiKey();
   const row = await insertApiKey(tx, {
     id: newId(),
@@ -50,6 +45,11 @@ export async function createApiKey(
     workspaceId,
     expiresAt: request.expires_at,
   });
+  if (!row) {
+    throw impossible('A key cannot expire in the past.', [
+      { path: 'body.expires_at', message: 'must be in the future' },
+    ]);
+  }
   const { name, scopes } = request;
   await recordAudit(tx, caller, { action: 'api_key.created', target: ['api_key', row.id], details: { name, scopes } });
   return { row, key };

@@ -139,7 +139,11 @@ async function send(
 ): Promise<DeliveryOutcome> {
   const limits = { maxBytes: 100_000, maxRedirects: 0, timeoutMs: TIMEOUT_MS, signal: stop };
   try {
-    const status = await channel.send(notice, { url: hook.url, secret, limits }, context.egress);
+    const status = await channel.send(
+      notice,
+      { url: hook.url, secret, at: delivery.claimed_at, limits },
+      context.egress,
+    );
     if (status >= 200 && status < 300) {
       return { status: 'delivered', responseStatus: status, error: undefined, waitMs: 0 };
     }

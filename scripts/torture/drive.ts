@@ -29,7 +29,7 @@ export async function createAgent(client: RetryingClient, toolsUrl: string): Pro
     tools: ['calculator', ...HTTP_TOOLS],
     llm_config: { default_model: MODEL },
     execution_config: { on_unknown: 'tell_model', timeout_seconds: 3600 },
-    memory_config: { short_term: { max_tokens: 1_000_000 } },
+    memory_config: { short_term: { max_tokens: 10_000_000 } },
   };
   return (await client.post<{ agent_id: string }>('/v1/agents', agent, 'agent')).agent_id;
 }

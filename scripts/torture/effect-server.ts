@@ -43,7 +43,8 @@ export async function startEffectServer(): Promise<EffectServer> {
       return;
     }
     response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ done: input.intent }));
+    const more = input.bytes === undefined ? {} : { more: 'x'.repeat(input.bytes) };
+    response.end(JSON.stringify({ done: input.intent, ...more }));
   });
   return { ...server, deliveries };
 }

@@ -20,22 +20,25 @@ export interface ExaminedRun {
 export async function examineRun(client: RetryingClient, probe: Probe, run: StartedRun): Promise<ExaminedRun> {
   const rows = await readLog(client, run.id);
   const log = rows.map(readEvent);
-  const gaps = log.flatMap(({ seq }, index) =>
-    seq === index + 1 ? [] : [`${run.plan.label}: event ${index + 1} has number ${seq}`],
-  );
   const unknown = log.filter(({ type }) => type === 'tool.unknown');
   return {
     log,
-    gaps,
+    gaps: findGaps(run.plan.label, log),
     differences: await compareLedger(probe, run, log),
     unlike: run.status === undefined ? [] : compareWithPlan(run, log),
     unknowns: new Map(unknown.map((event) => [callOf(event), Date.parse(event.occurred_at)])),
   };
 }
 
+/** Numbers that are missing from a run's log, or there twice. */
+export function findGaps(label: string, log: readonly RunEvent[]): string[] {
+  return log.flatMap(({ seq }, index) => (seq === index + 1 ? [] : [`${label}: event ${index + 1} has number ${seq}`]));
+}
+
 type LoggedRow = Parameters<typeof readEvent>[0];
 
-async function readLog(client: RetryingClient, runId: string): Promise<LoggedRow[]> {
+/** All events of a run, as the API has them. */
+export async function readLog(client: RetryingClient, runId: string): Promise<LoggedRow[]> {
   const events: LoggedRow[] = [];
   let cursor = '';
   for (;;) {
@@ -80,7 +83,7 @@ interface LedgerRow {
 function ledgerOf(log: readonly RunEvent[]): Map<string, string> {
   const calls = new Map<string, string>();
   for (const event of log) {
-    const status = STATUS_AFTER[event.type];
+    const status = event.type === 'tool.resolved' ? event.payload.outcome : STATUS_AFTER[event.type];
     if (status !== undefined) calls.set(callOf(event), status);
   }
   return calls;

@@ -7,11 +7,15 @@ import { findBudgetDrift } from '../../modules/budgets/settle-budgets.ts';
 import type { RetryingClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
+import { examineOutputs } from './examine-outputs.ts';
 import { examineRun, type ExaminedRun } from './examine-run.ts';
+import { examineSessions } from './examine-sessions.ts';
 import type { Injected } from './faults.ts';
 import type { Probe } from './probe.ts';
 import type { BrokenRequest, LocalServer } from './local-server.ts';
+import type { HookServer } from './hook-server.ts';
 import { processOf } from './schedule.ts';
+import type { StartedSession } from './sessions.ts';
 
 export interface Findings {
   completed: number;
@@ -25,6 +29,15 @@ export interface Findings {
   gaps: string[];
   differences: string[];
   stuck: string[];
+  /** Messages of sessions that are neither in the conversation nor replaced by a newer one. */
+  forgotten: string[];
+  /** Completed runs of whose end the webhook was not told. */
+  untold: string[];
+  /** Huge outputs that were kept, and those of which something is missing. */
+  hugeOutputs: number;
+  cutShort: string[];
+  /** Model calls that waited for the end of an outage. */
+  deferred: number;
   /** What is set aside in budgets against what the model calls say. */
   drift: string[];
   /** From the kill of a worker to the next event of each run that it held, in ms. */
@@ -35,6 +48,10 @@ export interface Evidence {
   client: RetryingClient;
   probe: Probe;
   runs: readonly StartedRun[];
+  sessions: readonly StartedSession[];
+  settleMs: number;
+  /** Absent where no webhooks were set up. */
+  hooks: HookServer | undefined;
   tools: EffectServer;
   model: LocalServer;
   injected: readonly Injected[];
@@ -44,25 +61,32 @@ export interface Evidence {
 /** Examines everything once the runs have ended, or the wait for them has. */
 export async function examine(evidence: Evidence): Promise<Findings> {
   const { client, probe, runs, tools, leaseMs } = evidence;
+  const sessions = await examineSessions(client, evidence.sessions, evidence.settleMs);
   const stuck = await findStuck(probe, runs, 5000 + 5 * leaseMs);
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, probe, run));
   const all = [...examined.values()];
+  const outputs = await examineOutputs(client, examined, tools.deliveries);
   const { differences } = await rebuildProjections(probe.database, { check: true });
   const unknowns = new Map(all.flatMap((each) => [...each.unknowns]));
   const lost = runs.filter(({ status }) => status === undefined);
   return {
     completed: runs.filter(({ status }) => status === 'completed').length,
-    unlike: all.flatMap(({ unlike }) => unlike),
+    unlike: [...all.flatMap(({ unlike }) => unlike), ...sessions.unlike],
     lost: lost.map((run) => `${run.plan.label} (${run.id}): ${tailOf(examined.get(run)?.log ?? [])}`),
     deliveries: tools.deliveries.length,
     effects: tools.deliveries.filter(({ outcome }) => outcome === 'effect').length,
     repeated: findRepeated(tools.deliveries),
     unknowns: unknowns.size,
     unknownViolations: findUnknownViolations(tools.deliveries, unknowns),
-    gaps: all.flatMap(({ gaps }) => gaps),
+    gaps: [...all.flatMap(({ gaps }) => gaps), ...sessions.gaps],
     differences: [...differences.map((each) => JSON.stringify(each)), ...all.flatMap((each) => each.differences)],
     stuck,
+    forgotten: sessions.forgotten,
+    untold: evidence.hooks ? await findUntold(runs, evidence.hooks) : [],
+    hugeOutputs: outputs.huge,
+    cutShort: outputs.cutShort,
+    deferred: all.flatMap(({ log }) => log).filter(({ type }) => type === 'model.deferred').length,
     drift: await findDrift(probe, 10_000 + leaseMs),
     recoveriesMs: recoveries(evidence, examined),
   };
@@ -103,6 +127,20 @@ export function findUnknownViolations(
   );
 }
 
+// A webhook whose sender has died, or whose job is lost, has its next turn when its lease of a minute has run out.
+const TOLD_WITHIN_MS = 90_000;
+
+async function findUntold(runs: readonly StartedRun[], { told }: HookServer): Promise<string[]> {
+  const endsAtMs = performance.now() + TOLD_WITHIN_MS;
+  for (;;) {
+    const untold = runs.filter(({ id, status }) => status === 'completed' && !told.has(id));
+    if (untold.length === 0 || performance.now() > endsAtMs) {
+      return untold.map(({ id, plan }) => `${plan.label} (${id}) has completed, and the webhook does not know`);
+    }
+    await delay(250);
+  }
+}
+
 const DEAD_END = ['waiting', 'active', 'delayed', 'prioritized', 'waiting-children'] as const;
 
 /**
@@ -118,7 +156,8 @@ async function findStuck(probe: Probe, runs: readonly StartedRun[], withinMs: nu
     if (outbox && outbox.count > 0) found.push(`${outbox.count} rows in the outbox`);
     const strays = await probe.read((tx) =>
       tx.query<{ id: string; status: string }>(
-        `select id, status from runs where status not in ('completed', 'failed', 'cancelled') and id <> all($1::uuid[])`,
+        `select id, status from runs where status not in ('completed', 'failed', 'cancelled') and id <> all($1::uuid[])
+           and thread_id not in (select id from sessions)`,
         [known],
       ),
     );

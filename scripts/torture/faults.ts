@@ -6,6 +6,7 @@ import { sendDuplicates, type Probe } from './probe.ts';
 import type { Fleet, Slot } from './fleet.ts';
 import type { OwnServices } from './test-services.ts';
 import type { ServiceProxy } from '../kit/service-proxy.ts';
+import type { ScriptedModel } from './scripted-model.ts';
 import { processOf, type Fault } from './schedule.ts';
 
 export interface Stage {
@@ -14,6 +15,7 @@ export interface Stage {
   own: OwnServices | undefined;
   databaseProxy: ServiceProxy;
   redisProxy: ServiceProxy | undefined;
+  model: ScriptedModel;
   signal: AbortSignal;
   /** One line for whoever watches. */
   say: (line: string) => void;
@@ -74,6 +76,10 @@ async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<s
     case 'freeze worker':
     case 'freeze combined':
       return freeze(pickSlot(stage, processOf(fault.kind), fault), fault.forMs);
+    case 'isolate worker':
+      return isolate(pickSlot(stage, 'worker', fault), fault.forMs);
+    case 'model outage':
+      return stopModel(stage.model, fault);
     case 'duplicate jobs':
       return `${await sendDuplicates(stage.probe, fault.choice)} jobs`;
     case 'cut database':
@@ -155,6 +161,24 @@ async function freeze(slot: Slot | undefined, forMs: number): Promise<string | u
   await once(shell, 'exit');
   slot.busy = undefined;
   return `${slot.name} for ${forMs} ms`;
+}
+
+/** It runs on without the services for longer than its leases. */
+async function isolate(slot: Slot | undefined, forMs: number): Promise<string | undefined> {
+  if (!slot?.link) return undefined;
+  slot.busy = 'isolated';
+  await slot.link.cut();
+  await delay(forMs);
+  await slot.link.restore();
+  slot.busy = undefined;
+  return `${slot.name} for ${forMs} ms`;
+}
+
+async function stopModel(model: ScriptedModel, { forMs, choice }: Fault): Promise<string> {
+  const status = choice % 2 === 0 ? 500 : 529;
+  model.stop(status, forMs);
+  await delay(forMs);
+  return `${status} for ${forMs} ms`;
 }
 
 async function cut(proxy: ServiceProxy | undefined, forMs: number): Promise<string | undefined> {

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { answers, freePort, hasEnded, tailOf } from '../kit/child-process.ts';
 import { addressOf, NODE_ARGS, programOf } from '../kit/programs.ts';
 import type { KillPoint } from './kill-points.ts';
+import { openWorkerLink, type WorkerLink } from './worker-link.ts';
 
 export interface FleetOptions {
   apis: number;
@@ -27,7 +28,9 @@ export interface Slot {
   name: string;
   kind: KillPoint['kind'];
   /** A fault has it in hand: killed and being started again, or frozen. */
-  busy: 'starting' | 'frozen' | 'doomed' | undefined;
+  busy: 'starting' | 'frozen' | 'doomed' | 'isolated' | undefined;
+  /** A worker's way to the services. */
+  link?: WorkerLink;
   pid: () => number;
   /** SIGKILL, and the wait for its end. */
   kill: () => Promise<void>;
@@ -60,6 +63,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const launch = createLaunch(options, state);
   const urls: string[] = [];
   const slots: Slot[] = [];
+  const links: WorkerLink[] = [];
   const addServer = async (kind: 'api' | 'combined', index: number, path: string) => {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
@@ -75,8 +79,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   for (let index = 0; index < options.workers; index++) {
     const skewMs = options.skewMs(slots.length);
     const build = index % 2 === 1 ? options.previous : undefined;
-    const start = (name: string) => launch(name, 'workers/main', { env: { ANTHROPIC_API_KEY: name }, skewMs, build });
-    slots.push(makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready, doomed }));
+    const link = await openWorkerLink(options.env);
+    links.push(link);
+    const start = (name: string) =>
+      launch(name, 'workers/main', { env: { ANTHROPIC_API_KEY: name, ...link.env }, skewMs, build });
+    slots.push({ ...makeSlot(`worker-${index + 1}`, 'worker', { dir: options.dir, start, ready, doomed }), link });
   }
   const fleet: Fleet = {
     slots,
@@ -87,6 +94,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       const ends = [...children].map((child) => once(child, 'exit'));
       killAll();
       await Promise.all(ends);
+      await Promise.all(links.map((link) => link.cut()));
       process.off('exit', killAll);
     },
   };

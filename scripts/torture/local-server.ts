@@ -16,6 +16,7 @@ export interface LocalServer {
 }
 
 export interface LocalRequest {
+  path: string;
   headers: IncomingMessage['headers'];
   body: unknown;
   response: ServerResponse;
@@ -36,7 +37,7 @@ export async function startLocalServer(answer: (request: LocalRequest) => Promis
         if (!response.writableFinished && !response.errored) broken.push({ label, atMs: Date.now() });
       });
     };
-    await answer({ headers: incoming.headers, body, response, watch });
+    await answer({ path: incoming.url ?? '/', headers: incoming.headers, body, response, watch });
   };
   const server = createServer((incoming, response) => {
     response.on('error', () => undefined);

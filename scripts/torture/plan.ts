@@ -17,6 +17,8 @@ export interface ToolInput {
   intent: string;
   ms: number;
   fault: Misbehaviour;
+  /** It answers with so many bytes more. */
+  bytes?: number;
 }
 
 export interface PlannedCall {
@@ -46,6 +48,9 @@ export interface PlannedRun extends Script {
   follows?: string;
 }
 
+const MEBIBYTE = 1024 * 1024;
+const HUGE_SHARE = 0.06;
+
 /** Of so many runs in a row the last two go on with the thread of the one before. */
 const THREAD_EVERY = 5;
 
@@ -55,16 +60,19 @@ export interface PlannedWork {
   leaseMs: number;
   /** Some runs go on with the thread of another. */
   threads: boolean;
+  /** Some tools answer with megabytes. */
+  hugeOutputs: boolean;
 }
 
 /** Plans `runs` runs that begin within `withinMs`. Some tools take longer than a lease. */
 export function planRuns(seed: number, work: PlannedWork): PlannedRun[] {
   const random = createRandom(seed, 'runs');
+  const sizes = createRandom(seed, 'huge outputs');
   return Array.from({ length: work.runs }, (_, index) => {
     const label = `run-${index + 1}`;
     const steps = Array.from({ length: random.whole(2, 5) }, (_step, step) =>
       planStep(random, `${label}-${step + 1}`, work.leaseMs),
-    );
+    ).map((step) => (work.hugeOutputs ? enlarged(sizes, step) : step));
     const startAtMs = Math.floor((index * work.withinMs) / work.runs);
     const follows = work.threads && index % THREAD_EVERY >= THREAD_EVERY - 2;
     // A second request without a key would meet the unfinished run that the first one has made.
@@ -98,6 +106,14 @@ function planStep(random: Random, name: string, leaseMs: number): PlannedStep {
     };
   });
   return { calls, thinkMs: random.whole(0, 150), breaks: random.chance(0.03) };
+}
+
+/** The first call of one step in sixteen or so answers with more than a model is shown. */
+function enlarged(random: Random, step: PlannedStep): PlannedStep {
+  const bytes = random.whole(1, 4) * MEBIBYTE;
+  const [first, ...others] = step.calls;
+  if (!random.chance(HUGE_SHARE) || !first || !('intent' in first.input)) return step;
+  return { ...step, calls: [{ ...first, input: { ...first.input, bytes } }, ...others] };
 }
 
 function toolMs(random: Random, leaseMs: number): number {

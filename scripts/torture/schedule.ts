@@ -11,6 +11,8 @@ export const FAULT_KINDS = [
   'kill combined at a point',
   'freeze worker',
   'freeze combined',
+  'isolate worker',
+  'model outage',
   'duplicate jobs',
   'cut database',
   'cut redis',
@@ -24,7 +26,7 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 export interface Fault {
   kind: FaultKind;
   atMs: number;
-  /** How long a freeze, a cut or slowness lasts, or a process is waited for to come to its point. */
+  /** How long a freeze, a cut, an outage or slowness lasts, or a process is waited for to come to its point. */
   forMs: number;
   /** Picks among the processes, or among the runs, that there are then. */
   choice: number;
@@ -39,6 +41,8 @@ export interface ScheduleOptions {
   redis: boolean;
   /** Only services that the torture has started itself may be restarted or emptied. */
   ownServices: boolean;
+  /** Whether the fleet bears that a model's provider is away. */
+  modelOutages: boolean;
 }
 
 const FIRST_MS = 1500;
@@ -83,8 +87,9 @@ export function processOf(kind: FaultKind): KillPoint['kind'] {
   return kind.includes('api') ? 'api' : 'worker';
 }
 
-function possibleKinds({ redis, ownServices }: ScheduleOptions): FaultKind[] {
+function possibleKinds({ redis, ownServices, modelOutages }: ScheduleOptions): FaultKind[] {
   return FAULT_KINDS.filter((kind) => {
+    if (kind === 'model outage') return modelOutages;
     if (kind.endsWith('redis') && !redis) return false;
     return ownServices || !/^(restart|flush)/.test(kind);
   });
@@ -101,8 +106,10 @@ function pointsOf(seed: number, kind: KillPoint['kind']): () => KillPoint | unde
 }
 
 function durationOf(kind: FaultKind, random: Random, leaseMs: number): number {
-  if (kind.startsWith('freeze')) return random.whole(Math.floor(leaseMs * 1.5), leaseMs * 3);
+  if (kind.startsWith('freeze') || kind === 'isolate worker')
+    return random.whole(Math.floor(leaseMs * 1.5), leaseMs * 3);
   if (kind.endsWith('at a point')) return POINT_MS;
   if (kind === 'slow database') return random.whole(1000, 3000);
+  if (kind === 'model outage') return random.whole(1000, 6000);
   return random.whole(100, 2000);
 }

@@ -8,10 +8,20 @@ interface ModelRequest {
   messages: { role: string; content: string | { type: string; text?: string }[] }[];
 }
 
+export interface ScriptedModel extends LocalServer {
+  /** Answers every request with this status for so long. */
+  stop: (status: number, forMs: number) => void;
+}
+
 /** The same request gets the same answer, tool-use ids included; only a first answer may break off. */
-export function startScriptedModel(): Promise<LocalServer> {
+export async function startScriptedModel(): Promise<ScriptedModel> {
   const brokenOff = new Set<string>();
-  return startLocalServer(async ({ body, response, watch }) => {
+  let outage = { status: 0, endsAtMs: 0 };
+  const server = await startLocalServer(async ({ body, response, watch }) => {
+    if (performance.now() < outage.endsAtMs) {
+      response.writeHead(outage.status, { 'content-type': 'application/json' }).end(OUTAGE);
+      return;
+    }
     const { model, messages } = body as ModelRequest;
     const { script, place, before } = readScripts(messages);
     const step = script.steps[place];
@@ -36,13 +46,24 @@ export function startScriptedModel(): Promise<LocalServer> {
     send(response, { type: 'message_stop' });
     response.end();
   });
+  return {
+    ...server,
+    stop(status, forMs) {
+      outage = { status, endsAtMs: Math.max(outage.endsAtMs, performance.now() + forMs) };
+    },
+  };
 }
+
+const OUTAGE = JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
 
 /** The script of the last message of a user, how many answers it has had, and the labels of those before it. */
 function readScripts(messages: ModelRequest['messages']): { script: Script; place: number; before: string[] } {
   const scripts = messages.flatMap((message, index) => {
-    const text = message.role === 'user' ? textOf(message.content) : undefined;
-    return text === undefined ? [] : [{ index, script: JSON.parse(text) as Script }];
+    return message.role === 'user'
+      ? textsOf(message.content)
+          .flatMap(parseScript)
+          .map((script) => ({ index, script }))
+      : [];
   });
   const last = scripts.at(-1);
   if (!last) throw new Error('a request without a script');
@@ -50,8 +71,15 @@ function readScripts(messages: ModelRequest['messages']): { script: Script; plac
   return { script: last.script, place: answers.length, before: scripts.slice(0, -1).map(({ script }) => script.label) };
 }
 
-function textOf(content: ModelRequest['messages'][number]['content']): string | undefined {
-  return typeof content === 'string' ? content : content.find(({ type }) => type === 'text')?.text;
+function textsOf(content: ModelRequest['messages'][number]['content']): string[] {
+  return typeof content === 'string'
+    ? [content]
+    : content.flatMap(({ type, text }) => (type === 'text' ? (text ?? []) : []));
+}
+
+/** Drover itself says a word here and there, which is no script. */
+function parseScript(text: string): Script[] {
+  return text.startsWith('{') ? [JSON.parse(text) as Script] : [];
 }
 
 function callsOf(step: PlannedStep, name: string) {

@@ -5,17 +5,18 @@ import { createRetryingClient } from './client.ts';
 import { awaitEnds, createAgent, startRuns, type StartedRun } from './drive.ts';
 import { startEffectServer, type EffectServer } from './effect-server.ts';
 import { examine } from './examine.ts';
+import { createWebhooks, startHookServer, type HookServer } from './hook-server.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { startFleet, type Fleet } from './fleet.ts';
 import { openProbe, type Probe } from './probe.ts';
-import type { LocalServer } from './local-server.ts';
 import { openTestServices, type TestServices } from './test-services.ts';
 import { planRuns } from './plan.ts';
 import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 import { createRandom } from './random.ts';
 import { describeOutcome, violationsOf } from './report.ts';
 import { makeSchedule, type Fault } from './schedule.ts';
-import { startScriptedModel } from './scripted-model.ts';
+import { planSessions, talk, type StartedSession } from './sessions.ts';
+import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
 
 export interface TortureOptions {
   mode: 'full' | 'postgres';
@@ -73,13 +74,18 @@ function scheduleOf(options: TortureOptions): Fault[] {
     leaseMs: options.leaseMs,
     redis: options.mode === 'full',
     ownServices: options.databaseUrl === undefined,
+    modelOutages: isOneBuild(options),
   });
 }
+
+/** The release before bears less: two runs of a thread by different clocks, a provider's outage, a tarpit; it has no sessions. */
+const isOneBuild = ({ previous }: TortureOptions) => previous === undefined;
 
 interface Scene {
   services: TestServices;
   tools: EffectServer;
-  model: LocalServer;
+  model: ScriptedModel;
+  hooks: HookServer;
   databaseProxy: ServiceProxy;
   redisProxy: ServiceProxy | undefined;
   fleet: Fleet;
@@ -105,6 +111,8 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
   closers.push(tools.close);
   const model = await startScriptedModel();
   closers.push(model.close);
+  const hooks = await startHookServer();
+  closers.push(hooks.close);
   const databaseProxy = await openServiceProxy(services.databaseUrl);
   closers.push(databaseProxy.close);
   const redisProxy = services.redisUrl === undefined ? undefined : await openServiceProxy(services.redisUrl);
@@ -119,6 +127,8 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     DROVER_CONCURRENCY: '15',
     DROVER_EGRESS_ALLOW: '127.0.0.1',
     ANTHROPIC_BASE_URL: model.url,
+    // Some conversations hold many megabytes.
+    DROVER_CONTEXT_WINDOWS: 'anthropic=99999999',
     ANTHROPIC_API_KEY: 'unused',
   };
   const { apis, workers, combined, previous } = options;
@@ -140,7 +150,7 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
   };
   const probe = await openProbe({ ...env, ...direct });
   closers.push(probe.close);
-  return { services, tools, model, databaseProxy, redisProxy, fleet, probe, key };
+  return { services, tools, model, hooks, databaseProxy, redisProxy, fleet, probe, key };
 }
 
 /** The first process keeps the right time, so that somebody does. */
@@ -163,18 +173,33 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const client = createRetryingClient(fleet.urls, scene.key, signal);
   const agent = await createAgent(client, tools.url);
   const withinMs = options.seconds * 1000 * STARTING_SHARE;
-  // 0.1.0 orders the runs of a thread by ids, which are those of clocks.
-  const threads = options.previous === undefined;
-  const plan = planRuns(options.seed, { runs: options.runs, withinMs, leaseMs: options.leaseMs, threads });
+  const oneBuild = isOneBuild(options);
+  const { runs, leaseMs, seed } = options;
+  const plan = planRuns(seed, { runs, withinMs, leaseMs, threads: oneBuild, hugeOutputs: oneBuild });
+  const talks = oneBuild ? planSessions(seed, { runs, withinMs }) : [];
+  if (oneBuild) await createWebhooks(client, scene.hooks);
   const started: StartedRun[] = [];
+  const sessions: StartedSession[] = [];
+  const settleMs = options.settleSeconds * 1000;
   const [injected] = await Promise.all([
     injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
-    startRuns(client, { agent, plan, started, probe, signal, settleMs: options.settleSeconds * 1000 }),
+    startRuns(client, { agent, plan, started, probe, signal, settleMs }),
+    talk(client, { agent, plan: talks, started: sessions, signal }),
   ]);
   scene.say('  the faults are over; waiting for the runs to end');
-  await awaitEnds(client, started, options.settleSeconds * 1000);
-  const evidence = { client, probe, runs: started, tools, model: scene.model, injected, leaseMs: options.leaseMs };
-  const findings = await examine(evidence);
+  await awaitEnds(client, started, settleMs);
+  const findings = await examine({
+    client,
+    probe,
+    runs: started,
+    sessions,
+    settleMs,
+    hooks: oneBuild ? scene.hooks : undefined,
+    tools,
+    model: scene.model,
+    injected,
+    leaseMs,
+  });
   return conclude(options, scene, {
     findings,
     injected,

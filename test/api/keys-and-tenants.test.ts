@@ -47,12 +47,31 @@ describe('keys and tenants over HTTP', () => {
   });
 
   it('end a key when its time has come, though it is remembered', async () => {
-    let nowMs = Date.now();
-    const { key } = await makeKey({ expires_at: new Date(nowMs + 2000).toISOString() });
+    let nowMs = 0;
+    const { key } = await makeKey({ expires_at: new Date(Date.now() + 3_600_000).toISOString() });
     const authenticator = createAuthenticator(api.context.db, () => nowMs);
     assert.ok(await authenticator.byKey(key));
-    nowMs += 2001;
+    nowMs = 4000;
+    assert.ok(await authenticator.byKey(key), 'it is remembered');
+    nowMs = 3_600_001;
     assert.equal(await authenticator.byKey(key), undefined);
+  });
+
+  it('begin and end by the clock of the database, whatever the clock of the process says', async () => {
+    const now = Date.now;
+    const expires_at = new Date(now() + 600_000).toISOString();
+    try {
+      Date.now = () => now() + 3_600_000;
+      const { key, id } = await makeKey({ expires_at });
+      assert.equal((await api.call('GET', '/v1/agents', { key })).status, 200, 'a clock an hour ahead');
+      Date.now = () => now() - 3_600_000;
+      await api.context.db.asOwner((client) =>
+        client.query(`update api_keys set expires_at = clock_timestamp() - interval '1 second' where id = $1`, [id]),
+      );
+      assert.equal(await createAuthenticator(api.context.db).byKey(key), undefined, 'a clock an hour behind');
+    } finally {
+      Date.now = now;
+    }
   });
 
   it('refuse a key that expires in the past, has no scope or an unknown one', async () => {

@@ -3,12 +3,15 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
+import type { RunEvent } from '../../core/events.ts';
 import type { Delivery } from '../../scripts/torture/effect-server.ts';
 import { findRepeated, findUnknownViolations, type Findings } from '../../scripts/torture/examine.ts';
+import { findForgotten } from '../../scripts/torture/examine-sessions.ts';
 import { KILL_POINTS } from '../../scripts/torture/kill-points.ts';
 import { planRuns, renamed, type PlannedRun } from '../../scripts/torture/plan.ts';
 import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
 import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
+import { planSessions } from '../../scripts/torture/sessions.ts';
 import { MODES, TEST_DATABASE_URL, TEST_REDIS_URL } from '../support/modes.ts';
 import { programOf } from '../support/processes.ts';
 import { sized } from '../support/size.ts';
@@ -16,14 +19,14 @@ import { waitUntil } from '../support/wait-until.ts';
 
 const RUNS = sized({ usual: 8, nightly: 40 });
 const SECONDS = sized({ usual: '6', nightly: '60' });
-const OWN = { forMs: 60_000, leaseMs: 2000, redis: true, ownServices: true };
+const OWN = { forMs: 60_000, leaseMs: 2000, redis: true, ownServices: true, modelOutages: true };
 
 describe('The schedule of a torture', () => {
   it('is the same for the same seed, and another one for another', () => {
     fc.assert(
       fc.property(fc.nat(), fc.nat(), (seed, other) => {
         assert.deepEqual(makeSchedule(seed, OWN), makeSchedule(seed, OWN));
-        const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true };
+        const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true, hugeOutputs: true };
         assert.deepEqual(planRuns(seed, work), planRuns(seed, work));
         if (seed !== other) assert.notDeepEqual(makeSchedule(seed, OWN), makeSchedule(other, OWN));
       }),
@@ -53,6 +56,17 @@ describe('The schedule of a torture', () => {
     for (const { kind, forMs } of makeSchedule(1, OWN)) if (kind === 'freeze worker') assert.ok(forMs > OWN.leaseMs);
   });
 
+  it('isolates a worker for longer than a lease', () => {
+    const isolations = makeSchedule(1, OWN).filter(({ kind }) => kind === 'isolate worker');
+    assert.ok(isolations.length > 0);
+    for (const { forMs } of isolations) assert.ok(forMs > OWN.leaseMs);
+  });
+
+  it('leaves the model alone beside a release that does not bear its absence', () => {
+    const kinds = makeSchedule(1, { ...OWN, modelOutages: false, forMs: 600_000 }).map(({ kind }) => kind);
+    assert.ok(!kinds.includes('model outage'));
+  });
+
   it('leaves services alone that were given, and Redis if there is none', () => {
     const given = makeSchedule(1, { ...OWN, ownServices: false, forMs: 600_000 }).map(({ kind }) => kind);
     assert.ok(given.includes('cut redis'));
@@ -71,7 +85,7 @@ describe('The schedule of a torture', () => {
 
 describe('The runs of a torture', () => {
   it('come three to a thread here and there, unless they shall not', () => {
-    const work = { runs: 10, withinMs: 1000, leaseMs: 2000 };
+    const work = { runs: 10, withinMs: 1000, leaseMs: 2000, hugeOutputs: false };
     const followed = (threads: boolean) => planRuns(1, { ...work, threads }).map(({ follows }) => follows);
     assert.deepEqual(
       followed(true).flatMap((label, index) => (label === undefined ? [] : [[label, `run-${index + 1}`]])),
@@ -86,9 +100,37 @@ describe('The runs of a torture', () => {
   });
 });
 
+describe('The tools of a torture', () => {
+  it('answer with megabytes here and there, unless they shall not', () => {
+    const work = { runs: 50, withinMs: 1000, leaseMs: 2000, threads: true };
+    const huge = (hugeOutputs: boolean) =>
+      planRuns(1, { ...work, hugeOutputs }).flatMap(({ steps }) =>
+        steps.flatMap(({ calls }) => calls.flatMap(({ input }) => ('intent' in input ? (input.bytes ?? []) : []))),
+      );
+    assert.ok(huge(true).length >= 3);
+    assert.ok(huge(true).every((bytes) => bytes >= 1024 * 1024));
+    assert.deepEqual(huge(false), []);
+  });
+});
+
+describe('The sessions of a torture', () => {
+  it('are the same for the same seed, and end with a message that waits for its turn', () => {
+    fc.assert(
+      fc.property(fc.nat(), (seed) => {
+        const sessions = planSessions(seed, { runs: 20, withinMs: 1000 });
+        assert.deepEqual(sessions, planSessions(seed, { runs: 20, withinMs: 1000 }));
+        for (const { messages } of sessions) {
+          assert.ok(messages.length > 1);
+          assert.deepEqual([messages.at(-1)?.mode, messages.at(-1)?.interruptsAfterMs], ['queue', undefined]);
+        }
+      }),
+    );
+  });
+});
+
 describe('A run of a torture that is asked for again', () => {
   it('has the same work, and shares no intent with the first', () => {
-    const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true };
+    const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true, hugeOutputs: true };
     const intentsOf = ({ steps }: PlannedRun) =>
       steps.flatMap(({ calls }) => calls.flatMap(({ input }) => ('intent' in input ? [input.intent] : [])));
     fc.assert(
@@ -123,6 +165,20 @@ describe('The examination after a torture', () => {
     assert.deepEqual(findUnknownViolations([delivery], new Map([['c', 0]])), []);
   });
 
+  it('finds a message of a session that is neither in the conversation nor was replaced by a newer one', () => {
+    const plan = { label: 'session-1', messages: [] };
+    const taken = ['first', 'second', 'third'].map((label) => ({ label, text: label }));
+    const session = { plan, id: 's', taken };
+    const queued = (text: string) => queuedMessage({ id: text, text });
+    const conversation = ['first\n', 'third'];
+    const found = (logs: RunEvent[][]) => findForgotten(session, { conversation, logs });
+    assert.deepEqual(found([]), ['second was taken by session-1 and is not in the conversation']);
+    assert.deepEqual(found([[queued('second')]]).length, 1);
+    assert.deepEqual(found([[queued('second'), queued('third')]]), []);
+    assert.deepEqual(found([[queued('second')], [queued('third')]]).length, 1, 'each run has a queue of its own');
+    assert.deepEqual(found([[queued('second'), dequeued('second'), queued('third')]]).length, 1);
+  });
+
   it('names every broken promise', () => {
     const broken: Findings = {
       completed: 1,
@@ -137,6 +193,11 @@ describe('The examination after a torture', () => {
       differences: ['f'],
       stuck: ['g'],
       drift: ['h'],
+      forgotten: ['i'],
+      untold: ['j'],
+      hugeOutputs: 0,
+      cutShort: ['k'],
+      deferred: 0,
       recoveriesMs: [10, 20, 90],
     };
     const outcome: Outcome = { planned: 4, findings: broken, injected: [], apiRepeats: 0, crashes: 1, elapsedMs: 0 };
@@ -192,6 +253,18 @@ suite(`A torture (${place?.name ?? 'left out: it needs Postgres and Redis, see a
     await waitUntil('the fleet has ended', () => processesOf(child).length === 0);
   });
 });
+
+const ENVELOPE = { run_id: '', seq: 1, occurred_at: '', turn_id: null, step: null } as const;
+
+function queuedMessage({ id, text }: { id: string; text: string }): RunEvent {
+  const payload = { message_id: id, mode: 'queue', input: { message: text } };
+  return { ...ENVELOPE, type: 'message.queued', actor: 'user', payload } as unknown as RunEvent;
+}
+
+function dequeued(id: string): RunEvent {
+  const payload = { message_id: id, as: 'turn' };
+  return { ...ENVELOPE, type: 'message.dequeued', actor: 'system', payload } as unknown as RunEvent;
+}
 
 /** Private services where the servers are installed, else those of the tests. */
 function placeOf(): { name: string; args: string[] } | undefined {

@@ -21,5 +21,7 @@ export interface Recipient {
   url: string;
   /** To sign with; only the recipient has it too. */
   secret: string;
+  /** When this attempt began, by the database's clock: the process's may be off. */
+  at: Date;
   limits: { maxBytes: number; maxRedirects: number; timeoutMs: number; signal: AbortSignal };
 }

@@ -4,9 +4,8 @@ import type { Channel } from './channel.ts';
 
 export const WEBHOOK: Channel = {
   protocols: ['http', 'https'],
-  async send({ id, ...notice }, { url, secret, limits }, egress) {
+  async send({ id, ...notice }, { url, secret, at, limits }, egress) {
     const body = JSON.stringify(notice);
-    const at = new Date();
     const headers = {
       'content-type': 'application/json',
       'webhook-id': id,

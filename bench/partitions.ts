@@ -81,10 +81,7 @@ async function attach(client: pg.Client, { months, days }: { months: number; day
 }
 
 /** How long a run takes while a dump's locks are held and maintenance wants to attach a partition. */
-async function runBesideDump(
-  drover: BenchDrover,
-  client: pg.Client,
-): Promise<Figure> {
+async function runBesideDump(drover: BenchDrover, client: pg.Client): Promise<Figure> {
   await client.query(`do $$ begin
     execute format('drop table %s', (select inhrelid::regclass from pg_inherits where inhparent = 'run_events'::regclass
       order by inhrelid::regclass::text collate "C" desc limit 1)); end $$`);

@@ -55,7 +55,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'make-partitions': {
       const partitions = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
       if (partitions.astray > 0) context.log.error(partitions, 'rows lie in a default partition');
-      if (partitions.delayed > 0) context.log.warn(partitions, 'partitions wait for a long transaction, a dump perhaps');
+      if (partitions.delayed > 0)
+        context.log.warn(partitions, 'partitions wait for a long transaction, a dump perhaps');
       return { ...partitions };
     }
   }

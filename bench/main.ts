@@ -13,6 +13,7 @@ import { measureBaseline } from './baseline.ts';
 import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
 import { measureLongRun } from './long-run.ts';
+import { measurePartitions } from './partitions.ts';
 import { beVictim, measureRecovery } from './recovery.ts';
 import { benchServices, type Services } from './services.ts';
 import { stepTable, VARIANTS } from './step-table.ts';
@@ -28,6 +29,7 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   api: measureApi,
   streams: measureStreams,
   waiting: measureWaiting,
+  partitions: measurePartitions,
   recovery: (services) =>
     measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
 };

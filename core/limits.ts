@@ -121,6 +121,8 @@ export const LIMITS = {
   /** Seconds between two pings on a quiet stream, and between two looks into the log. */
   streamPingSeconds: 15,
   streamPollSeconds: 3,
+  /** A stream whose client takes nothing for so long is cut off. More than streamPingSeconds. */
+  streamStallSeconds: 60,
   /** A CEL expression: its source, its tree, and a pattern of `matches` in characters. */
   celSourceChars: 4000,
   celNodes: 500,

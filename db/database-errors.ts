@@ -34,6 +34,11 @@ export function hasMovedOn(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'DR001';
 }
 
+/** Whether a statement gave up waiting for a lock, as its `lock_timeout` says. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '55P03';
+}
+
 /** Whether a statement was prepared before a migration changed what it gives; a new connection prepares it anew. */
 export function isStalePlan(error: unknown): boolean {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;

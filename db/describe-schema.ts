@@ -1,7 +1,7 @@
 /** The schema as text, from the catalogs: the same for the same migrations, whatever day it is and whatever the server. */
 import type { ClientBase } from 'pg';
 
-/** What Knex keeps for itself, and the partitions of days. */
+/** What Knex keeps for itself, and the partitions of days and months. */
 const OURS = `c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_(migrations|functions)' and c.relname !~ '_\\d{8}$'
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`;
 

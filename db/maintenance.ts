@@ -1,4 +1,5 @@
 /** What maintenance looks for over all tenants. Every query has a bound. */
+import { isLockTimeout } from './database-errors.ts';
 import type { Database } from './database.ts';
 
 /**
@@ -126,13 +127,56 @@ export async function listDueApprovals(
   );
 }
 
-/** Makes partitions ahead; answers how many were missing and how many rows found none of their own. */
-export async function makePartitions(db: Database, daysAhead: number): Promise<{ made: number; astray: number }> {
-  return db.asMaintenance(async (tx) => {
-    const [row] = await tx.query<{ made: number }>('select ensure_partitions($1) as made', [daysAhead]);
-    const [rest] = await tx.query<{ astray: number }>('select rows_in_default_partitions() as astray');
-    return { made: row?.made ?? 0, astray: rest?.astray ?? 0 };
-  });
+/** What a round of making partitions has come to. */
+export interface PartitionsMade {
+  made: number;
+  /** Still missing, because somebody else uses their table: the next round tries again. */
+  delayed: number;
+  /** Rows that have no partition of their own. */
+  astray: number;
+}
+
+/** Makes the partitions that the days ahead lack, each in a transaction of its own, which locks for a second at most. */
+export async function makePartitions(db: Database, daysAhead: number): Promise<PartitionsMade> {
+  let made = 0;
+  let missing = await missingPartitions(db, daysAhead);
+  while (missing.length > 0) {
+    for (const each of missing) {
+      if (!(await attachPartition(db, each))) {
+        return { made, delayed: (await missingPartitions(db, daysAhead)).length, astray: await countAstray(db) };
+      }
+      made += 1;
+    }
+    missing = await missingPartitions(db, daysAhead);
+  }
+  return { made, delayed: 0, astray: await countAstray(db) };
+}
+
+interface MissingPartition {
+  parent: string;
+  day: string;
+}
+
+function missingPartitions(db: Database, daysAhead: number): Promise<MissingPartition[]> {
+  return db.asMaintenance((tx) => tx.query('select parent, day::text as day from missing_partitions($1)', [daysAhead]));
+}
+
+/** Answers false where somebody has used the table for so long that the others should not queue behind us. */
+async function attachPartition(db: Database, { parent, day }: MissingPartition): Promise<boolean> {
+  try {
+    await db.asMaintenance((tx) => tx.query('select attach_partition($1, $2::date)', [parent, day]));
+    return true;
+  } catch (error) {
+    if (isLockTimeout(error)) return false;
+    throw error;
+  }
+}
+
+async function countAstray(db: Database): Promise<number> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ astray: number }>('select rows_in_default_partitions() as astray'),
+  );
+  return row?.astray ?? 0;
 }
 
 /** Embedded mode: the data directory's lock is ours, so every lease of an earlier process is void. */

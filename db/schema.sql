@@ -784,6 +784,7 @@ function apply_plans(tenant uuid, run uuid, list jsonb) returns void executable 
 function apply_policy_decisions(tenant uuid, run uuid, list jsonb) returns void executable by public
 function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void executable by public
 function apply_turns(tenant uuid, run uuid, list jsonb) returns void executable by public
+function attach_partition(parent text, day date) returns boolean security definer executable by drover_maintenance
 function back_off_model_rate(rate_limiter text, ms integer) returns void executable by public
 function budget_drift(tenant uuid, whole_since date) returns TABLE(run_id uuid, budget_id uuid, step integer, what text) executable by public
 function budget_period_start(period text, at timestamp with time zone) returns date executable by public
@@ -797,7 +798,6 @@ function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function end_model_outages(run uuid) returns void executable by public
-function ensure_partition(parent text, key text, day date) returns boolean security definer executable by its owner
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
 function erase_checkpoints(run uuid) returns void security definer executable by drover_app
@@ -806,9 +806,11 @@ function erase_run_events(run uuid, list jsonb) returns void security definer ex
 function events_page(p jsonb) returns jsonb executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
+function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
+function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function read_run_page(p jsonb) returns jsonb executable by public

@@ -22,6 +22,7 @@ import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { eventStream, hasMore, SSE_CONTENT } from './sse.ts';
+import { streamBody } from './stream-body.ts';
 import { untilGone } from './turn-routes.ts';
 
 const MAX_SEQ = 999_999_999;
@@ -40,7 +41,7 @@ const stream = defineRunRoutes({
     const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };
     const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing) });
-    return { status: 200, body: Readable.from(events), headers: { 'content-type': 'text/event-stream' } };
+    return { status: 200, body: streamBody(ctx.res, events), headers: { 'content-type': 'text/event-stream' } };
   },
 });
 

@@ -1,5 +1,4 @@
 /** Turns: synchronously, in the background, or streamed; and as they went. */
-import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
@@ -25,6 +24,7 @@ import {
   turnDetail,
 } from './schemas.ts';
 import { eventStream, SSE_CONTENT } from './sse.ts';
+import { streamBody } from './stream-body.ts';
 
 const accepted = z.object({ turn_id: z.uuid(), run_id: z.uuid(), status: z.literal('running') });
 
@@ -75,7 +75,12 @@ const stream = defineRunRoutes({
       after,
       signal,
     });
-    return { status: 200, body: Readable.from(events), replayed, headers: { 'content-type': 'text/event-stream' } };
+    return {
+      status: 200,
+      body: streamBody(ctx.res, events),
+      replayed,
+      headers: { 'content-type': 'text/event-stream' },
+    };
   },
 });
 

@@ -25,6 +25,7 @@ import { hostsAndErasure } from './0028-hosts-and-erasure.ts';
 import { claims } from './0027-claims.ts';
 import { modelOutages } from './0029-model-outages.ts';
 import { rateCounts } from './0033-rate-counts.ts';
+import { months } from './0034-months.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -55,4 +56,5 @@ export const MIGRATIONS: readonly Migration[] = [
   modelOutages,
   sessions,
   rateCounts,
+  months,
 ];

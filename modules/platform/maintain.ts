@@ -17,7 +17,8 @@ import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
 
-const PARTITION_DAYS_AHEAD = 7;
+/** Twelve months: a dump, or maintenance that stands still, has all that time to end. */
+const PARTITION_DAYS_AHEAD = 366;
 const SWEEP_AFTER_MS = 5000;
 
 /** Carries out one act; answers what it did, for the log. */
@@ -52,9 +53,11 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'split-outputs':
       return { split: await splitOutputs(context) };
     case 'make-partitions': {
-      const { made, astray } = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
-      if (astray > 0) context.log.error({ astray }, 'rows lie in a default partition');
-      return { made, astray };
+      const partitions = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
+      if (partitions.astray > 0) context.log.error(partitions, 'rows lie in a default partition');
+      if (partitions.delayed > 0)
+        context.log.warn(partitions, 'partitions wait for a long transaction, a dump perhaps');
+      return { ...partitions };
     }
   }
 }

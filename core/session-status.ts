@@ -17,8 +17,8 @@ export type SessionStatus = (typeof SESSION_STATUSES)[number];
 /** What the status follows from. All null or false where the session has had no run. */
 export interface SessionFacts {
   run_status: RunStatus | null;
-  /** What the run waits for from outside. */
-  waits_for: string | null;
+  /** What the open turn waits for from outside. */
+  waits_for: 'approval' | 'user' | 'other' | null;
   /** Of the newest turn. */
   turn_status: string | null;
   stop_reason: string | null;
@@ -40,7 +40,7 @@ export function sessionStatus(facts: SessionFacts): SessionStatus {
 function statusOfOpenTurn({ run_status, waits_for, is_calling, has_queued }: SessionFacts): SessionStatus {
   if (run_status === 'awaiting_human' && (waits_for === 'approval' || waits_for === 'user')) return 'waiting_approval';
   if (has_queued) return 'executing_queued';
-  const waits = run_status === 'awaiting_human' || run_status === 'awaiting_tool';
+  const waits = waits_for !== null || run_status === 'awaiting_tool';
   return waits || is_calling ? 'executing' : 'planning';
 }
 

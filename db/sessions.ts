@@ -85,6 +85,12 @@ const STEPS = `(select coalesce(jsonb_agg(planned.step || jsonb_build_object('ar
 const PLAN = `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
   'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${STEPS})`;
 
+// A turn that was posted and has not begun waits for nobody, whatever the run has waited for before it.
+const WAITS_FOR = `case
+  when exists (select from approvals a where a.run_id = r.id and a.status = 'pending') then 'approval'
+  when exists (select from waits w where w.run_id = r.id and w.closed_at is null and w.type = 'user') then 'user'
+  when exists (select from waits w where w.run_id = r.id and w.closed_at is null) then 'other' end`;
+
 /** A session as it stands now; undefined if there is none of that id in the workspace. */
 export async function readSessionState(
   tx: Tx,
@@ -92,7 +98,7 @@ export async function readSessionState(
 ): Promise<SessionState | undefined> {
   const [row] = await tx.query<SessionState>(
     `select to_jsonb(s) as session, to_jsonb(r) as run,
-        jsonb_build_object('run_status', r.status, 'waits_for', r.waiting_for->>'type', 'turn_status', t.status,
+        jsonb_build_object('run_status', r.status, 'waits_for', ${WAITS_FOR}, 'turn_status', t.status,
           'stop_reason', t.stop_reason, 'has_open_turn', r.open_turn_id is not null,
           'is_calling', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('pending', 'running')),
           'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('failed', 'unknown'))

@@ -458,6 +458,29 @@ describe('a session', function () {
     });
   });
 
+  it('takes no message for an answer before its turn has begun', async () => {
+    const env = { DROVER_MODEL: 'offline' };
+    const idle = await openTestPlatform(undefined, { api: true, env });
+    try {
+      const post = async (path: string, body: unknown) => {
+        const { status, json, text } = await request(`${idle.url}${path}`, 'POST', { key: idle.apiKey, body });
+        assert.ok(status < 300, text);
+        return json;
+      };
+      await post('/v1/agents', { name: 'slow' });
+      const { session_id } = await post('/agent/chat', { message: 'one', user_id: user });
+      await post('/agent/interrupt', { session_id });
+      const second = await post('/agent/chat', { message: 'two', user_id: user, session_id });
+      assert.equal(second.status, 'planning', 'nobody has asked anything');
+      const third = await post('/agent/chat', { message: 'three', user_id: user, session_id });
+      assert.equal(third.status, 'executing_queued');
+      const { json } = await request(`${idle.url}/agent/session/${session_id}`, 'GET', { key: idle.apiKey });
+      assert.equal(json.queued_message, 'three');
+    } finally {
+      await idle.close();
+    }
+  });
+
   it('takes a message as the answer where the agent has asked', async () => {
     script = (said, { messages }) =>
       JSON.stringify(messages.at(-1)).includes('tool_result')

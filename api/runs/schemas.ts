@@ -27,7 +27,7 @@ const turnInput = z
   })
   .meta({ id: 'TurnInput' });
 
-const toolResults = z
+export const toolResults = z
   .array(
     z.strictObject({
       tool_use_id: z.string().min(1).max(200),

@@ -19,6 +19,8 @@ export interface Config {
   readonly dataDir: string;
   readonly port: number;
   readonly host: string;
+  /** Origins whose pages may read the API's answers in a browser; `*`: any. */
+  readonly corsOrigins: readonly string[];
   /** Where a worker process serves its health and its numbers; undefined: nowhere. */
   readonly workerPort: number | undefined;
   readonly apiKey: string | undefined;
@@ -86,6 +88,7 @@ export function loadConfig(env: Environment = process.env): Config {
     port: readPort(env, 'PORT', 3000),
     host: read(env, 'HOST') ?? '127.0.0.1',
     workerPort: read(env, 'DROVER_WORKER_PORT') === undefined ? undefined : readPort(env, 'DROVER_WORKER_PORT', 0),
+    corsOrigins: readOrigins(env),
     apiKey: readApiKey(env),
     secretKeys,
     modelKeys: readModelKeys(env),
@@ -304,6 +307,18 @@ function readAssignments(
     }
     return [queue, value === undefined ? undefined : parseInteger(variable, value, limits)];
   });
+}
+
+/** As browsers send them in `Origin`: lower-case, without a path or a default port. */
+function readOrigins(env: Environment): readonly string[] {
+  const origins = readList(env, 'DROVER_CORS_ORIGINS');
+  const isOrigin = (entry: string) => /^https?:/.test(entry) && URL.canParse(entry) && new URL(entry).origin === entry;
+  const wrong = origins.find((entry) => entry !== '*' && !isOrigin(entry));
+  if (wrong !== undefined) {
+    const expected = 'origins separated by commas, as in https://app.example,http://localhost:5173, or *';
+    throw new ConfigError('DROVER_CORS_ORIGINS', `has ${quote(wrong)}`, expected);
+  }
+  return origins;
 }
 
 function readEgressAllow(env: Environment): readonly string[] {

@@ -8,6 +8,7 @@ import { createAuthenticator } from '../modules/tenants/authenticate-key.ts';
 import { queueBoard } from './admin/queue-board.ts';
 import { authenticate } from './kit/authenticate.ts';
 import { checkRequest } from './kit/check-request.ts';
+import { cors } from './kit/cors.ts';
 import { observe } from './kit/observe.ts';
 import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
@@ -36,6 +37,7 @@ export function createApp(
   });
   app.use(observe(context));
   app.use(securityHeaders());
+  app.use(cors(context.config.corsOrigins));
   app.use(handleErrors(context));
   app.use(checkRequest());
   app.use(queueBoard(context, parts));

@@ -3,12 +3,13 @@ import { z } from 'zod';
 import { badRequest, forbidden } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
 import { readApprovals, requireApproval, type ApprovalRow } from '../modules/approvals/read-approvals.ts';
-import { decideApproval, type ApprovalDecision } from '../modules/approvals/decide-approval.ts';
+import { decideApproval } from '../modules/approvals/decide-approval.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 import { requireRun } from '../modules/runs/read-runs.ts';
+import { decisionBody, toDecision } from './runs/decision-schema.ts';
 import { defineRunRoutes, runParams } from './runs/run-access.ts';
 import { toolResultsPayload } from './runs/schemas.ts';
 
@@ -84,17 +85,6 @@ const get = defineRoute({
   },
 });
 
-const reason = z.string().max(5000).optional();
-
-const decisionBody = z
-  .strictObject({
-    decision: z.enum(['approve', 'deny', 'edit', 'happened', 'rerun', 'give_up']),
-    arguments: z.record(z.string(), z.unknown()).optional().describe('The arguments instead, with `edit`.'),
-    result: z.unknown().optional().describe('What the call gave, with `happened`.'),
-    reason,
-  })
-  .meta({ id: 'ApprovalDecision' });
-
 const decide = defineRoute({
   method: 'post',
   path: '/v1/approvals/:id',
@@ -108,21 +98,6 @@ const decide = defineRoute({
     return { status: 200, body: present(await decideApproval(context, ref, toDecision(body, 'body'))) };
   },
 });
-
-function toDecision(body: z.output<typeof decisionBody>, where: string): ApprovalDecision {
-  const { decision } = body;
-  // Taken in silence, they would look as if they had been approved.
-  if (decision !== 'edit' && body.arguments) {
-    throw badRequest(`${where}.arguments goes with the decision "edit" only.`);
-  }
-  if (decision === 'edit') {
-    const path = `${where}.arguments`;
-    if (!body.arguments) throw badRequest(`${path} is required with "edit".`, [{ path, message: 'is required' }]);
-    return { decision, arguments: body.arguments, reason: body.reason };
-  }
-  if (decision === 'happened') return { decision, result: body.result, reason: body.reason };
-  return { decision, reason: body.reason };
-}
 
 const signalBody = z.strictObject({
   type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),

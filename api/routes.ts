@@ -12,6 +12,7 @@ import { ERASE_ROUTES } from './runs/erase-routes.ts';
 import { MANY_RUNS_ROUTES } from './runs/many.ts';
 import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
+import { RESUME_ROUTES } from './runs/resume-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
 import { TURN_ROUTES } from './runs/turn-routes.ts';
 import { SECRET_ROUTES } from './secrets.ts';
@@ -30,6 +31,7 @@ export const ROUTES: readonly Route[] = [
   ...ERASE_ROUTES,
   ...OBJECTIVE_ROUTES,
   ...TURN_ROUTES,
+  ...RESUME_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
   ...SESSION_ROUTES,

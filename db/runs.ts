@@ -6,8 +6,22 @@ import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
 
+/** What a call waits for; with the question that `ask_user` asks, or the call that the client is to execute. */
 export interface OpenWait extends Wait {
   id: string;
+  until: string;
+  question?: string | null;
+  call?: { tool_use_id: string; tool: string; input: Record<string, unknown> };
+}
+
+/** An approval that nobody has decided yet. */
+export interface AwaitedApproval {
+  id: string;
+  kind: 'approval' | 'unknown' | 'conflict';
+  tool: string;
+  tool_call_id: string | null;
+  plan_id: string | null;
+  message: string | null;
   until: string;
 }
 
@@ -33,8 +47,8 @@ export interface RunView {
   waits: OpenWait[] | null;
   /** That it waits for a model provider that is away; times are RFC 3339. */
   provider_wait: ProviderWait | null;
-  /** When the first of its open approvals expires. */
-  approval_until: Date | null;
+  /** Its open approvals, ordered by the time at which they expire; times are RFC 3339. */
+  approvals: AwaitedApproval[] | null;
   open_turn_id: string | null;
   /** What keeps an unfinished run from going on. */
   suspended_by: 'tenant' | 'agent' | null;
@@ -66,13 +80,19 @@ const COLUMNS = `
     r.parent_run_id, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
     r.updated_at, r.erased_at, r.idle_since, m.content as output,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
-      select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) order by w.until, w.id)
-      from waits w where w.run_id = r.id and w.closed_at is null) end as waits,
+      select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) || case w.type
+          when 'user' then jsonb_build_object('question', k.arguments->'question')
+          when 'tool_results' then jsonb_build_object('call',
+            jsonb_build_object('tool_use_id', k.tool_use_id, 'tool', k.name, 'input', k.arguments))
+          else '{}' end order by w.until, w.id)
+      from waits w join tool_calls k on k.id = w.id where w.run_id = r.id and w.closed_at is null) end as waits,
     case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
       select jsonb_agg(jsonb_build_object('next_at', o.next_at, 'error', o.error) order by o.next_at)->0
       from parked_runs p join model_outages o on o.name = p.outage where p.run_id = r.id), '{}') end as provider_wait,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
-      select min(a.expires_at) from approvals a where a.run_id = r.id and a.status = 'pending') end as approval_until,
+      select jsonb_agg(jsonb_build_object('id', a.id, 'kind', a.kind, 'tool', a.tool, 'tool_call_id', a.tool_call_id,
+          'plan_id', a.plan_id, 'message', a.message, 'until', a.expires_at) order by a.expires_at, a.id)
+      from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals,
     case when r.status in ('completed', 'failed', 'cancelled') then null
       when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
       when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by`;

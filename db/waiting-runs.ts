@@ -9,7 +9,8 @@ export async function countWaitingRuns(db: Database): Promise<{ reason: string; 
   return db.asMaintenance((tx) =>
     tx.query<{ reason: string; count: number }>(
       `select reason, count(*)::int as count from (
-         select coalesce(waiting_for->>'type', status) as reason from runs where open_turn_id is not null and dormant
+         select case waiting_for->>'type' when 'tool_results' then 'client_tools'
+           else coalesce(waiting_for->>'type', status) end as reason from runs where open_turn_id is not null and dormant
            and status not in ('completed', 'failed', 'cancelled') limit $1) r group by 1`,
       [MOST_COUNTED],
     ),

@@ -53,6 +53,38 @@ export async function findOpenWait(tx: Tx, runId: string, id: string): Promise<W
   return row;
 }
 
+/** What can be answered of a run: a wait, or an approval. */
+export interface Answerable {
+  id: string;
+  type: WaitType | 'approval';
+  name: string | null;
+  /** Of a call that the client is to execute. */
+  tool_use_id: string | null;
+}
+
+/** All that can be answered of a run, oldest first. */
+export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[]> {
+  return tx.query<Answerable>(
+    `select id, type, name, tool_use_id from (
+       select w.id, w.type, w.name, k.tool_use_id, w.created_at from waits w join tool_calls k on k.id = w.id
+         where w.run_id = $1 and w.closed_at is null
+       union all
+       select id, 'approval', null, null, created_at from approvals where run_id = $1 and status = 'pending') o
+     order by created_at, id`,
+    [runId],
+  );
+}
+
+/** Whether somebody has to answer before a run can go on: a person, or another system. */
+export async function isAsking(tx: Tx, runId: string): Promise<boolean> {
+  const [row] = await tx.query<{ asking: boolean }>(
+    `select exists (select from waits where run_id = $1 and closed_at is null and type in ('user', 'webhook'))
+       or exists (select from approvals where run_id = $1 and status = 'pending') as asking`,
+    [runId],
+  );
+  return row?.asking ?? false;
+}
+
 /** Whose wait a webhook's token was made for, over all tenants. */
 export async function findWaitByToken(db: Database, tokenHash: Buffer): Promise<WaitRow | undefined> {
   const [row] = await db.asMaintenance((tx) =>

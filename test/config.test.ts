@@ -90,6 +90,8 @@ describe('config', () => {
     [{ PORT: 'http' }, 'PORT', /"http": expected a whole number from 0 to 65535/],
     [{ PORT: '70000' }, 'PORT', /65535/],
     [{ PORT: '1e3' }, 'PORT', /whole number/],
+    [{ DROVER_CORS_ORIGINS: 'https://app.example/' }, 'DROVER_CORS_ORIGINS', /origins separated by commas/],
+    [{ DROVER_CORS_ORIGINS: '*,app.example' }, 'DROVER_CORS_ORIGINS', /app\.example/],
     [{ DROVER_DATA_DIR: 's3://bucket' }, 'DROVER_DATA_DIR', /a directory/],
     [{ DROVER_LEASE_MS: '30s' }, 'DROVER_LEASE_MS', /"30s"/],
     [{ DROVER_LEASE_MS: '-1' }, 'DROVER_LEASE_MS', /whole number/],

@@ -20,10 +20,10 @@ import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
+import { untilGone } from './answer-turn.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { eventStream, hasMore, SSE_CONTENT } from './sse.ts';
 import { streamBody } from './stream-body.ts';
-import { untilGone } from './turn-routes.ts';
 
 const MAX_SEQ = 999_999_999;
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { requestedConfig } from '../../core/run-config.ts';
-import { openWait, presentWaiting, presentWaits, waitingFor } from './waiting.ts';
+import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { plan, presentPlan } from './plan-schema.ts';
 import type { ModelCallRow, PlanRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
 
@@ -27,7 +27,7 @@ const turnInput = z
   })
   .meta({ id: 'TurnInput' });
 
-const toolResults = z
+export const toolResults = z
   .array(
     z.strictObject({
       tool_use_id: z.string().min(1).max(200),
@@ -84,7 +84,7 @@ export const run = z
     workspace_id: z.uuid(),
     status: z.enum(RUN_STATUSES),
     waiting_for: waitingFor.optional(),
-    waits: z.array(openWait).optional(),
+    waits: z.array(waitingFor).optional(),
     suspended_by: z.enum(['tenant', 'agent']).optional().describe('What keeps it from going on, until that is lifted.'),
     stop_reason: z.string().nullable(),
     output: z.object({ message: z.string() }).optional(),

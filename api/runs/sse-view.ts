@@ -16,7 +16,7 @@ export interface SseEvent {
     | 'plan'
     | 'message'
     | 'status'
-    | 'error'
+    | 'turn_error'
     | 'done';
   data: Record<string, unknown>;
 }
@@ -73,7 +73,8 @@ function viewOf(event: LoggedEvent): View {
     case 'run.status_changed':
       return { event: 'status', data: { status: payload['to'], from: payload['from'] } };
     case 'run.failed':
-      return { event: 'error', data: { error: payload['error'] } };
+      // `error` is what an `EventSource` itself dispatches when its connection breaks.
+      return { event: 'turn_error', data: { error: payload['error'] } };
     case 'model.responded':
       return payload['tool_calls'] === 0 ? answer(event) : thought(event);
     case 'model.deferred':

@@ -7,7 +7,7 @@ import { hintToSse, SHOWN, toSse } from './sse-view.ts';
 export const SSE_CONTENT: OtherContent = {
   contentType: 'text/event-stream',
   description:
-    'Events `status`, `thought`, `tool_call`, `tool_result`, `message`, `error`, `done`. `id` is the sequence number in the ' +
+    'Events `status`, `thought`, `tool_call`, `tool_result`, `message`, `turn_error`, `done`. `id` is the sequence number in the ' +
     'run; pieces of an answer that is being written (`done: false`) have none.',
 };
 

@@ -1,32 +1,20 @@
 /** Turns: synchronously, in the background, or streamed; and as they went. */
 import { z } from 'zod';
-import { LIMITS } from '../../core/limits.ts';
-import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { postToolResults } from '../../modules/waits/post-tool-results.ts';
 import { postTurn } from '../../modules/runs/post-turn.ts';
-import { readAnswerCalls, readTurns, requireRun, requireTurn } from '../../modules/runs/read-runs.ts';
-import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
+import { readTurns, requireRun, requireTurn } from '../../modules/runs/read-runs.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
+import { answerTurn, TURN_ANSWERS, untilGone } from './answer-turn.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
-import {
-  postTurnBody,
-  presentAnswer,
-  presentTurn,
-  presentTurnDetail,
-  turn,
-  turnAnswer,
-  turnDetail,
-} from './schemas.ts';
+import { postTurnBody, presentTurn, presentTurnDetail, turn, turnDetail } from './schemas.ts';
 import { eventStream, SSE_CONTENT } from './sse.ts';
 import { streamBody } from './stream-body.ts';
-
-const accepted = z.object({ turn_id: z.uuid(), run_id: z.uuid(), status: z.literal('running') });
 
 const post = defineRunRoutes({
   method: 'post',
@@ -36,22 +24,9 @@ const post = defineRunRoutes({
   idempotent: true,
   params: runParams,
   body: postTurnBody,
-  responses: { 200: turnAnswer, 202: accepted },
+  responses: TURN_ANSWERS,
   async handle(request) {
-    const { caller, params, context, app, ctx } = request;
-    const { turnId, replayed } = await start(request);
-    const ref = { tenantId: caller.tenantId, runId: params.run, turnId };
-    const timeoutMs = waitMs(ctx);
-    const row =
-      timeoutMs > 0 ? await waitForTurn(context, ref, { timeoutMs, signal: untilGone(ctx, app.closing) }) : undefined;
-    if (!row || row.status === 'running') {
-      const location = `/v1/runs/${params.run}/turns/${turnId}`;
-      const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
-      const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
-      return { status: 202, body, replayed, headers: { location, ...applied } };
-    }
-    const calls = await context.db.withTenant(ref.tenantId, (tx) => readAnswerCalls(tx, row));
-    return { status: 200, body: presentAnswer(row, calls), replayed };
+    return answerTurn(request, await start(request));
   },
 });
 
@@ -107,36 +82,7 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
   };
   if (results) return postToolResults(context, { ...about, results });
   const input = { message, ...(attachments && { attachments }) };
-  return {
-    ...(await postTurn(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent })),
-    after: 0,
-  };
-}
-
-/** RFC 7240: `respond-async`, `wait=N` in seconds. */
-function waitMs(ctx: ApiContext): number {
-  if (prefers(ctx, 'respond-async')) return 0;
-  const wait = /(?:^|[,;\s])wait=(\d{1,6})/i.exec(ctx.get('prefer'))?.[1];
-  return 1000 * Math.min(LIMITS.syncWaitSeconds, wait === undefined ? LIMITS.syncWaitSeconds : Number(wait));
-}
-
-function prefers(ctx: ApiContext, preference: string): boolean {
-  return ctx
-    .get('prefer')
-    .toLowerCase()
-    .split(/[,;]/)
-    .some((part) => part.trim() === preference);
-}
-
-/** Fires when the client has left or the server stops: neither cancels the work. */
-export function untilGone(ctx: ApiContext, closing: AbortSignal): AbortSignal {
-  const gone = new AbortController();
-  const { signal, release } = linkSignals(gone.signal, closing);
-  ctx.res.once('close', () => {
-    gone.abort();
-    release();
-  });
-  return signal;
+  return postTurn(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
 }
 
 const list = defineRunRoutes({

@@ -1,54 +1,81 @@
-/** What a run waits for, as its row and the rows of its waits say. */
+/** What a run waits for, as its row, its approvals and the rows of its waits say. */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
-import type { OpenWait, ProviderWait, RunView } from '../../modules/runs/read-runs.ts';
+import type { AwaitedApproval, OpenWait, ProviderWait, RunView } from '../../modules/runs/read-runs.ts';
 
 export const waitingFor = z.object({
-  type: z.enum(['approval', 'tool_results', 'user', 'webhook', 'timer', 'provider']),
+  wait_id: z
+    .uuid()
+    .nullable()
+    .describe("The call's id, or the approval's: what `resume` answers. Null for `turn` and `provider`."),
+  type: z.enum(['turn', 'user', 'approval', 'client_tools', 'timer', 'webhook', 'provider']),
   name: z.string().nullable(),
   until: z.iso.datetime(),
+  question: z.string().optional().describe('Of `user`: what is asked.'),
+  tool_call_id: z.uuid().nullable().optional().describe('The call that waits; null where an approval is for none.'),
+  tool: z.string().optional().describe('Of `approval` and `client_tools`.'),
+  tool_use_id: z.string().optional().describe('Of `client_tools`: names the call in `tool_results`.'),
+  input: z.record(z.string(), z.unknown()).optional().describe('Of `client_tools`: the arguments of the call.'),
+  approval_id: z.uuid().optional(),
+  plan_id: z.uuid().nullable().optional(),
+  kind: z.enum(['approval', 'unknown', 'conflict']).optional().describe('Of `approval`.'),
+  message: z.string().nullable().optional().describe('Of `approval`: why a person is asked.'),
   since: z.iso.datetime().optional().describe('Of `provider`: since when no model has answered.'),
   next_at: z.iso.datetime().optional().describe('Of `provider`: when it is asked next.'),
   error: z.object({ code: z.string(), message: z.string() }).optional().describe('Of `provider`: what it said.'),
   hook_url: z.url().optional(),
 });
 
+type Waiting = z.input<typeof waitingFor>;
+
+/** What somebody can act on comes first, time last. */
+const ORDER = ['client_tools', 'approval', 'user', 'webhook', 'timer'] as const;
+
 /**
- * Waits that somebody can act on come first: the client's calls, an approval, a question, a webhook, then the
- * time, then the next turn. `until` is when it gives up waiting. Undefined if it works, or is about to.
+ * A provider, or the first of its waits by what somebody can act on, or its next turn. `until` is when it gives up
+ * waiting. Undefined if it works, or is about to.
  */
-export function presentWaiting(
-  row: RunView,
-  hookUrls?: ReadonlyMap<string, string>,
-): z.input<typeof waitingFor> | undefined {
-  const first = (type: OpenWait['type']) => row.waits?.find((wait) => wait.type === type);
+export function presentWaiting(row: RunView, hookUrls?: ReadonlyMap<string, string>): Waiting | undefined {
   if (row.provider_wait) return presentProviderWait(row.provider_wait);
-  const client = first('tool_results');
-  if (client) return presentWait(client);
-  if (row.approval_until) return { type: 'approval', name: null, until: row.approval_until.toISOString() };
-  const wait = first('user') ?? first('webhook') ?? first('timer');
-  const hook_url = wait && hookUrls?.get(wait.id);
-  if (wait) return { ...presentWait(wait), ...(hook_url && { hook_url }) };
+  const waits = presentWaits(row, hookUrls);
+  for (const type of ORDER) {
+    const first = waits.find((wait) => wait.type === type);
+    if (first) return first;
+  }
   if (!row.idle_since || row.status !== 'awaiting_human') return undefined;
   const until = new Date(row.idle_since.getTime() + LIMITS.idleSeconds * 1000).toISOString();
-  return { type: 'user', name: null, until };
+  return { wait_id: null, type: 'turn', name: null, until };
 }
 
-export const openWait = waitingFor.extend({ tool_call_id: z.uuid() });
-
-/** All that calls of a run wait for, ordered by the time at which it ends. `hookUrls` are by wait. */
-export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string>): z.input<typeof openWait>[] {
-  return (row.waits ?? []).map((wait) => {
-    const hook_url = hookUrls?.get(wait.id);
-    return { ...presentWait(wait), ...(hook_url && { hook_url }), tool_call_id: wait.id };
-  });
+/** All that can be answered, ordered by the time at which it ends. `hookUrls` are by wait. */
+export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string>): Waiting[] {
+  const calls = (row.waits ?? []).map((wait) => presentWait(wait, hookUrls?.get(wait.id)));
+  const approvals = (row.approvals ?? []).map(presentApproval);
+  return [...calls, ...approvals].toSorted((left, right) => Date.parse(left.until) - Date.parse(right.until));
 }
 
-function presentProviderWait({ since, next_at, until, error }: ProviderWait): z.input<typeof waitingFor> {
-  const when = (time: string) => new Date(time).toISOString();
-  return { type: 'provider', name: null, since: when(since), next_at: when(next_at), until: when(until), error };
+function presentProviderWait({ since, next_at, until, error }: ProviderWait): Waiting {
+  const times = { since: toInstant(since), next_at: toInstant(next_at), until: toInstant(until) };
+  return { wait_id: null, type: 'provider', name: null, ...times, error };
 }
 
-function presentWait({ type, name, until }: OpenWait): z.input<typeof waitingFor> {
-  return { type, name, until: new Date(until).toISOString() };
+function presentApproval({ id, until, ...approval }: AwaitedApproval): Waiting {
+  return { wait_id: id, type: 'approval', name: null, until: toInstant(until), approval_id: id, ...approval };
+}
+
+function presentWait({ id, type, name, until, question, call }: OpenWait, hookUrl: string | undefined): Waiting {
+  return {
+    wait_id: id,
+    type: type === 'tool_results' ? 'client_tools' : type,
+    name,
+    until: toInstant(until),
+    tool_call_id: id,
+    ...(typeof question === 'string' && { question }),
+    ...call,
+    ...(hookUrl !== undefined && { hook_url: hookUrl }),
+  };
+}
+
+function toInstant(time: string): string {
+  return new Date(time).toISOString();
 }

@@ -4,6 +4,7 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
+import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
 import type { Context } from '../governance/context.ts';
@@ -31,7 +32,7 @@ export type ApprovalDecision =
   | { decision: 'happened'; result: unknown; reason?: string | undefined }
   | { decision: 'rerun' | 'give_up'; reason?: string | undefined };
 
-interface ApprovalRef {
+export interface ApprovalRef {
   tenantId: string;
   id: string;
   workspaceId?: string | undefined;
@@ -42,7 +43,7 @@ interface ApprovalRef {
 }
 
 /** What a decision comes to. `refusal`: the approval has ended in another way, and the one who decided is told so. */
-interface Made {
+export interface Made {
   change: AppendedChange;
   digest: string;
   refusal?: string;
@@ -58,25 +59,39 @@ export async function decideApproval(
   ref: ApprovalRef,
   decided: ApprovalDecision,
 ): Promise<ApprovalRow> {
-  const approval = await readApproval(context, ref);
-  checkKind(approval, decided);
+  const { run_id: runId } = await readApproval(context, ref);
   let refusal: string | undefined;
-  await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
-    const now = await findApproval(tx, ref.id);
-    if (!now) throw notFound('The approval');
-    if (now.status !== 'pending') return alreadyDecided(now, decided);
-    if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`);
-    const open = { run, approval: now, calls: callsOf(now) };
-    const made = await make(context, tx, { open, decided, ref });
-    refusal = made.refusal;
-    if (!refusal) {
-      await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
-      await ref.also?.(tx);
-    }
-    return made.change;
+  await appendToRun(context, { tenantId: ref.tenantId, runId }, async (run, tx) => {
+    const made = await decideIn(context, tx, { run, ref, decided });
+    refusal = made?.refusal;
+    return made?.change ?? null;
   });
   if (refusal) throw conflict(refusal);
   return readApproval(context, ref);
+}
+
+export interface Decided {
+  run: RunRow;
+  ref: ApprovalRef;
+  decided: ApprovalDecision;
+}
+
+/**
+ * What a decision appends to its run, whose row is locked; null if the same one was made before. Where there is a
+ * `refusal`, the change is the end that the approval has come to, and nobody's decision. Throws as `decideApproval` does.
+ */
+export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: Decided): Promise<Made | null> {
+  const now = await findApproval(tx, ref.id, ref.workspaceId);
+  if (now?.run_id !== run.id) throw notFound('The approval');
+  checkKind(now, decided);
+  if (now.status !== 'pending') return alreadyDecided(now, decided);
+  if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`);
+  const made = await make(context, tx, { open: { run, approval: now, calls: callsOf(now) }, decided, ref });
+  if (!made.refusal) {
+    await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
+    await ref.also?.(tx);
+  }
+  return made;
 }
 
 /** Nobody has decided in time: the model is told. Answers false if somebody has decided meanwhile. */

@@ -7,6 +7,8 @@ import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { answerQuestionIn } from '../waits/answer-question.ts';
+import type { CarriedTurn } from '../waits/post-tool-results.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface PostTurn {
@@ -22,17 +24,20 @@ export interface PostTurn {
 
 /**
  * Appends the turn and sends a job to drive it; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
- * Throws 404 for an unknown run, 409 for a finished or a busy one.
+ * While one question of a turn is open, the message answers it, and it is that turn which goes on. Throws 404 for an unknown
+ * run, 409 for a finished or a busy one.
  */
-export async function postTurn(context: Context, request: PostTurn): Promise<{ turnId: string; replayed: boolean }> {
+export async function postTurn(context: Context, request: PostTurn): Promise<CarriedTurn> {
   let written: Announcement | undefined;
-  const answer = await idempotently<{ turn_id: string }>(context, request.idempotency, async (tx) => {
-    const posted = await postTurnIn(tx, request);
+  const answer = await idempotently<{ turn_id: string; after?: number }>(context, request.idempotency, async (tx) => {
+    const carried = await answerQuestionIn(tx, request);
+    const posted = carried ?? (await postTurnIn(tx, request));
     written = posted.written;
-    return { status: 202, body: { turn_id: posted.turnId } };
+    return { status: 202, body: { turn_id: posted.turnId, ...(carried && { after: carried.after }) } };
   });
   if (written) announceAppended(context, written);
-  return { turnId: answer.body.turn_id, replayed: answer.replayed };
+  const { turn_id: turnId, after = 0 } = answer.body;
+  return { turnId, after, replayed: answer.replayed };
 }
 
 /** The same in a transaction of the caller's, who announces afterwards what was written. */

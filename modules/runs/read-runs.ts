@@ -10,7 +10,15 @@ import { listEventHeads, type EventFilter, type EventHead, type EventPage, type 
 import { readOutputPiece } from '../../db/outputs.ts';
 import { listPlans, type PlanRow } from '../../db/plans.ts';
 import type { StepRow } from '../../db/run-steps.ts';
-import { findRun, listRuns, type OpenWait, type ProviderWait, type RunFilter, type RunView } from '../../db/runs.ts';
+import {
+  findRun,
+  listRuns,
+  type AwaitedApproval,
+  type OpenWait,
+  type ProviderWait,
+  type RunFilter,
+  type RunView,
+} from '../../db/runs.ts';
 import {
   findToolCall,
   findTurn,
@@ -26,6 +34,7 @@ import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';
 
 export type {
+  AwaitedApproval,
   CheckpointView,
   EventHead,
   LoggedEvent,

@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../core/limits.ts';
 import { findTurn, type TurnRow } from '../../db/turns.ts';
+import type { Tx } from '../../db/database.ts';
+import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 
 export interface WaitedTurn {
@@ -10,7 +12,7 @@ export interface WaitedTurn {
   turnId: string;
 }
 
-/** The turn as it is once it has ended, or as it stands after `timeoutMs`. The work goes on either way. */
+/** The turn as it is once it has ended or asks somebody, or as it stands after `timeoutMs`. The work goes on either way. */
 export async function waitForTurn(
   context: Context,
   ref: WaitedTurn,
@@ -24,9 +26,9 @@ export async function waitForTurn(
   try {
     for (;;) {
       advanced = new AbortController();
-      const turn = await context.db.withTenant(ref.tenantId, (tx) => findTurn(tx, ref.runId, ref.turnId));
+      const { turn, isOver } = await context.db.withTenant(ref.tenantId, (tx) => lookAt(tx, ref));
       const leftMs = deadlineMs - Date.now();
-      if (!turn || turn.status !== 'running' || leftMs <= 0 || wait.signal.aborted) return turn;
+      if (isOver || leftMs <= 0 || wait.signal.aborted) return turn;
       const pollMs = Math.min(leftMs, LIMITS.streamPollSeconds * 1000);
       await sleep(pollMs, undefined, { signal: AbortSignal.any([advanced.signal, wait.signal]) }).catch(
         () => undefined,
@@ -35,4 +37,11 @@ export async function waitForTurn(
   } finally {
     unsubscribe();
   }
+}
+
+/** A turn whose last question has just been answered is `awaiting_human` until its driver takes it up again. */
+async function lookAt(tx: Tx, ref: WaitedTurn): Promise<{ turn: TurnRow | undefined; isOver: boolean }> {
+  const turn = await findTurn(tx, ref.runId, ref.turnId);
+  if (turn?.status !== 'awaiting_human') return { turn, isOver: turn?.status !== 'running' };
+  return { turn, isOver: await isAsking(tx, ref.runId) };
 }

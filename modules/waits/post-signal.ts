@@ -1,9 +1,10 @@
 /** Something from outside that a run may wait for: a row first, then an event. Early it is kept, twice it counts once. */
 import { conflict } from '../../core/errors.ts';
-import { isTerminal } from '../../core/events.ts';
+import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
+import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, appendToRun, type Announcement } from '../run-log/append-to-run.ts';
@@ -48,20 +49,24 @@ export async function postSignalIn(
       ? await findOpenWait(tx, runId, signal.waitId)
       : await findAnsweredWait(tx, { runId, type, name: name ?? null });
     if (signal.waitId && !wait) throw conflict('Nothing waits for it any more.');
-    const event = {
-      signal_id: id,
-      type,
-      ...(name !== undefined && { name }),
-      payload: payload ?? null,
-      ...(wait && { tool_call_id: wait.id }),
-    };
     return {
-      events: [{ type: 'signal.received', actor: 'user', turn_id: run.open_turn_id ?? undefined, payload: event }],
+      events: [signalEvent(run, { id, type, name, payload, callId: wait?.id })],
       // Nothing waits for it yet: the log keeps it until something does.
       ...(wait && { close_waits: [wait.id], ...continuation(run) }),
     };
   });
   return { id, written: appended ? { ...appended, runId: signal.runId } : undefined };
+}
+
+/** That a signal has come: for `callId` alone, or for whatever waits for its type and name. */
+export function signalEvent(
+  run: RunRow,
+  signal: Pick<PostedSignal, 'type' | 'name' | 'payload'> & { id: string; callId: string | undefined },
+): NewEvent {
+  const { id: signal_id, type, name, payload = null, callId } = signal;
+  const named = { ...(name !== undefined && { name }), payload, ...(callId !== undefined && { tool_call_id: callId }) };
+  const turn_id = run.open_turn_id ?? undefined;
+  return { type: 'signal.received', actor: 'user', turn_id, payload: { signal_id, type, ...named } };
 }
 
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */

@@ -179,6 +179,7 @@ const BODIES = [
   { decision: 'deny' },
   { type: 'user', payload: { message: 'x' } },
   { checkpoint_id: randomUUID() },
+  { answer: 'x' },
 ];
 
 /** A body that the route takes, so that nothing but the tenant stands in the way. */

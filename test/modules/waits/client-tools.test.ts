@@ -84,7 +84,7 @@ describe('tools that the client executes', () => {
     const [wish, ...others] = asked.body.output.tool_calls;
     assert.deepEqual([wish?.tool, wish?.input, others], ['confirm', { what: 'send' }, []]);
     const { status, waiting_for } = await getRun(run);
-    assert.deepEqual([status, waiting_for?.type], ['awaiting_tool', 'tool_results']);
+    assert.deepEqual([status, waiting_for?.type], ['awaiting_tool', 'client_tools']);
     const leftMs = Date.parse(waiting_for?.until ?? '') - Date.now();
     assert.ok(leftMs > 3_500_000 && leftMs <= 3_600_000, `${leftMs} ms`);
 
@@ -230,7 +230,7 @@ describe('tools that the client executes', () => {
     assert.equal(body.output.status, 'awaiting_human');
     const { approvals } = (await call(`GET /v1/approvals?status=pending&run_id=${run}`)).body;
     await call(`POST /v1/approvals/${approvals[0]?.id}`, { decision: 'edit', arguments: { n: 2 } });
-    await waitUntil('the client is asked', async () => (await getRun(run)).waiting_for?.type === 'tool_results');
+    await waitUntil('the client is asked', async () => (await getRun(run)).waiting_for?.type === 'client_tools');
     const { events } = (await call(`GET /v1/runs/${run}/events?types=client_tools.requested`)).body;
     const id = events[0]?.payload.tool_call_ids[0];
     const { tool_calls } = (await call(`GET /v1/runs/${run}/turns/${body.turn_id}`)).body;

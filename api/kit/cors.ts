@@ -1,0 +1,56 @@
+/** Cross-origin requests of browsers (WHATWG Fetch, "CORS protocol"), from the origins that the operator has named. */
+import type { Middleware } from './state.ts';
+
+/** What the answers of the API say in headers and a front end needs. */
+const EXPOSED = [
+  'Location',
+  'Retry-After',
+  'Idempotent-Replayed',
+  'Preference-Applied',
+  'X-Request-Id',
+  'traceparent',
+  'RateLimit',
+  'RateLimit-Policy',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+].join(', ');
+
+const ALLOWED_HEADERS = [
+  'Authorization',
+  'Content-Type',
+  'Idempotency-Key',
+  'Last-Event-ID',
+  'Prefer',
+  'X-Workspace-Id',
+  'X-Request-Id',
+  'traceparent',
+].join(', ');
+
+/** How long a browser remembers what it may do, in seconds. */
+const MAX_AGE_SECONDS = 600;
+
+/**
+ * Lets pages of these origins (`*`: of any) read the answers, and answers preflights, which carry no key. Credentials are
+ * never allowed: who calls is said by a key in a header, and a cookie that a browser adds by itself must not stand for it.
+ */
+export function cors(origins: readonly string[]): Middleware {
+  const any = origins.includes('*');
+  return async (ctx, next) => {
+    if (!any && origins.length > 0) ctx.vary('Origin');
+    const origin = ctx.get('origin');
+    if (origin === '' || !(any || origins.includes(origin))) return next();
+    ctx.set('Access-Control-Allow-Origin', any ? '*' : origin);
+    if (ctx.method === 'OPTIONS' && ctx.get('access-control-request-method') !== '') {
+      ctx.set({
+        'Access-Control-Allow-Methods': 'GET, POST, PUT, PATCH, DELETE',
+        'Access-Control-Allow-Headers': ALLOWED_HEADERS,
+        'Access-Control-Max-Age': String(MAX_AGE_SECONDS),
+      });
+      ctx.status = 204;
+      return;
+    }
+    ctx.set('Access-Control-Expose-Headers', EXPOSED);
+    await next();
+  };
+}

@@ -1,0 +1,69 @@
+/** How a request that lets a turn go on is answered: with the turn once it has, or with where it will be. */
+import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { linkSignals } from '../../lib/link-signals.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { readAnswerCalls } from '../../modules/runs/read-runs.ts';
+import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
+import type { AppParts } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { presentAnswer, turnAnswer } from './schemas.ts';
+
+const accepted = z.object({ turn_id: z.uuid(), run_id: z.uuid(), status: z.literal('running') });
+
+/** The answers that `answerTurn` gives, by status. */
+export const TURN_ANSWERS = { 200: turnAnswer, 202: accepted };
+
+interface TurnRequest {
+  caller: Caller;
+  params: { run: string };
+  context: Context;
+  app: Pick<AppParts, 'closing'>;
+  ctx: ApiContext;
+}
+
+/** Waits for the turn as `Prefer` says, 60 s at most: 200 with its answer, or 202 with its address. */
+export async function answerTurn(
+  { caller, params, context, app, ctx }: TurnRequest,
+  { turnId, replayed }: { turnId: string; replayed: boolean },
+) {
+  const ref = { tenantId: caller.tenantId, runId: params.run, turnId };
+  const timeoutMs = waitMs(ctx);
+  const row =
+    timeoutMs > 0 ? await waitForTurn(context, ref, { timeoutMs, signal: untilGone(ctx, app.closing) }) : undefined;
+  if (!row || row.status === 'running') {
+    const location = `/v1/runs/${params.run}/turns/${turnId}`;
+    const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
+    const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
+    return { status: 202, body, replayed, headers: { location, ...applied } };
+  }
+  const calls = await context.db.withTenant(ref.tenantId, (tx) => readAnswerCalls(tx, row));
+  return { status: 200, body: presentAnswer(row, calls), replayed };
+}
+
+/** RFC 7240: `respond-async`, `wait=N` in seconds. */
+function waitMs(ctx: ApiContext): number {
+  if (prefers(ctx, 'respond-async')) return 0;
+  const wait = /(?:^|[,;\s])wait=(\d{1,6})/i.exec(ctx.get('prefer'))?.[1];
+  return 1000 * Math.min(LIMITS.syncWaitSeconds, wait === undefined ? LIMITS.syncWaitSeconds : Number(wait));
+}
+
+function prefers(ctx: ApiContext, preference: string): boolean {
+  return ctx
+    .get('prefer')
+    .toLowerCase()
+    .split(/[,;]/)
+    .some((part) => part.trim() === preference);
+}
+
+/** Fires when the client has left or the server stops: neither cancels the work. */
+export function untilGone(ctx: ApiContext, closing: AbortSignal): AbortSignal {
+  const gone = new AbortController();
+  const { signal, release } = linkSignals(gone.signal, closing);
+  ctx.res.once('close', () => {
+    gone.abort();
+    release();
+  });
+  return signal;
+}

@@ -1,0 +1,31 @@
+/** A person's decision, as the body of `POST /v1/approvals/{id}` and of whatever else carries one. */
+import { z } from 'zod';
+import { badRequest } from '../../core/errors.ts';
+import type { ApprovalDecision } from '../../modules/approvals/decide-approval.ts';
+
+const reason = z.string().max(5000).optional();
+
+export const decisionBody = z
+  .strictObject({
+    decision: z.enum(['approve', 'deny', 'edit', 'happened', 'rerun', 'give_up']),
+    arguments: z.record(z.string(), z.unknown()).optional().describe('The arguments instead, with `edit`.'),
+    result: z.unknown().optional().describe('What the call gave, with `happened`.'),
+    reason,
+  })
+  .meta({ id: 'ApprovalDecision' });
+
+/** The decision that a body at `where` stands for. Throws 400 for arguments without `edit`, and for `edit` without them. */
+export function toDecision(body: z.output<typeof decisionBody>, where: string): ApprovalDecision {
+  const { decision } = body;
+  // Taken in silence, they would look as if they had been approved.
+  if (decision !== 'edit' && body.arguments) {
+    throw badRequest(`${where}.arguments goes with the decision "edit" only.`);
+  }
+  if (decision === 'edit') {
+    const path = `${where}.arguments`;
+    if (!body.arguments) throw badRequest(`${path} is required with "edit".`, [{ path, message: 'is required' }]);
+    return { decision, arguments: body.arguments, reason: body.reason };
+  }
+  if (decision === 'happened') return { decision, result: body.result, reason: body.reason };
+  return { decision, reason: body.reason };
+}

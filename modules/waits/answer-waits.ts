@@ -1,0 +1,204 @@
+/** Answers to what a run waits for, of whatever kind: several of them are one commit. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict, impossible } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
+import { newId } from '../../lib/new-id.ts';
+import { insertSignal } from '../../db/approvals.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { listAnswerable, type Answerable } from '../../db/waits.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
+import { decideIn, type ApprovalDecision } from '../approvals/decide-approval.ts';
+import type { Context } from '../governance/context.ts';
+import {
+  announceAppended,
+  appendIn,
+  appendToRun,
+  type Appended,
+  type AppendedChange,
+} from '../run-log/append-to-run.ts';
+import { reportEvents } from '../run-log/report-events.ts';
+import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { takeResults, type ToolResult } from './client-calls.ts';
+import { signalEvent } from './post-signal.ts';
+
+export type WaitAnswer = { waitId?: string | undefined } & (
+  | { kind: 'answer'; message: string }
+  | { kind: 'decision'; decided: ApprovalDecision }
+  | { kind: 'tool_results'; results: readonly ToolResult[] }
+  | { kind: 'payload'; payload: unknown }
+);
+
+export interface AnsweredRun {
+  caller: Caller;
+  runId: string;
+  answers: readonly WaitAnswer[];
+  idempotency: IdempotentRequest;
+}
+
+/**
+ * Answers open waits of a run, all of them or none; the turn that goes on. An answer without `waitId` is for the only
+ * one that is open; results of the client's tools name their calls themselves. Throws 409 with the ids of what is open
+ * where nothing is, where it is not clear which one is meant, or where it was answered already; 422 for an answer of another
+ * kind than is waited for; and for decisions what `decideApproval` throws.
+ */
+export async function answerWaits(
+  context: Context,
+  request: AnsweredRun,
+): Promise<{ turnId: string; replayed: boolean }> {
+  const { caller, runId } = request;
+  const ref = { tenantId: caller.tenantId, runId };
+  let appended: Appended | null | undefined;
+  try {
+    const answer = await idempotently(context, request.idempotency, async (tx) => {
+      appended = await appendIn(tx, ref, (run) => changeFor(context, tx, { run, request }));
+      const turnId = appended?.run.open_turn_id;
+      if (!turnId) throw nothingOpen('The run waits for nothing that could be answered.', []);
+      return { status: 202, body: { turn_id: turnId } };
+    });
+    if (appended) announce(context, ref, appended);
+    return { turnId: answer.body.turn_id, replayed: answer.replayed };
+  } catch (error) {
+    if (error instanceof RefusedDecision) return recordRefusal(context, request, error.decision);
+    throw error;
+  }
+}
+
+function announce(context: Context, ref: { tenantId: string; runId: string }, appended: Appended): void {
+  reportEvents(context, { ...ref, agentId: appended.run.agent_id }, appended.events);
+  announceAppended(context, { ...appended, runId: ref.runId });
+}
+
+interface Decision {
+  id: string;
+  decided: ApprovalDecision;
+}
+
+/** The approval has expired or lapsed: nothing is answered, and that it has ended is logged by itself. */
+class RefusedDecision extends Error {
+  readonly decision: Decision;
+
+  constructor(decision: Decision) {
+    super('the decision is refused');
+    this.decision = decision;
+  }
+}
+
+async function recordRefusal(context: Context, { caller, runId }: AnsweredRun, decision: Decision): Promise<never> {
+  const { tenantId } = caller;
+  let refusal = '';
+  await appendToRun(context, { tenantId, runId }, async (run, tx) => {
+    const made = await decideIn(context, tx, { run, ref: refOf(caller, decision.id), decided: decision.decided });
+    // Thrown in the transaction, so that nothing is decided here.
+    if (!made?.refusal) throw conflict('The approval has changed meanwhile; nothing was answered.');
+    ({ refusal } = made);
+    return made.change;
+  });
+  throw conflict(refusal);
+}
+
+function refOf(caller: Caller, id: string) {
+  return { tenantId: caller.tenantId, id, workspaceId: caller.workspaceId, by: caller };
+}
+
+interface Answering {
+  run: RunRow;
+  request: AnsweredRun;
+}
+
+async function changeFor(context: Context, tx: Tx, { run, request }: Answering): Promise<AppendedChange> {
+  if (isTerminal(run.status)) {
+    throw conflict(`The run is ${run.status}; it waits for nothing any more.`, {
+      status_of_run: run.status,
+      wait_ids: [],
+    });
+  }
+  const open = await listAnswerable(tx, run.id);
+  const pairs = request.answers.map((answer) => ({ answer, wait: waitOf(answer, open) }));
+  const changes: AppendedChange[] = [];
+  const results: ToolResult[] = [];
+  for (const { answer, wait } of pairs) {
+    if (answer.kind === 'tool_results') results.push(...resultsFor(answer.results, wait));
+    else if (answer.kind === 'decision') {
+      const decision = { id: wait?.id ?? '', decided: answer.decided };
+      const made = await decideIn(context, tx, {
+        run,
+        ref: refOf(request.caller, decision.id),
+        decided: answer.decided,
+      });
+      if (made?.refusal) throw new RefusedDecision(decision);
+      if (made) changes.push(made.change);
+    } else if (wait) changes.push(await signalFor(tx, run, { answer, wait }));
+  }
+  if (results.length > 0) {
+    const limitBytes = context.config.runOutputBytes;
+    const taken = await takeResults(tx, run, { results, limitBytes });
+    if (taken) changes.push(taken);
+  }
+  return merged(run, changes);
+}
+
+const KINDS: Record<Answerable['type'], WaitAnswer['kind']> = {
+  user: 'answer',
+  approval: 'decision',
+  tool_results: 'tool_results',
+  webhook: 'payload',
+  timer: 'payload',
+};
+
+/** The wait that an answer is for; undefined for results that name their calls. */
+function waitOf(answer: WaitAnswer, open: readonly Answerable[]): Answerable | undefined {
+  const { waitId } = answer;
+  const ids = open.map(({ id }) => id);
+  if (open.length === 0) throw nothingOpen('The run waits for nothing that could be answered.', ids);
+  if (waitId === undefined && answer.kind === 'tool_results' && open.some(({ type }) => type === 'tool_results')) {
+    return undefined;
+  }
+  if (waitId === undefined && open.length > 1) {
+    throw nothingOpen('The run waits for several things: wait_id says which of them is answered.', ids);
+  }
+  const wait = waitId === undefined ? open[0] : open.find(({ id }) => id === waitId);
+  if (!wait) throw nothingOpen(`The run does not wait for ${waitId}, or not any more.`, ids);
+  const kind = KINDS[wait.type];
+  if (kind === answer.kind) return wait;
+  const message = `The wait ${wait.id} is answered by "${kind}", not by "${answer.kind}".`;
+  throw impossible(message, [{ path: `body.${answer.kind}`, message: `must be ${kind}` }]);
+}
+
+function nothingOpen(message: string, ids: readonly string[]) {
+  return conflict(message, { wait_ids: ids });
+}
+
+/** With a wait, the results are that call's alone. */
+function resultsFor(results: readonly ToolResult[], wait: Answerable | undefined): readonly ToolResult[] {
+  if (wait && results.some(({ tool_use_id }) => tool_use_id !== wait.tool_use_id)) {
+    throw conflict(`The call ${wait.id} has the tool_use_id "${wait.tool_use_id}".`, { wait_ids: [wait.id] });
+  }
+  return results;
+}
+
+async function signalFor(
+  tx: Tx,
+  run: RunRow,
+  { answer, wait }: { answer: Extract<WaitAnswer, { kind: 'answer' | 'payload' }>; wait: Answerable },
+): Promise<AppendedChange> {
+  const { id: callId, name } = wait;
+  const type = wait.type === 'user' ? 'user' : wait.type === 'timer' ? 'timer' : 'webhook';
+  const payload = answer.kind === 'answer' ? { message: answer.message } : answer.payload;
+  const id = newId();
+  await insertSignal(tx, { tenantId: run.tenant_id, runId: run.id, id, type });
+  const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId });
+  return { events: [event], close_waits: [callId], ...continuation(run) };
+}
+
+/** One change, with one job where any of them sends one. */
+function merged(run: RunRow, changes: readonly AppendedChange[]): AppendedChange {
+  const closed = changes.flatMap(({ close_waits }) => (Array.isArray(close_waits) ? close_waits : []));
+  const goesOn = changes.some(({ outbox }) => outbox !== undefined);
+  return {
+    events: changes.flatMap(({ events }) => events),
+    calls: changes.flatMap(({ calls }) => calls ?? []),
+    ...(closed.length > 0 && { close_waits: closed }),
+    ...(goesOn && continuation(run)),
+  };
+}

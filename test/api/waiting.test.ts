@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('what a run waits for', () => {
+  let model: ScriptedModel;
+  let api: TestApi;
+  let workers: Workers;
+
+  before(async () => {
+    model = await startScriptedModel();
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    const tool = { name: 'confirm', description: 'A tool of the test.', transport: { type: 'client' } };
+    await api.call('POST', '/v1/tools', { body: tool });
+  });
+
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  const post = (path: string, body: unknown) => api.call('POST', path, { body });
+
+  /** The run once it waits for all of these. */
+  async function waiting(message: string, types: string[], config: Record<string, unknown> = {}) {
+    const tools = ['ask_user', 'confirm', 'sleep', 'wait_for_webhook', 'calculator'];
+    const { json: agent } = await post('/v1/agents', { name: 'waiter', tools });
+    const { json } = await post(`/v1/agents/${agent.id}/runs`, { input: { message }, config });
+    let run: Record<string, unknown> = {};
+    await waitUntil(`${message} waits`, async () => {
+      run = (await api.call('GET', `/v1/runs/${json.run_id}`)).json;
+      const waits = (run['waits'] ?? []) as { type: string }[];
+      return String(waits.map(({ type }) => type).toSorted()) === String(types.toSorted());
+    });
+    // oxlint-disable-next-line typescript/no-explicit-any -- tests say themselves what they expect of an answer
+    return run as any;
+  }
+
+  it('has the question, under the id of the call that asks it', async () => {
+    const run = await waiting('call ask_user {"question":"How much?"}', ['user']);
+    const [wait] = run.waits;
+    assert.deepEqual(run.waiting_for, wait);
+    assert.deepEqual([wait.question, wait.wait_id], ['How much?', wait.tool_call_id]);
+    const { json } = await api.call('GET', `/v1/runs/${run.id}/turns`);
+    const { json: turn } = await api.call('GET', `/v1/runs/${run.id}/turns/${json.turns[0].id}`);
+    assert.equal(turn.tool_calls[0].id, wait.wait_id);
+  });
+
+  it('has the approval, with its ids and why a person is asked', async () => {
+    const run = await waiting('call calculator {"expression":"1+1"}', ['approval'], { autonomy_level: 0 });
+    const { json } = await api.call('GET', `/v1/approvals?run_id=${run.id}`);
+    const [{ id, tool_call_id, message, expires_at }] = json.approvals;
+    assert.deepEqual(run.waiting_for, {
+      ...{ wait_id: id, type: 'approval', name: null, until: expires_at, approval_id: id, kind: 'approval' },
+      ...{ tool: 'calculator', tool_call_id, plan_id: null, message },
+    });
+    assert.deepEqual(run.waits, [run.waiting_for]);
+  });
+
+  it('has each approval of several', async () => {
+    const message = 'call calculator {"expression":"1+1"} & calculator {"expression":"2+2"}';
+    const run = await waiting(message, ['approval', 'approval'], { autonomy_level: 0 });
+    const { json } = await api.call('GET', `/v1/approvals?run_id=${run.id}`);
+    const ids = (list: { id?: string; wait_id?: string }[]) => list.map(({ id, wait_id }) => id ?? wait_id).toSorted();
+    assert.deepEqual(ids(run.waits.map(({ wait_id }: { wait_id: string }) => ({ wait_id }))), ids(json.approvals));
+  });
+
+  it('has the calls of the client, with what names them and their input', async () => {
+    const run = await waiting('call confirm {"what":"send"}', ['client_tools']);
+    const { wait_id, type, tool, tool_use_id, tool_call_id, input } = run.waiting_for;
+    assert.deepEqual([type, tool, input, wait_id], ['client_tools', 'confirm', { what: 'send' }, tool_call_id]);
+    assert.match(tool_use_id, /./);
+  });
+
+  it('has webhooks and timers by name, and what somebody can act on first', async () => {
+    const message = 'call sleep {"seconds":600,"name":"nap"} & wait_for_webhook {"name":"paid","timeout_seconds":900}';
+    const run = await waiting(message, ['timer', 'webhook']);
+    const named = run.waits.map(({ type, name }: { type: string; name: string }) => [type, name]);
+    assert.deepEqual(named, [
+      ['timer', 'nap'],
+      ['webhook', 'paid'],
+    ]);
+    assert.deepEqual([run.waiting_for.type, run.waiting_for.wait_id], ['webhook', run.waits[1].wait_id]);
+    assert.match(run.waiting_for.hook_url, /\/v1\/hooks\//);
+  });
+
+  it('is its next turn between two turns', async () => {
+    const run = await waiting('say hello', [], { keep_open: true });
+    await waitUntil('the turn is over', async () => {
+      const { json } = await api.call('GET', `/v1/runs/${run.id}`);
+      return json.waiting_for?.type === 'turn' && json.waiting_for.wait_id === null && json.waits === undefined;
+    });
+  });
+});

@@ -45,6 +45,8 @@ export interface ToolDefinition {
   name: string;
   version: string;
   display_name?: string | undefined;
+  /** Under which a model finds it among many (`core/tool-categories.ts`). */
+  category?: string | undefined;
   description: string;
   input_schema: Record<string, unknown>;
   output_schema?: Record<string, unknown> | undefined;

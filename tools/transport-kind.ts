@@ -73,6 +73,7 @@ export type ImportedTool = Pick<
   ToolDefinition,
   | 'name'
   | 'display_name'
+  | 'category'
   | 'description'
   | 'input_schema'
   | 'output_schema'

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { CATEGORY } from '../../core/tool-categories.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../modules/tools-registry/read-tools.ts';
@@ -43,6 +44,7 @@ const toolFields = {
     .regex(/^\d{1,9}\.\d{1,9}\.\d{1,9}$/, 'expected semver such as 1.0.0')
     .optional(),
   display_name: z.string().max(200).optional(),
+  category: z.string().regex(CATEGORY, 'must be 1 to 64 letters, digits, spaces or any of _./&+-').optional(),
   input_schema: jsonSchema.optional(),
   output_schema: jsonSchema.optional(),
   transport: anyTransport,
@@ -76,6 +78,7 @@ export const toolPatch = z
     description: toolFields.description.optional(),
     version: toolFields.version,
     display_name: toolFields.display_name.nullable(),
+    category: toolFields.category.nullable(),
     input_schema: toolFields.input_schema.nullable(),
     output_schema: toolFields.output_schema.nullable(),
     transport: anyTransport.optional(),
@@ -106,6 +109,7 @@ const common = {
 const details = {
   ...common,
   display_name: z.string().optional(),
+  category: z.string().optional(),
   description: z.string(),
   input_schema: jsonSchema,
   output_schema: jsonSchema.optional(),

@@ -22,6 +22,7 @@ export interface ToolRequest {
   name: string;
   version?: string | undefined;
   display_name?: string | undefined;
+  category?: string | undefined;
   description: string;
   input_schema?: Record<string, unknown> | undefined;
   output_schema?: Record<string, unknown> | undefined;
@@ -92,6 +93,7 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
     ...identity,
     name: request.name,
     ...(request.display_name === undefined ? {} : { display_name: request.display_name }),
+    ...(request.category === undefined ? {} : { category: request.category }),
     description: request.description,
     input_schema: request.input_schema ?? { type: 'object' },
     ...(request.output_schema === undefined ? {} : { output_schema: request.output_schema }),

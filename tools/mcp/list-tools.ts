@@ -1,6 +1,7 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { impossible, messageOf } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
+import { categoryFrom } from '../../core/tool-categories.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
@@ -23,17 +24,19 @@ const MAX_MESSAGE_CHARS = 2000;
  * Throws a `DroverError` (422) if the server does not start, does not answer, or has an unusable schema.
  */
 export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Promise<ImportedTool[]> {
-  const listed = wanted.secrets.redact(await listTools(wanted, pool));
+  const { name: serverName, tools } = await listTools(wanted, pool);
+  const listed = wanted.secrets.redact(tools);
+  const category = categoryFrom(wanted.secrets.redact(serverName));
   const faults = listed.flatMap((tool) => faultsOf(tool, wanted.validator));
   if (faults.length > 0) throw impossible('The server has tools whose input schema cannot be used.', faults);
   const taken = new Set<string>();
-  return listed.map((tool) => importTool(tool, { ...wanted, name: uniqueName(tool.name, taken) }));
+  return listed.map((tool) => importTool(tool, { ...wanted, category, name: uniqueName(tool.name, taken) }));
 }
 
 async function listTools(
   { tenantId, server, secrets, onToolsChanged }: McpServerToList,
   pool: McpPool,
-): Promise<Tool[]> {
+): Promise<{ name: string; tools: Tool[] }> {
   const refuse = (what: string) => (error: unknown) => {
     throw impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
   };
@@ -41,7 +44,8 @@ async function listTools(
     .acquire({ tenantId, server: withSecrets(server, secrets), onToolsChanged })
     .catch(refuse('did not start'));
   try {
-    return await allPages(running).catch(refuse('did not list its tools'));
+    const tools = await allPages(running).catch(refuse('did not list its tools'));
+    return { name: running.client.getServerVersion()?.name ?? '', tools };
   } finally {
     pool.release(running);
   }
@@ -69,12 +73,18 @@ function faultsOf(tool: Tool, { checkSchema }: ArgumentValidator): FieldError[] 
 
 function importTool(
   tool: Tool,
-  { server, trusted, name }: { server: McpServer; trusted: boolean; name: string },
+  {
+    server,
+    trusted,
+    name,
+    category,
+  }: { server: McpServer; trusted: boolean; name: string; category: string | undefined },
 ): ImportedTool {
   const title = tool.title ?? tool.annotations?.title;
   return {
     name,
     ...(title === undefined ? {} : { display_name: title }),
+    ...(category === undefined ? {} : { category }),
     description: tool.description ?? title ?? tool.name,
     input_schema: tool.inputSchema,
     ...(tool.outputSchema === undefined ? {} : { output_schema: tool.outputSchema }),

@@ -5,6 +5,7 @@ import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core
 import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
+import { describeCategories } from '../../../core/tool-categories.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
@@ -69,7 +70,7 @@ export function buildRequest(source: RequestSource, { window, ...call }: Asked):
   const settings = { ...definition.model_preferences, ...definition.llm_config };
   return {
     ...call,
-    system: systemPromptOf(definition),
+    system: systemOf(source),
     messages: withoutEmptyAnswers(fitContext(source, window).messages),
     tools: toolSpecs(source.tools),
     maxTokens: outputTokens(source, window),
@@ -97,7 +98,7 @@ const fixed = new WeakMap<ReadonlyMap<string, ToolDefinition>, number>();
 function fixedTokens({ definition, tools }: RequestSource): number {
   const known = fixed.get(tools);
   if (known !== undefined) return known;
-  const tokens = estimateRequest({ system: systemPromptOf(definition), tools: toolSpecs(tools), messages: [] });
+  const tokens = estimateRequest({ system: systemOf({ definition, tools }), tools: toolSpecs(tools), messages: [] });
   fixed.set(tools, tokens);
   return tokens;
 }
@@ -113,7 +114,13 @@ function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
 
 const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
-/** The system prompt: role, instructions, worked examples. */
+/** The system prompt, and the tools by their categories where there are several. */
+function systemOf({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): string {
+  const categories = describeCategories(tools.values());
+  return [systemPromptOf(definition), categories].filter(Boolean).join('\n\n');
+}
+
+/** The system prompt of a definition: role, instructions, worked examples. */
 export function systemPromptOf(definition: AgentDefinition): string {
   const prompt = definition.system_prompt;
   if (typeof prompt === 'string') return prompt;

@@ -21,12 +21,13 @@ import { shortPath } from './kit/validate.ts';
 export function createApp(
   context: Context,
   routes: readonly Route[],
-  { closing }: { closing: AbortSignal } = { closing: new AbortController().signal },
+  { closing, counter }: Pick<AppParts, 'closing' | 'counter'>,
 ): App {
   const parts: AppParts = {
     routes,
     authenticator: createAuthenticator(context.db),
     queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),
+    counter,
     closing,
   };
   const app = new Koa<ApiState>();
@@ -52,7 +53,7 @@ function createRouter(context: Context, parts: AppParts): Router<ApiState> {
       ctx.state.route = route.path;
       // Only what has the form of an id: a path may hold anything.
       Object.assign(ctx.state, idsIn(ctx.params));
-      const caller = await authenticate(ctx, route, { authenticator: parts.authenticator, db: context.db });
+      const caller = await authenticate(ctx, route, { ...parts, db: context.db });
       present(ctx, await route.run({ ctx, context, app: parts, caller }));
     });
   }

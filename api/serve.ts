@@ -2,8 +2,10 @@ import { createServer } from 'node:http';
 import type { Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { Context } from '../modules/governance/context.ts';
+import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
@@ -34,7 +36,9 @@ export async function serve(
   { host, port, requestTimeoutMs = LIMITS.requestSeconds * 1000 }: ServeOptions,
 ): Promise<RunningApi> {
   const closing = new AbortController();
-  const app = createApp(context, routes, { closing: closing.signal });
+  const { config, db, log } = context;
+  const counter = await openRateCounter({ ...config, db, onError: warnOfStore(log) });
+  const app = createApp(context, routes, { closing: closing.signal, counter });
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
@@ -50,16 +54,26 @@ export async function serve(
     void handle(request, response);
   });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
-  await listen(server, { host, port });
+  await listen(server, { host, port }).catch(async (error: unknown) => {
+    await counter.close();
+    throw error;
+  });
   const address = server.address() as AddressInfo;
   return {
     url: `http://${reachable(host)}:${address.port}`,
     port: address.port,
-    close: (graceMs) => {
+    async close(graceMs) {
       closing.abort();
-      return closeServer(server, graceMs);
+      await closeServer(server, graceMs);
+      await counter.close();
     },
   };
+}
+
+/** A connection that is lost tells so several times a second. */
+function warnOfStore(log: Context['log']): (error: unknown) => void {
+  const warn = limitRate((error) => log.warn({ err: error }, 'requests are counted in this process alone for now'));
+  return (error) => warn(error instanceof Error ? error : new Error(String(error)), 'rate counter');
 }
 
 function listen(server: Server, { host, port }: ServeOptions): Promise<void> {

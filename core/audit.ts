@@ -41,6 +41,7 @@ const AUDIT_ACTIONS = [
   'api_key.created',
   'api_key.revoked',
   'tenant.created',
+  'tenant.updated',
   'budget.created',
   'budget.updated',
   'budget.deleted',

@@ -1,3 +1,4 @@
+import type { Quotas } from './rate-limits.ts';
 import type { Scope } from './scopes.ts';
 
 /** Who a request acts for. */
@@ -9,6 +10,8 @@ export interface Caller {
   boundWorkspaceId: string | undefined;
   keyId: string;
   scopes: readonly Scope[];
+  /** What its tenant may ask for. */
+  quotas: Quotas;
   /** Holds an admin key of the default tenant, unbound: runs this installation. */
   isOperator: boolean;
   /** The request that the key came with. */

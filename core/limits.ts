@@ -87,6 +87,13 @@ export const LIMITS = {
   sessionMessages: 50,
   /** Characters of a message to a session. */
   chatMessageChars: 5000,
+  /** Messages of one user to sessions, an hour; executions of plans of one session, a minute. */
+  chatsPerHour: 100,
+  executesPerMinute: 20,
+  /** Requests of a tenant, a minute, by its plan tier. */
+  freeRequestsPerMinute: 60,
+  standardRequestsPerMinute: 600,
+  enterpriseRequestsPerMinute: 6000,
   /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
   cachedRuns: 200,
   cachedRunTokens: 50_000,

@@ -1,3 +1,4 @@
+import type { RateSettings } from '../core/rate-limits.ts';
 import type { Scope } from '../core/scopes.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -22,13 +23,16 @@ export interface KeyOwner {
   scopes: Scope[];
   expires_at: Date | null;
   revoked_at: Date | null;
+  plan_tier: string;
+  /** Of its tenant's settings. */
+  rate_limits: RateSettings | null;
 }
 
 const OWNER = `
-  select k.id, k.tenant_id, k.workspace_id, k.scopes, k.expires_at, k.revoked_at,
+  select k.id, k.tenant_id, k.workspace_id, k.scopes, k.expires_at, k.revoked_at, t.plan_tier, t.settings->'rate_limits' as rate_limits,
     coalesce(k.workspace_id, (select w.id from workspaces w where w.tenant_id = k.tenant_id order by w.created_at, w.id limit 1))
       as default_workspace_id
-  from api_keys k`;
+  from api_keys k join tenants t on t.id = k.tenant_id`;
 
 /** Finds a key by its SHA-256, in whatever tenant: for `asMaintenance`. */
 export async function findKeyByHash(tx: Tx, hash: Buffer): Promise<KeyOwner | undefined> {

@@ -61,6 +61,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   objectives: 'ids and a digest; the prompt is the input of the run',
   outbox: 'ids alone',
   parked_runs: 'ids and names of models',
+  rate_counts: 'ids, digests and counts',
   reservations: 'sums and a state',
   schema_functions: 'names and hashes of functions',
   schema_migrations: 'names of migrations',

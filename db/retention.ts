@@ -24,6 +24,7 @@ const FORGETTABLE = {
     and not exists (select from runs r where r.id in (t.run_id, t.root_run_id) and r.status not in ${ENDED})`,
   // Nobody waits for its end: nobody uses the credential any more.
   model_outages: `t.next_at < ${OLD} and not exists (select from parked_runs p where p.outage = t.name)`,
+  rate_counts: `t.until < ${OLD}`,
 } as const;
 
 export type Forgettable = keyof typeof FORGETTABLE;

@@ -399,6 +399,16 @@ table policy_versions row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
 
+table rate_counts row level security forced
+  name text not null
+  used integer not null
+  until timestamp with time zone not null
+  constraint rate_counts_pkey PRIMARY KEY (name)
+  policy maintenance_forget_rate_counts for all to drover_maintenance using true with check true
+  policy one_for_all for all to drover_app using true with check true
+  grant insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
 table reservations row level security forced
   run_id uuid not null
   step integer not null

@@ -1,19 +1,49 @@
+import type { RateSettings } from '../core/rate-limits.ts';
 import type { Tx } from './database.ts';
 
 export interface NewTenant {
   id: string;
   name: string;
   planTier?: string | undefined;
+  settings?: TenantSettings | undefined;
+}
+
+export interface TenantSettings {
+  rate_limits?: RateSettings | undefined;
+}
+
+export interface TenantRow {
+  plan_tier: string;
+  settings: TenantSettings;
+  suspended: boolean;
 }
 
 /** Makes a tenant if there is none of this id. Runs as the tenant itself. */
 export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
-  await tx.query('insert into tenants (id, name, plan_tier) values ($1, $2, $3) on conflict (id) do nothing', [
-    tenant.id,
-    tenant.name,
-    tenant.planTier ?? 'standard',
-  ]);
+  const { id, name, planTier = 'standard', settings = {} } = tenant;
+  await tx.query(
+    'insert into tenants (id, name, plan_tier, settings) values ($1, $2, $3, $4) on conflict (id) do nothing',
+    [id, name, planTier, JSON.stringify(settings)],
+  );
 }
+
+/** Changes the tenant of the transaction, each of its settings as a whole; undefined if there is none. */
+export async function changeTenant(
+  tx: Tx,
+  { planTier, settings }: Pick<NewTenant, 'planTier' | 'settings'>,
+): Promise<TenantRow | undefined> {
+  const [row] = await tx.query<TenantRow>(
+    planTier === undefined && settings === undefined
+      ? `select ${TENANT} from tenants`
+      : `update tenants set plan_tier = coalesce($1, plan_tier), settings = settings || coalesce($2::jsonb, '{}') returning ${TENANT}`,
+    planTier === undefined && settings === undefined
+      ? []
+      : [planTier ?? null, settings === undefined ? null : JSON.stringify(settings)],
+  );
+  return row;
+}
+
+const TENANT = 'plan_tier, settings, suspended_by is not null as suspended';
 
 /** Makes a workspace if there is none of this id. */
 export async function insertWorkspace(tx: Tx, workspace: { id: string; tenantId: string; name: string }) {

@@ -1,28 +1,32 @@
 import { DroverError, forbidden, unauthorized } from '../../core/errors.ts';
+import { requestRates } from '../../core/rate-limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
-import type { Access, Route } from './route.ts';
+import { holdToRates } from './rate-limit.ts';
+import type { Access, AppParts, Route } from './route.ts';
 import type { ApiContext } from './state.ts';
 import { idParam } from './validate.ts';
 
 /**
  * Who is calling, where the access asks for it. Throws: 401 without a valid key, 403 without the scope, and for a
- * workspace in `X-Workspace-Id` that is not there (404) or not the key's (403).
+ * workspace in `X-Workspace-Id` that is not there (404) or not the key's (403); 429 where its tenant or key asks too often.
  */
 export async function authenticate(
   ctx: ApiContext,
   { access, tenantWide = false }: Pick<Route, 'access' | 'tenantWide'>,
-  { authenticator, db }: { authenticator: Authenticator; db: Context['db'] },
+  { authenticator, counter, db }: Pick<AppParts, 'authenticator' | 'counter'> & Pick<Context, 'db'>,
 ): Promise<Caller | undefined> {
   if (access === 'open') return undefined;
   if ((access === 'loopback' || access === 'loopback-operator') && isLocalRequest(ctx.req)) return undefined;
   const caller = await callerOf(ctx, authenticator);
   // Set before anything is refused, so that the log knows whom.
   ctx.state.caller = caller;
+  // What is refused counts, too. Not where whoever watches the service asks.
+  if (!access.startsWith('loopback')) await holdToRates(ctx, counter, requestRates(caller));
   checkAccess(caller, access);
   if (tenantWide && caller.boundWorkspaceId !== undefined) {
     throw forbidden('This key is bound to a workspace, and this belongs to all workspaces of the tenant.');

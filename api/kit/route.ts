@@ -6,6 +6,7 @@ import type { Scope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
+import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import type { ApiContext } from './state.ts';
@@ -95,6 +96,8 @@ export interface AppParts {
   /** Every route there is. */
   routes: readonly Route[];
   authenticator: Authenticator;
+  /** Of what tenants, keys, users and sessions ask for. */
+  counter: RateCounter;
   /** The queues to look at. */
   queues: readonly Queue[];
   /** Fires when the server stops: what would stay open ends then. */

@@ -2,12 +2,14 @@
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { chatRates, executeRates } from '../../core/rate-limits.ts';
 import { SESSION_STATUSES } from '../../core/session-status.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
 import { executePlan, refinePlan, rejectPlan } from '../../modules/sessions/decide-plan.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
 import { readSession, type SessionView } from '../../modules/sessions/session.ts';
+import { holdToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
@@ -38,12 +40,14 @@ const sendMessage = defineRoute({
   idempotent: true,
   body: chatBody,
   responses: { 202: z.object({ session_id: z.uuid(), status, plan_id: z.uuid().optional() }) },
-  async handle({ caller, body, context, idempotency, ctx }) {
+  async handle({ caller, body, context, idempotency, ctx, app }) {
+    const user = userOf(body);
+    await holdToRates(ctx, app.counter, chatRates(caller, user));
     return chat(context, {
       caller,
       message: body.message,
       sessionId: body.session_id ?? undefined,
-      userId: userOf(body),
+      userId: user,
       agentId: body.agent_id,
       autonomyLevel: body.autonomy_level,
       context: body.context,
@@ -71,7 +75,8 @@ const execute = defineRoute({
   summary: 'Approve the pending plan and carry it out',
   body: z.strictObject(planRef),
   responses: { 200: outcome.extend({ result: z.string().optional() }) },
-  async handle({ caller, body, context }) {
+  async handle({ caller, body, context, ctx, app }) {
+    await holdToRates(ctx, app.counter, executeRates(caller, body.session_id));
     const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
     return { status: 200, body: await executePlan(context, ref) };
   },

@@ -24,6 +24,7 @@ import { names } from './0022-names.ts';
 import { hostsAndErasure } from './0028-hosts-and-erasure.ts';
 import { claims } from './0027-claims.ts';
 import { modelOutages } from './0029-model-outages.ts';
+import { rateCounts } from './0033-rate-counts.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -53,4 +54,5 @@ export const MIGRATIONS: readonly Migration[] = [
   hostsAndErasure,
   modelOutages,
   sessions,
+  rateCounts,
 ];

@@ -12,6 +12,7 @@ const HOURS: Record<Forgettable, number> = {
   signals: 24 * LIMITS.settledDays,
   reservations: 24 * LIMITS.settledDays,
   model_outages: 24,
+  rate_counts: 1,
 };
 
 /** Forgets what is old in each table, in small transactions; answers how many rows went. */

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { hasScope } from '../../core/scopes.ts';
 import type { Caller } from '../../core/caller.ts';
 import { sha256 } from '../../core/ids.ts';
+import { quotasOf } from '../../core/rate-limits.ts';
 import { findKeyByHash, findKeyById } from '../../db/api-keys.ts';
 import type { KeyOwner } from '../../db/api-keys.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -14,6 +15,8 @@ export interface Authenticator {
   byKeyId(id: string): Promise<Caller | undefined>;
   /** Forgets what it has remembered of a key, so that its revocation holds at once in this process. */
   forget(keyId: string): void;
+  /** The same for all keys of a tenant, whose quotas are others now. */
+  forgetTenant(tenantId: string): void;
 }
 
 /** A revoked key works in other processes for so long. */
@@ -30,6 +33,9 @@ export function createAuthenticator(db: Database, now: () => number = Date.now):
     if (owner) cache.set(name, owner);
     return owner;
   };
+  const forgetWhere = (isMeant: (owner: KeyOwner) => boolean) => {
+    for (const [name, owner] of Array.from(cache.entries())) if (isMeant(owner)) cache.delete(name);
+  };
   return {
     async byKey(key) {
       const hash = sha256(key);
@@ -38,21 +44,22 @@ export function createAuthenticator(db: Database, now: () => number = Date.now):
     async byKeyId(id) {
       return callerOf(await find(`id:${id}`, (tx) => findKeyById(tx, id)), now());
     },
-    forget(keyId) {
-      for (const [name, owner] of Array.from(cache.entries())) if (owner.id === keyId) cache.delete(name);
-    },
+    forget: (keyId) => forgetWhere(({ id }) => id === keyId),
+    forgetTenant: (tenantId) => forgetWhere((owner) => owner.tenant_id === tenantId),
   };
 }
 
 function callerOf(owner: KeyOwner | undefined, now: number): Caller | undefined {
   if (!owner || owner.revoked_at !== null) return undefined;
   if (owner.expires_at !== null && owner.expires_at.getTime() <= now) return undefined;
+  const isDefault = owner.tenant_id === DEFAULT_TENANT_ID;
   return {
     tenantId: owner.tenant_id,
     workspaceId: owner.default_workspace_id,
     boundWorkspaceId: owner.workspace_id ?? undefined,
     keyId: owner.id,
     scopes: owner.scopes,
-    isOperator: owner.tenant_id === DEFAULT_TENANT_ID && owner.workspace_id === null && hasScope(owner.scopes, 'admin'),
+    quotas: quotasOf({ planTier: owner.plan_tier, isDefault, settings: owner.rate_limits ?? {} }),
+    isOperator: isDefault && owner.workspace_id === null && hasScope(owner.scopes, 'admin'),
   };
 }

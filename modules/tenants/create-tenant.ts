@@ -2,7 +2,7 @@ import { sha256 } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { insertApiKey } from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';
-import { asOtherTenant, insertTenant, insertWorkspace } from '../../db/tenants.ts';
+import { asOtherTenant, insertTenant, insertWorkspace, type TenantSettings } from '../../db/tenants.ts';
 import type { Caller } from '../../core/caller.ts';
 import { newApiKey } from './create-api-key.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -19,14 +19,14 @@ interface CreatedTenant {
 export async function createTenant(
   tx: Tx,
   caller: Caller,
-  request: { name: string; plan_tier?: string | undefined },
+  request: { name: string; plan_tier?: string | undefined; settings?: TenantSettings | undefined },
 ): Promise<CreatedTenant> {
   const { name } = request;
   const id = newId();
   const workspaceId = newId();
   const key = newApiKey();
   await asOtherTenant(tx, id, async () => {
-    await insertTenant(tx, { id, name, planTier: request.plan_tier });
+    await insertTenant(tx, { id, name, planTier: request.plan_tier, settings: request.settings });
     await insertWorkspace(tx, { id: workspaceId, tenantId: id, name: 'default' });
     await insertApiKey(tx, { id: newId(), tenantId: id, name: 'first key', hash: sha256(key), scopes: ['admin'] });
     // In both logs: the tenant's begins with where it comes from.

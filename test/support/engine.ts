@@ -10,6 +10,7 @@ import { messagesFor } from '../../modules/run-log/conversation.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { driveRun, type DriveEnd } from '../../modules/runs/drive.ts';
 import { loadRun, type EventRow } from '../../db/claim-run.ts';
+import { quotasOf } from '../../core/rate-limits.ts';
 import type { Caller } from '../../core/caller.ts';
 import { createAgent } from '../../modules/agents/create-agent.ts';
 import { createRun, type CreateRun } from '../../modules/runs/create-run.ts';
@@ -88,6 +89,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     boundWorkspaceId: undefined,
     keyId: newId(),
     scopes: ['admin'],
+    quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }),
     isOperator: true,
   };
   const inTenant: Engine['rows'] = <R extends object>(sql: string, ...values: unknown[]) =>

@@ -7,7 +7,15 @@ import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 
 const ASK = use({ name: 'ask_user', input: { question: 'Go on?' } });
-const NOTHING = { idempotency_keys: 0, webhook_deliveries: 0, waits: 0, signals: 0, reservations: 0, model_outages: 0 };
+const NOTHING = {
+  idempotency_keys: 0,
+  webhook_deliveries: 0,
+  waits: 0,
+  signals: 0,
+  reservations: 0,
+  model_outages: 0,
+  rate_counts: 0,
+};
 
 for (const mode of DOMAIN_MODES) {
   describe(`What is old in ${mode} mode`, () => {

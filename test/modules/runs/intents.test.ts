@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
+import { quotasOf } from '../../../core/rate-limits.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { ARGUMENT_DEPTH } from '../../../core/tool.ts';
 import { createPolicy } from '../../../modules/governance/write-policy.ts';
@@ -159,7 +160,12 @@ describe('An intent that is not valid', () => {
       keyId: newId(),
       isOperator: true,
     };
-    const caller = { ...by, boundWorkspaceId: undefined, scopes: ['admin' as const] };
+    const caller = {
+      ...by,
+      boundWorkspaceId: undefined,
+      scopes: ['admin' as const],
+      quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }),
+    };
     await engine.context.db.withTenant(engine.tenantId, (tx) => createPolicy(tx, caller, rule));
     const spoilt = use({ name: 'calculator', input: { expression: '6*7' } });
     const { rejected, turn } = await play([...Array.from({ length: LIMITS.invalidAnswers }, () => spoilt), text('42')]);

@@ -1,0 +1,28 @@
+import { DroverError } from '../../core/errors.ts';
+import { rateHeaders, type Rate } from '../../core/rate-limits.ts';
+import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
+import type { ApiContext } from './state.ts';
+
+/** Counts a request against these rates, and tells in the answer's headers what is left. Throws 429 beyond one of them. */
+export async function holdToRates(ctx: ApiContext, counter: RateCounter, rates: readonly Rate[]): Promise<void> {
+  for (const rate of rates) {
+    const { policy, subject, quota, windowSeconds } = rate;
+    const { used, resetMs } = await counter.add({ name: `${policy}:${subject}`, windowSeconds, quota });
+    const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
+    const headers = rateHeaders({ ...rate, used, resetSeconds });
+    ctx.append('RateLimit-Policy', headers.policy);
+    ctx.append('RateLimit', headers.state);
+    if (used <= quota) continue;
+    throw new DroverError('rate-limited', 429, `${TOO_MANY[policy]}: ${quota} in ${windowSeconds} s are the limit.`, {
+      retryAfterSeconds: resetSeconds,
+      extra: { policy, limit: quota, window_seconds: windowSeconds },
+    });
+  }
+}
+
+const TOO_MANY: Record<Rate['policy'], string> = {
+  tenant: 'Too many requests of this tenant',
+  key: 'Too many requests with this key',
+  chats: 'Too many messages of this user',
+  executes: 'Too many executions in this session',
+};

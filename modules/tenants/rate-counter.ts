@@ -1,0 +1,149 @@
+/**
+ * Counts requests within windows of time for all API processes together: in Redis, in Postgres, or in the one process of
+ * embedded mode. Where the store is away each process counts for itself: limits are then wider, and nobody is turned away.
+ */
+import { Redis } from 'ioredis';
+import { RateLimiterMemory, RateLimiterRedis, type RateLimiterAbstract } from 'rate-limiter-flexible';
+import { LRUCache } from 'lru-cache';
+import type { Config } from '../../config.ts';
+import type { Database } from '../../db/database.ts';
+import { addToRateCount } from '../../db/rate-counts.ts';
+import { withDeadline } from '../../lib/deadline.ts';
+
+export interface Counted {
+  /** Whose requests, and of which kind. */
+  name: string;
+  windowSeconds: number;
+  /** Beyond which it is refused. */
+  quota: number;
+}
+
+export interface Count {
+  /** With this one. */
+  used: number;
+  /** Until the window ends. */
+  resetMs: number;
+}
+
+export interface RateCounter {
+  /** Counts one more. */
+  add(counted: Counted): Promise<Count>;
+  close(): Promise<void>;
+}
+
+type Store = RateCounter;
+
+interface CounterSettings extends Pick<Config, 'mode' | 'redisUrl' | 'queuePrefix'> {
+  db: Database;
+  /** Told when the store fails. */
+  onError: (error: unknown) => void;
+}
+
+/** How long a store that has failed is left alone: each request would else wait for one that does not answer. */
+const REST_MS = 2000;
+
+/** Opens the counter of the mode; an unreachable Redis does not fail it. */
+export async function openRateCounter(settings: CounterSettings): Promise<RateCounter> {
+  const own = openMemoryStore();
+  return settings.mode === 'embedded' ? own : rememberRefused(insure(await openSharedStore(settings), own, settings));
+}
+
+function openSharedStore(settings: CounterSettings): Promise<Store> {
+  if (settings.redisUrl === undefined) return Promise.resolve(openPostgresStore(settings.db));
+  return openRedisStore(settings.redisUrl, settings);
+}
+
+const MOST_REMEMBERED = 10_000;
+
+/** Who has had all is refused until the window ends without asking the store again: a flood ends here. */
+function rememberRefused(store: Store): Store {
+  const refused = new LRUCache<string, number>({ max: MOST_REMEMBERED });
+  return {
+    async add(counted) {
+      const key = `${counted.quota} ${counted.name}`;
+      const known = refused.get(key);
+      if (known !== undefined) return { used: known, resetMs: refused.getRemainingTTL(key) };
+      const { used, resetMs } = await store.add(counted);
+      if (used > counted.quota && resetMs > 0) refused.set(key, used, { ttl: resetMs });
+      return { used, resetMs };
+    },
+    close: () => store.close(),
+  };
+}
+
+function insure(shared: Store, own: Store, { onError }: CounterSettings): Store {
+  let restsUntilMs = 0;
+  return {
+    async add(counted) {
+      if (performance.now() < restsUntilMs) return own.add(counted);
+      try {
+        return await shared.add(counted);
+      } catch (error) {
+        onError(error);
+        restsUntilMs = performance.now() + REST_MS;
+        return own.add(counted);
+      }
+    },
+    close: () => shared.close(),
+  };
+}
+
+/** What a tenant may ask for can change: the library counts, and what the count means is decided elsewhere. */
+const MOST = 2 ** 31;
+
+/** A limiter of the library for each length of window. */
+function storeOf(open: (windowSeconds: number) => RateLimiterAbstract, close: () => Promise<void>): Store {
+  const limiters = new Map<number, RateLimiterAbstract>();
+  return {
+    async add({ name, windowSeconds }) {
+      const limiter = limiters.get(windowSeconds) ?? open(windowSeconds);
+      limiters.set(windowSeconds, limiter);
+      const { consumedPoints, msBeforeNext } = await limiter.consume(name);
+      return { used: consumedPoints, resetMs: msBeforeNext };
+    },
+    close,
+  };
+}
+
+function openMemoryStore(): Store {
+  return storeOf(
+    (duration) => new RateLimiterMemory({ points: MOST, duration }),
+    async () => undefined,
+  );
+}
+
+function openPostgresStore(db: Database): Store {
+  // Not the library's: that one takes the time from each process, whose clocks can differ by more than a window.
+  return { add: (counted) => addToRateCount(db, counted), close: async () => undefined };
+}
+
+const COMMAND_TIMEOUT_MS = 2000;
+const FIRST_CONNECTION_MS = 2000;
+const CLOSE_TIMEOUT_MS = 1000;
+
+async function openRedisStore(url: string, { queuePrefix, onError }: CounterSettings): Promise<Store> {
+  const client = new Redis(url, {
+    connectTimeout: 5000,
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    keepAlive: 10_000,
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt, 6), 2000),
+  });
+  client.on('error', onError);
+  const ready = new Promise<void>((resolve) => {
+    client.once('ready', resolve);
+  });
+  await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(onError);
+  const close = async () => {
+    if (client.status === 'ready') {
+      await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
+    }
+    client.disconnect();
+  };
+  return storeOf(
+    (duration) =>
+      new RateLimiterRedis({ storeClient: client, keyPrefix: `${queuePrefix}:rate`, points: MOST, duration }),
+    close,
+  );
+}

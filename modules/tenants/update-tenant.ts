@@ -1,0 +1,37 @@
+import type { RateSettings } from '../../core/rate-limits.ts';
+import type { Caller } from '../../core/caller.ts';
+import { forbidden, notFound } from '../../core/errors.ts';
+import type { Database } from '../../db/database.ts';
+import { asOtherTenant, changeTenant, type TenantRow } from '../../db/tenants.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+export interface TenantChange {
+  id: string;
+  plan_tier?: string | undefined;
+  /** Each in place of what the tenant had of it. */
+  settings?: { rate_limits?: RateSettings | undefined } | undefined;
+}
+
+/**
+ * Changes what a tenant may ask for, and answers how the tenant stands; with nothing to change it only does that. Throws
+ * 403 where anybody but the operator changes something, 404.
+ */
+export async function updateTenant(db: Database, caller: Caller, change: TenantChange): Promise<TenantRow> {
+  const { id, plan_tier, settings } = change;
+  if (id !== caller.tenantId && !caller.isOperator) throw notFound('This tenant');
+  const changes = plan_tier !== undefined || settings !== undefined;
+  if (changes && !caller.isOperator) throw forbidden('The operator sets plan tiers and rates.');
+  return db.withTenant(id, async (tx) => {
+    const row = await changeTenant(tx, { planTier: plan_tier, settings });
+    if (!row) throw notFound('This tenant');
+    if (!changes) return row;
+    const entry = {
+      action: 'tenant.updated' as const,
+      target: ['tenant', id] as const,
+      details: { ...(plan_tier !== undefined && { plan_tier }), ...(settings && { settings }) },
+    };
+    await recordAudit(tx, { ...caller, tenantId: id }, entry);
+    if (id !== caller.tenantId) await asOtherTenant(tx, caller.tenantId, () => recordAudit(tx, caller, entry));
+    return row;
+  });
+}

@@ -59,7 +59,7 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
     if (loaded.length < missing.length) throw new Error(`a tool of agent ${pins.agentId} has lost its pinned version`);
     agents.set(agentKey(pins), definition);
     for (const tool of loaded) tools.set(toolKey(pins.tenantId, tool), tool);
-    return { definition, tools: byName([...found, ...loaded]) };
+    return { definition, tools: byName(inOrder(pins, [...found, ...loaded])) };
   };
 
   return {
@@ -72,3 +72,9 @@ const agentKey = (pins: Pins) => `${pins.tenantId}/${pins.agentId}/${pins.agentV
 const pinKey = ({ id, version }: { id: string; version: string }) => `${id}/${version}`;
 const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${pinKey(tool)}`;
 const byName = (found: readonly ToolDefinition[]) => new Map(found.map((tool) => [tool.name, tool]));
+
+/** As the run has pinned them: a model's provider finds a prompt that it has seen before by its bytes. */
+function inOrder({ tools }: Pins, found: readonly ToolDefinition[]): ToolDefinition[] {
+  const byPin = new Map(found.map((tool) => [pinKey(tool), tool]));
+  return tools.flatMap((pin) => byPin.get(pinKey(pin)) ?? []);
+}

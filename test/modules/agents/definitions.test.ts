@@ -25,4 +25,27 @@ describe('the cache of definitions', () => {
       assert.deepEqual([...tools.keys()].map((name) => name.replace(/_.*/, '')).toSorted(), ['one', 'three', 'two']);
     }
   });
+
+  it('has the tools of a run in the same order whatever it has kept of them', async () => {
+    const agentId = await engine.agent({}, [{ name: 'one' }, { name: 'two' }]);
+    const { run } = await engine.start(agentId, 'hello');
+    const { agent_version: agentVersion, pins: pinned } = await engine.row<{
+      agent_version: string;
+      pins: PinnedTool[];
+    }>("select agent_version, (pinned->'tools') as pins from runs where id = $1", run);
+    const orders = [pinned, pinned.toReversed()];
+    for (const tools of orders) {
+      const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools };
+      for (const kept of tools) {
+        const cache = createDefinitionCache(engine.context.db);
+        await cache.load({ ...pins, tools: [kept] });
+        for (let time = 1; time <= 2; time++) {
+          assert.deepEqual(
+            [...(await cache.load(pins)).tools.keys()],
+            tools.map(({ name }) => name),
+          );
+        }
+      }
+    }
+  });
 });

@@ -55,8 +55,16 @@ describe('what a run waits for', () => {
     const { json } = await api.call('GET', `/v1/approvals?run_id=${run.id}`);
     const [{ id, tool_call_id, message, expires_at }] = json.approvals;
     assert.deepEqual(run.waiting_for, {
-      ...{ wait_id: id, type: 'approval', name: null, until: expires_at, approval_id: id, kind: 'approval' },
-      ...{ tool: 'calculator', tool_call_id, plan_id: null, message },
+      wait_id: id,
+      type: 'approval',
+      name: null,
+      until: expires_at,
+      approval_id: id,
+      kind: 'approval',
+      tool: 'calculator',
+      tool_call_id,
+      plan_id: null,
+      message,
     });
     assert.deepEqual(run.waits, [run.waiting_for]);
   });
@@ -65,7 +73,8 @@ describe('what a run waits for', () => {
     const message = 'call calculator {"expression":"1+1"} & calculator {"expression":"2+2"}';
     const run = await waiting(message, ['approval', 'approval'], { autonomy_level: 0 });
     const { json } = await api.call('GET', `/v1/approvals?run_id=${run.id}`);
-    const ids = (list: { id?: string; wait_id?: string }[]) => list.map(({ id, wait_id }) => id ?? wait_id).toSorted();
+    const ids = (list: { id?: string; wait_id?: string }[]) =>
+      list.map(({ id, wait_id }) => id ?? wait_id ?? '').toSorted();
     assert.deepEqual(ids(run.waits.map(({ wait_id }: { wait_id: string }) => ({ wait_id }))), ids(json.approvals));
   });
 

@@ -13,21 +13,23 @@ import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
 import type { Reply, Route } from './kit/route.ts';
 import { securityHeaders } from './kit/security-headers.ts';
+import type { Sockets } from './kit/sockets.ts';
 import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
 import type { AppParts } from './kit/route.ts';
 import { shortPath } from './kit/validate.ts';
 
-/** The HTTP application over these routes. `closing` fires when the server stops, so that streams end. */
+/** The HTTP application over these routes. `closing` fires when the server stops, so that streams end; without `sockets` no request becomes a WebSocket. */
 export function createApp(
   context: Context,
   routes: readonly Route[],
-  { closing }: { closing: AbortSignal } = { closing: new AbortController().signal },
+  { closing, sockets }: { closing: AbortSignal; sockets?: Sockets } = { closing: new AbortController().signal },
 ): App {
   const parts: AppParts = {
     routes,
     authenticator: createAuthenticator(context.db),
     queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),
     closing,
+    sockets,
   };
   const app = new Koa<ApiState>();
   app.on('error', (error: unknown) => {

@@ -10,6 +10,7 @@ import { deleteSession, interruptSession } from '../../modules/sessions/end-sess
 import { readSession, type SessionView } from '../../modules/sessions/session.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
 const userId = z.string().min(1).max(200);
@@ -210,4 +211,13 @@ const remove = defineRoute({
   },
 });
 
-export const SESSION_ROUTES: readonly Route[] = [sendMessage, execute, reject, refine, interrupt, get, remove];
+export const SESSION_ROUTES: readonly Route[] = [
+  sendMessage,
+  execute,
+  reject,
+  refine,
+  interrupt,
+  get,
+  remove,
+  streamRoute,
+];

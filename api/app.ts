@@ -14,15 +14,16 @@ import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
 import type { Reply, Route } from './kit/route.ts';
 import { securityHeaders } from './kit/security-headers.ts';
+import type { Sockets } from './kit/sockets.ts';
 import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
 import type { AppParts } from './kit/route.ts';
 import { shortPath } from './kit/validate.ts';
 
-/** The HTTP application over these routes. `closing` fires when the server stops, so that streams end. */
+/** The HTTP application over these routes. `closing` fires when the server stops, so that streams end; without `sockets` no request becomes a WebSocket. */
 export function createApp(
   context: Context,
   routes: readonly Route[],
-  { closing, counter }: Pick<AppParts, 'closing' | 'counter'>,
+  { closing, counter, sockets }: Pick<AppParts, 'closing' | 'counter'> & { sockets?: Sockets },
 ): App {
   const parts: AppParts = {
     routes,
@@ -30,6 +31,7 @@ export function createApp(
     queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),
     counter,
     closing,
+    sockets,
   };
   const app = new Koa<ApiState>();
   app.on('error', (error: unknown) => {

@@ -9,6 +9,7 @@ import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
+import { createSockets, type SocketLimits, type Sockets, type Upgrade } from './kit/sockets.ts';
 
 export interface ServeOptions {
   host: string;
@@ -16,6 +17,8 @@ export interface ServeOptions {
   port: number;
   /** In which a request has come to its end, with its body; `LIMITS.requestSeconds` where it is not given. */
   requestTimeoutMs?: number;
+  /** Other limits of WebSockets than those of `LIMITS`. */
+  sockets?: Partial<SocketLimits>;
 }
 
 export interface RunningApi {
@@ -33,12 +36,13 @@ const MOST_CHECKING_MS = 5000;
 export async function serve(
   context: Context,
   routes: readonly Route[],
-  { host, port, requestTimeoutMs = LIMITS.requestSeconds * 1000 }: ServeOptions,
+  { host, port, requestTimeoutMs = LIMITS.requestSeconds * 1000, ...options }: ServeOptions,
 ): Promise<RunningApi> {
   const closing = new AbortController();
   const { config, db, log } = context;
   const counter = await openRateCounter({ ...config, db, onError: warnOfStore(log) });
-  const app = createApp(context, routes, { closing: closing.signal, counter });
+  const sockets = createSockets(context, closing.signal, options.sockets);
+  const app = createApp(context, routes, { closing: closing.signal, counter, sockets });
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
@@ -53,6 +57,11 @@ export async function serve(
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
+  server.on('upgrade', (request, connection, head) => {
+    const upgrade = { request, connection, head };
+    const isTaken = sockets.receive(upgrade, (...exchange) => void handle(...exchange));
+    if (!isTaken) continueUnchanged(server, upgrade);
+  });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
   await listen(server, { host, port }).catch(async (error: unknown) => {
     await counter.close();
@@ -64,7 +73,7 @@ export async function serve(
     port: address.port,
     async close(graceMs) {
       closing.abort();
-      await closeServer(server, graceMs);
+      await closeServer(server, { graceMs, sockets });
       await counter.close();
     },
   };
@@ -86,14 +95,29 @@ function listen(server: Server, { host, port }: ServeOptions): Promise<void> {
   });
 }
 
-async function closeServer(server: Server, graceMs: number): Promise<void> {
+/** A server may ignore what else a client would upgrade to, such as HTTP/2: the request is read again as a plain one, its body too. */
+function continueUnchanged(server: Server, { request, connection, head }: Upgrade): void {
+  const { method, url, httpVersion, rawHeaders } = request;
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
+    if (name.toLowerCase() !== 'upgrade') lines.push(`${name}: ${value}`);
+  }
+  connection.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+  server.emit('connection', connection);
+}
+
+async function closeServer(server: Server, { graceMs, sockets }: { graceMs: number; sockets: Sockets }): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
   server.closeIdleConnections();
   // A connection whose request ends after this is idle and stays open for seconds: it is asked for again and again.
   const idle = setInterval(() => server.closeIdleConnections(), 50);
-  const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
+  const deadline = setTimeout(() => {
+    server.closeAllConnections();
+    sockets.terminate();
+  }, graceMs);
   try {
     await closed;
   } finally {

@@ -94,6 +94,14 @@ export const LIMITS = {
   freeRequestsPerMinute: 60,
   standardRequestsPerMinute: 600,
   enterpriseRequestsPerMinute: 6000,
+  /** WebSockets that one key has open at a process; what a client may send on one at once, in bytes. */
+  socketsPerKey: 1000,
+  socketMessageBytes: 4096,
+  /** What waits on a WebSocket for a reader that does not keep up, in bytes, and the seconds for which that much may wait. */
+  socketBufferBytes: 1024 * 1024,
+  socketStallSeconds: 10,
+  /** Characters of a tool's result, and of a queued message, that a session's stream shows. */
+  previewChars: 200,
   /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
   cachedRuns: 200,
   cachedRunTokens: 50_000,

@@ -116,6 +116,46 @@ export async function readSessionState(
   return row;
 }
 
+/** A run of a session, as whoever follows the session finds it. */
+export interface FollowedRun {
+  id: string;
+  place: number;
+  last_seq: number;
+}
+
+/** The run at this place of the session's thread, or the next one after it, and whether the session was deleted; undefined if there is none. */
+export async function findFollowedRun(
+  tx: Tx,
+  of: { id: string; place: number },
+): Promise<{ is_archived: boolean; run: FollowedRun | null } | undefined> {
+  const [row] = await tx.query<{ is_archived: boolean; run: FollowedRun | null }>(
+    `select s.archived_at is not null as is_archived,
+        (select jsonb_build_object('id', r.id, 'place', r.thread_place, 'last_seq', r.last_seq) from runs r
+          where r.thread_id = s.id and r.thread_place >= $2::float8 order by r.thread_place limit 1) as run
+      from sessions s where s.id = $1`,
+    [of.id, of.place],
+  );
+  return row;
+}
+
+/** Where the newest run of a session stands. */
+export async function findSessionHead(tx: Tx, id: string): Promise<{ place: number; seq: number } | undefined> {
+  const [row] = await tx.query<{ place: number; seq: number }>(
+    'select r.thread_place as place, r.last_seq as seq from threads d join runs r on r.id = d.head_run_id where d.id = $1',
+    [id],
+  );
+  return row;
+}
+
+/** Sequence number of the last turn's start up to there; 0 if there is none. */
+export async function findTurnStart(tx: Tx, of: { runId: string; seq: number }): Promise<number> {
+  const [row] = await tx.query<{ seq: number }>(
+    `select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and seq <= $2::float8 and type = 'turn.started'`,
+    [of.runId, of.seq],
+  );
+  return row?.seq ?? 0;
+}
+
 /** A plan of a session's thread, whatever became of it. */
 export async function findSessionPlan(
   tx: Tx,

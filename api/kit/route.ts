@@ -9,6 +9,7 @@ import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
+import type { Sockets } from './sockets.ts';
 import type { ApiContext } from './state.ts';
 import { checkParams, checkPart } from './validate.ts';
 
@@ -102,6 +103,8 @@ export interface AppParts {
   queues: readonly Queue[];
   /** Fires when the server stops: what would stay open ends then. */
   closing: AbortSignal;
+  /** Where requests can become WebSockets. */
+  sockets: Sockets | undefined;
 }
 
 /** Makes a route. Fields that no schema names are refused with 400, ids that are none with 404. */

@@ -12,6 +12,7 @@ import { readSession, type SessionView } from '../../modules/sessions/session.ts
 import { holdToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
 const userId = z.string().min(1).max(200);
@@ -215,4 +216,13 @@ const remove = defineRoute({
   },
 });
 
-export const SESSION_ROUTES: readonly Route[] = [sendMessage, execute, reject, refine, interrupt, get, remove];
+export const SESSION_ROUTES: readonly Route[] = [
+  sendMessage,
+  execute,
+  reject,
+  refine,
+  interrupt,
+  get,
+  remove,
+  streamRoute,
+];

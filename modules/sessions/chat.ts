@@ -8,10 +8,17 @@ import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
-import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
+import {
+  findSessionHead,
+  insertSession,
+  listActiveAgents,
+  touchSession,
+  type SessionState,
+} from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { announceThread } from '../runs/listen-to-thread.ts';
 import { waitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
@@ -54,14 +61,17 @@ const DEFAULT_AUTONOMY = 1;
  */
 export async function chat(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
   const written: Announcement[] = [];
+  let head: number | undefined;
   const answer = await idempotently<ChatAnswer>(context, request.idempotency, async (tx) => {
     const at = { context, tx };
     const id = request.sessionId === undefined ? await begin(at, request, written) : await goOn(at, request, written);
     const { facts, pending } = await requireSession(tx, request.caller, id);
+    head = (await findSessionHead(tx, id))?.place;
     const plan = pending && { plan_id: pending.plan_id };
     return { status: 202, body: { session_id: id, status: sessionStatus(facts), ...plan } };
   });
   for (const each of written) announceAppended(context, each);
+  if (head !== undefined) announceThread(context.bus, answer.body.session_id, head);
   return answer;
 }
 

@@ -4,12 +4,13 @@ import { DroverError } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import { lockThread } from '../../db/runs.ts';
-import { archiveSession, touchSession } from '../../db/sessions.ts';
+import { archiveSession, findSessionHead, touchSession } from '../../db/sessions.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { cancelRun } from '../runs/end-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
+import { announceThread } from '../runs/listen-to-thread.ts';
 import { waitingMessage } from '../runs/message-queue.ts';
 import { requireOpenSession, requireSession } from './session.ts';
 
@@ -47,15 +48,17 @@ export async function interruptSession(context: Context, { caller, sessionId }: 
 /** Ends the session and what it does; its log stays. Deleting it again changes nothing. Throws 404. */
 export async function deleteSession(context: Context, { caller, sessionId }: SessionRef): Promise<void> {
   const { tenantId } = caller;
-  const { run } = await context.db.withTenant(tenantId, async (tx) => {
+  const { run, head } = await context.db.withTenant(tenantId, async (tx) => {
     // No message begins another run meanwhile.
     await lockThread(tx, sessionId);
     const state = await requireSession(tx, caller, sessionId);
     if (await archiveSession(tx, sessionId)) {
       await recordAudit(tx, caller, { action: 'session.deleted', target: ['session', sessionId] });
     }
-    return state;
+    return { ...state, head: await findSessionHead(tx, sessionId) };
   });
+  // Who waits for the next run learns that there will be none.
+  announceThread(context.bus, sessionId, (head?.place ?? 0) + 1);
   if (!run || isTerminal(run.status)) return;
   try {
     await cancelRun(context, { tenantId, runId: run.id, by: caller }, 'The session was deleted.');

@@ -131,6 +131,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const { session_id: session } = await make('/agent/chat', talk);
   const ids = {
     session,
+    stream: session,
     webhooks: hook.id,
     deliveries: told.deliveries[0].id,
     approvals,

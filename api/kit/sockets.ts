@@ -1,0 +1,177 @@
+/** WebSockets: requests that pass the same middleware as any other, and are answered by it unless a route takes the upgrade. */
+import { ServerResponse, type IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer, type WebSocket } from 'ws';
+import { DroverError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { createSocketWriter, type SocketWriter } from './socket-writer.ts';
+
+export interface SocketLimits {
+  perKey: number;
+  messageBytes: number;
+  bufferBytes: number;
+  stallMs: number;
+  pingMs: number;
+}
+
+const DEFAULTS: SocketLimits = {
+  perKey: LIMITS.socketsPerKey,
+  messageBytes: LIMITS.socketMessageBytes,
+  bufferBytes: LIMITS.socketBufferBytes,
+  stallMs: LIMITS.socketStallSeconds * 1000,
+  pingMs: LIMITS.streamPingSeconds * 1000,
+};
+
+/** A WebSocket that a route has taken, and the way to write to it. */
+export interface OpenSocket extends SocketWriter {
+  socket: WebSocket;
+}
+
+export interface Sockets {
+  /** Passes a request for an upgrade on as one that can be answered; gives false if it is none for a WebSocket. */
+  receive(incoming: Upgrade, handle: (request: IncomingMessage, response: ServerResponse) => void): boolean;
+  /** Whether the request can become a WebSocket. */
+  canOpen(request: IncomingMessage): boolean;
+  /** Makes it one. Throws 429 where the key has too many open. */
+  open(request: IncomingMessage, keyId: string, serve: (open: OpenSocket) => void): void;
+  /** Cuts off all that are open. */
+  terminate(): void;
+}
+
+export interface Upgrade {
+  request: IncomingMessage;
+  connection: Duplex;
+  head: Buffer;
+}
+
+interface Waiting extends Upgrade {
+  response: ServerResponse;
+}
+
+/** Closed since the client takes too slowly what it asked for. */
+const SLOW_CONSUMER = 4008;
+
+const PROTOCOL_OF_KEY = 'bearer.';
+
+/** WebSockets of a server. All are closed with 1001 when `closing` fires; peers that answer no ping are cut off. */
+export function createSockets(
+  { log }: Pick<Context, 'log'>,
+  closing: AbortSignal,
+  given: Partial<SocketLimits> = {},
+): Sockets {
+  const limits = { ...DEFAULTS, ...given };
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: limits.messageBytes,
+    perMessageDeflate: false,
+    handleProtocols: pickProtocol,
+  });
+  const waiting = new WeakMap<IncomingMessage, Waiting>();
+  const openByKey = new Map<string, number>();
+  const alive = keepAlive(server, limits.pingMs);
+  closing.addEventListener('abort', () => {
+    alive.stop();
+    for (const socket of server.clients) socket.close(1001, 'The server stops.');
+  });
+
+  const count = (keyId: string, by: 1 | -1) => {
+    const now = (openByKey.get(keyId) ?? 0) + by;
+    if (now === 0) openByKey.delete(keyId);
+    else openByKey.set(keyId, now);
+  };
+
+  return {
+    receive(upgrade, handle) {
+      if (!isForWebSocket(upgrade.request)) return false;
+      const response = makeAnswerable(upgrade);
+      waiting.set(upgrade.request, { ...upgrade, response });
+      handle(upgrade.request, response);
+      return true;
+    },
+    canOpen: (request) => waiting.has(request),
+    open(request, keyId, serve) {
+      const found = waiting.get(request);
+      if (!found) throw new Error('the request is for no WebSocket');
+      if ((openByKey.get(keyId) ?? 0) >= limits.perKey) throw tooManySockets(limits.perKey);
+      waiting.delete(request);
+      const { connection, head, response } = found;
+      response.detachSocket(request.socket);
+      count(keyId, 1);
+      const release = () => {
+        connection.off('close', release);
+        count(keyId, -1);
+        // The request's line in the log tells how long it was open.
+        response.emit('close');
+      };
+      connection.once('close', release);
+      if (connection.destroyed) {
+        release();
+        return;
+      }
+      server.handleUpgrade(request, connection, head, (socket) => {
+        // What breaks the protocol closes the connection, which is all there is to say about it.
+        socket.on('error', () => undefined);
+        alive.add(socket);
+        const onStall = () => {
+          log.warn({ key: keyId, buffered_bytes: socket.bufferedAmount }, 'a client of a stream is too slow');
+          socket.close(SLOW_CONSUMER, 'The client is too slow.');
+        };
+        if (closing.aborted) socket.close(1001, 'The server stops.');
+        else serve({ socket, ...createSocketWriter(socket, { ...limits, onStall }) });
+      });
+    },
+    terminate() {
+      for (const socket of server.clients) socket.terminate();
+    },
+  };
+}
+
+function isForWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** The key may come as a subprotocol, since browsers set no headers on a WebSocket. */
+function makeAnswerable({ request, connection }: Upgrade): ServerResponse {
+  connection.on('error', () => connection.destroy());
+  const key = protocolsOf(request).find((name) => name.startsWith(PROTOCOL_OF_KEY));
+  if (key !== undefined) request.headers.authorization ??= `Bearer ${key.slice(PROTOCOL_OF_KEY.length)}`;
+  const response = new ServerResponse(request);
+  response.shouldKeepAlive = false;
+  response.assignSocket(request.socket);
+  response.once('finish', () => request.socket.destroySoon());
+  return response;
+}
+
+function protocolsOf({ headers }: IncomingMessage): string[] {
+  return (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
+}
+
+/** Browsers want one of those that they have offered: the key is repeated only where there is no other. */
+function pickProtocol(offered: Set<string>): string | false {
+  const names = [...offered];
+  return names.find((name) => !name.startsWith(PROTOCOL_OF_KEY)) ?? names[0] ?? false;
+}
+
+function tooManySockets(most: number): DroverError {
+  const detail = `The key has ${most} WebSockets open here already.`;
+  return new DroverError('too-many-sockets', 429, detail, { retryAfterSeconds: 60 });
+}
+
+function keepAlive(server: WebSocketServer, pingMs: number) {
+  const answered = new WeakSet<WebSocket>();
+  const timer = setInterval(() => {
+    for (const socket of server.clients) {
+      if (!answered.delete(socket)) socket.terminate();
+      else if (socket.readyState === socket.OPEN) socket.ping();
+    }
+  }, pingMs);
+  timer.unref();
+  return {
+    add(socket: WebSocket): void {
+      answered.add(socket);
+      socket.on('pong', () => answered.add(socket));
+    },
+    stop: () => clearInterval(timer),
+  };
+}

@@ -1,0 +1,111 @@
+/** A session's stream on one WebSocket, from its opening to its end. */
+import type { RawData } from 'ws';
+import { z } from 'zod';
+import { fromSessionSeq, toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { streamSession, type SessionStreamItem } from '../../modules/sessions/stream-session.ts';
+import type { OpenSocket } from '../kit/sockets.ts';
+import { beforeTurns, deltaFrame, foldEvent, FOLDED, type SessionFrame } from './session-view.ts';
+
+export interface WatchedSession {
+  tenantId: string;
+  sessionId: string;
+}
+
+/** Why the server closes: what the client has sent is no message; something went wrong here; the session was deleted. */
+const BAD_MESSAGE = 1008;
+const INTERNAL = 1011;
+const DELETED = 4010;
+
+const clientMessage = z.strictObject({ type: z.literal('resume'), after: z.int().min(0) });
+
+/** Streams what comes after the position, until the client asks for another one or either side closes. */
+export function watchSession(
+  context: Context,
+  { open, session, after }: { open: OpenSocket; session: WatchedSession; after: SessionPosition },
+): void {
+  const { socket } = open;
+  let current = new AbortController();
+  const follow = (from: SessionPosition) => stream(context, { open, session, after: from, signal: current.signal });
+  let running = follow(after);
+  socket.on('message', (data, isBinary) => {
+    const message = isBinary ? undefined : readMessage(data);
+    if (!message) {
+      current.abort();
+      socket.close(BAD_MESSAGE, 'Known messages: {"type":"resume","after":seq}.');
+      return;
+    }
+    current.abort();
+    const next = new AbortController();
+    current = next;
+    // The stream before it has ended by then: nothing of it comes after the answer to this.
+    running = running.then(async () => {
+      if (next.signal.aborted) return;
+      open.send(JSON.stringify(resumedFrame(session.sessionId, message.after)));
+      await follow(fromSessionSeq(message.after));
+    });
+  });
+  socket.once('close', () => current.abort());
+}
+
+function readMessage(data: RawData): z.output<typeof clientMessage> | undefined {
+  try {
+    const text = (Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer)).toString();
+    return clientMessage.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What came before it on this connection counts as not sent. */
+function resumedFrame(sessionId: string, after: number): SessionFrame {
+  return { type: 'resumed', session_id: sessionId, payload: { after }, timestamp: new Date().toISOString() };
+}
+
+interface Streamed {
+  open: OpenSocket;
+  session: WatchedSession;
+  after: SessionPosition;
+  signal: AbortSignal;
+}
+
+async function stream(context: Context, { open, session, after, signal }: Streamed): Promise<void> {
+  const tell = createTeller(open, session.sessionId);
+  try {
+    for await (const item of streamSession(context, { ...session, after, types: FOLDED, signal })) {
+      await open.room(signal);
+      if (signal.aborted) return;
+      if (item.kind === 'deleted') {
+        open.socket.close(DELETED, 'The session was deleted.');
+        return;
+      }
+      tell(item);
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    const at = toSessionSeq(after);
+    context.log.error({ err: error, session: session.sessionId, after: at }, 'a stream of a session broke off');
+    open.socket.close(INTERNAL, 'Something went wrong; resume.');
+  }
+}
+
+/** Sends what the client sees. To one that does not keep up no more is told of the answer that is being written. */
+function createTeller(open: OpenSocket, sessionId: string) {
+  let turn = beforeTurns();
+  let place = 0;
+  let leftOut = '';
+  return (item: Exclude<SessionStreamItem, { kind: 'deleted' }>) => {
+    if (item.kind === 'logged') {
+      if (item.place !== place) turn = beforeTurns();
+      place = item.place;
+      const folded = foldEvent(turn, item, sessionId);
+      turn = folded.turn;
+      if (folded.frame && !item.isPast) open.send(JSON.stringify(folded.frame));
+    } else if (item.kind === 'delta') {
+      const answer = `${item.turnId} ${item.step}`;
+      // A piece is worth nothing without those before it.
+      if (open.isBusy()) leftOut = answer;
+      if (leftOut !== answer) open.send(JSON.stringify(deltaFrame(item, sessionId, new Date())));
+    }
+  };
+}

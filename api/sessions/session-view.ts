@@ -1,0 +1,334 @@
+/**
+ * What a client sees of a session: each logged event gives one frame or none, by a fold over the events since its turn's
+ * start and nothing else. That an event gives no second frame is what lets a client go on after any `seq`.
+ */
+import type { BusMessage } from '../../bus/bus.ts';
+import { textOf } from '../../core/content.ts';
+import { currentPayload, type EventType } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { toSessionSeq } from '../../core/session-position.ts';
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+
+export interface SessionFrame {
+  type: SessionFrameType;
+  session_id: string;
+  plan_id?: string;
+  /** Of `plan_proposed`. */
+  auto_executing?: boolean;
+  payload: Record<string, unknown>;
+  timestamp: string;
+  /** Absent for what is not in the log. */
+  seq?: number;
+}
+
+export type SessionFrameType =
+  | 'session_created'
+  | 'session_resumed'
+  | 'planning_started'
+  | 'plan_proposed'
+  | 'plan_approved'
+  | 'plan_rejected'
+  | 'plan_refined'
+  | 'execution_started'
+  | 'tool_call_started'
+  | 'tool_call_completed'
+  | 'tool_call_failed'
+  | 'thinking'
+  | 'answer_ready'
+  | 'completed'
+  | 'completed_with_errors'
+  | 'waiting_for_approval'
+  | 'message_queued'
+  | 'interrupted'
+  | 'error'
+  | 'authorization_denied'
+  | 'message_delta'
+  | 'resumed';
+
+/** Events that the view is folded from. */
+export const FOLDED: readonly EventType[] = [
+  'run.created',
+  'run.status_changed',
+  'run.failed',
+  'turn.started',
+  'turn.completed',
+  'turn.failed',
+  'turn.interrupted',
+  'message.queued',
+  'model.called',
+  'model.responded',
+  'tool.requested',
+  'tool.started',
+  'tool.succeeded',
+  'tool.failed',
+  'tool.denied',
+  'tool.unknown',
+  'tool.resolved',
+  'plan.proposed',
+  'plan.approved',
+  'plan.rejected',
+  'plan.refined',
+  'plan.started',
+  'plan.completed',
+  'approval.requested',
+  'input.requested',
+];
+
+/** What frames of a turn follow from besides their event. */
+export interface TurnView {
+  number: number;
+  startedAt: Date | null;
+  hasPlanned: boolean;
+  /** Where a call stands in its plan, or else in the answer that asked for it, and what for. */
+  calls: Map<string, { index: number; planId?: string; tool: string; arguments: unknown }>;
+  /** Calls without a result of their tool. */
+  failed: Set<string>;
+  planHasFailed: boolean;
+  /** The model's last answer. */
+  answer: string;
+}
+
+/** The view before the first event of a run. */
+export function beforeTurns(): TurnView {
+  return {
+    number: 0,
+    startedAt: null,
+    hasPlanned: false,
+    calls: new Map(),
+    failed: new Set(),
+    planHasFailed: false,
+    answer: '',
+  };
+}
+
+/** An event of a run at its place on the session's thread. */
+export interface PlacedEvent {
+  event: LoggedEvent;
+  place: number;
+}
+
+type Payload = Record<string, unknown>;
+type Shown = Pick<SessionFrame, 'type' | 'payload'> & { plan_id?: unknown; auto_executing?: unknown };
+
+/** The view after the event, and what the client sees of it; null if nothing. Changes and gives back the view it is given. */
+export function foldEvent(
+  before: TurnView,
+  { event, place }: PlacedEvent,
+  sessionId: string,
+): { turn: TurnView; frame: SessionFrame | null } {
+  const payload = payloadOf(event);
+  const turn = event.type === 'turn.started' ? startTurn(event, payload) : before;
+  note(turn, event, payload);
+  const shown = show(turn, { event, place }, payload);
+  if (!shown) return { turn, frame: null };
+  const { type, plan_id, auto_executing, payload: told } = shown;
+  const frame: SessionFrame = {
+    type,
+    session_id: sessionId,
+    ...(typeof plan_id === 'string' && { plan_id }),
+    ...(typeof auto_executing === 'boolean' && { auto_executing }),
+    payload: told,
+    timestamp: event.occurred_at.toISOString(),
+    seq: toSessionSeq({ place, seq: event.seq }),
+  };
+  return { turn, frame };
+}
+
+/** What a client sees of a piece of an answer that is being written. */
+export function deltaFrame(
+  { delta, turnId: turn_id, step }: Extract<BusMessage, { kind: 'delta' }>,
+  sessionId: string,
+  now: Date,
+): SessionFrame {
+  const payload = { content: delta.text, turn_id, step };
+  return { type: 'message_delta', session_id: sessionId, payload, timestamp: now.toISOString() };
+}
+
+/** As this build knows it. Of what a newer one has written that is shown which bears the names that it has here. */
+function payloadOf(event: LoggedEvent): Payload {
+  const current = currentPayload(event);
+  return typeof current === 'object' && current !== null ? { ...current } : {};
+}
+
+function startTurn(event: LoggedEvent, payload: Payload): TurnView {
+  return { ...beforeTurns(), number: Number(payload['number']), startedAt: event.occurred_at };
+}
+
+/** Keeps what later events of the turn need. */
+function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
+  const id = String(payload['tool_call_id']);
+  switch (event.type) {
+    case 'tool.requested':
+      turn.calls.set(id, {
+        index: Number(payload['place']),
+        tool: String(payload['name']),
+        arguments: event.call?.arguments ?? {},
+      });
+      return;
+    case 'plan.proposed':
+      stepsOf(payload).forEach(({ tool_call_id }, index) => {
+        const call = turn.calls.get(tool_call_id);
+        if (call) turn.calls.set(tool_call_id, { ...call, index, planId: String(payload['plan_id']) });
+      });
+      return;
+    case 'plan.completed':
+      turn.planHasFailed ||= payload['status'] === 'completed_with_errors';
+      return;
+    case 'tool.failed':
+    case 'tool.unknown':
+      turn.failed.add(id);
+      return;
+    case 'tool.resolved':
+      if (payload['outcome'] === 'succeeded') turn.failed.delete(id);
+      return;
+    case 'model.responded':
+      turn.answer = textOf(event.content ?? []);
+      return;
+    default:
+  }
+}
+
+function show(turn: TurnView, { event, place }: PlacedEvent, payload: Payload): Shown | null {
+  const { plan_id } = payload;
+  switch (event.type) {
+    case 'run.created':
+      return place === 1 ? { type: 'session_created', payload: { agent_id: payload['agent_id'] } } : null;
+    case 'turn.started':
+      return place === 1 && turn.number === 1 ? null : { type: 'session_resumed', payload: { turn_id: event.turn_id } };
+    case 'model.called':
+      return planningStarted(turn, event);
+    case 'model.responded':
+      return payload['tool_calls'] === 0 || turn.answer === ''
+        ? null
+        : { type: 'thinking', payload: { content: turn.answer } };
+    case 'plan.proposed':
+      return planProposed(turn, payload);
+    case 'plan.approved':
+      return { type: 'plan_approved', plan_id, payload: {} };
+    case 'plan.rejected':
+      return { type: 'plan_rejected', plan_id, payload: { reason: payload['reason'] } };
+    case 'plan.refined':
+      return { type: 'plan_refined', plan_id, payload: { feedback: payload['feedback'] } };
+    case 'plan.started':
+      return { type: 'execution_started', plan_id, payload: {} };
+    case 'approval.requested':
+      return waitsForApproval(payload);
+    case 'input.requested':
+      return payload['type'] === 'user'
+        ? { type: 'waiting_for_approval', payload: { kind: 'question', message: payload['question'] ?? '' } }
+        : null;
+    case 'message.queued':
+      return messageQueued(payload);
+    default:
+      return event.type.startsWith('tool.') ? showCall(turn, event, payload) : showEnd(turn, event, payload);
+  }
+}
+
+function planningStarted(turn: TurnView, { turn_id }: LoggedEvent): Shown | null {
+  if (turn.hasPlanned) return null;
+  turn.hasPlanned = true;
+  return { type: 'planning_started', payload: { turn_id } };
+}
+
+function stepsOf(payload: Payload): { tool_call_id: string; tool: string; risk_level: string }[] {
+  return Array.isArray(payload['steps']) ? payload['steps'] : [];
+}
+
+function planProposed(turn: TurnView, payload: Payload): Shown {
+  const { plan_id, auto_executing, purpose, max_risk_level } = payload;
+  const steps = stepsOf(payload).map(({ tool_call_id, tool, risk_level }) => {
+    return { tool, arguments: turn.calls.get(tool_call_id)?.arguments ?? {}, risk_level, tool_call_id };
+  });
+  const told = { purpose, steps, max_risk_level, tool_count: steps.length };
+  return { type: 'plan_proposed', plan_id, auto_executing, payload: told };
+}
+
+function waitsForApproval({ plan_id, approval_id, tool_call_id, kind, message }: Payload): Shown {
+  const told = { message: message ?? 'A person is asked.', kind, approval_id, tool_call_id };
+  return { type: 'waiting_for_approval', plan_id, payload: told };
+}
+
+function messageQueued({ message_id, mode, input }: Payload): Shown {
+  const text = typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
+  const will_process_after = mode === 'steer' ? 'current step completes' : 'current execution completes';
+  return {
+    type: 'message_queued',
+    payload: { queued_message_preview: preview(text), will_process_after, message_id, mode },
+  };
+}
+
+function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown | null {
+  const tool_call_id = String(payload['tool_call_id']);
+  const call = turn.calls.get(tool_call_id);
+  const told = { step_index: call?.index, tool: event.call?.name ?? call?.tool, tool_call_id };
+  const plan = call?.planId === undefined ? {} : { plan_id: call.planId };
+  const error = messageIn(payload['error']);
+  switch (event.type) {
+    case 'tool.started':
+      if (payload['attempt'] !== 1) return null;
+      return { type: 'tool_call_started', ...plan, payload: { ...told, arguments: event.call?.arguments ?? {} } };
+    case 'tool.denied':
+      return { type: 'authorization_denied', ...plan, payload: { ...told, reason: error } };
+    case 'tool.failed':
+    case 'tool.unknown': {
+      const retry_count = Math.max(0, Number(payload['attempts']) - 1);
+      return { type: 'tool_call_failed', ...plan, payload: { ...told, error, retry_count } };
+    }
+    case 'tool.succeeded': {
+      const result = { duration_ms: payload['latency_ms'], result_preview: previewOf(event.call?.output) };
+      return { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } };
+    }
+    case 'tool.resolved':
+      return payload['outcome'] === 'succeeded'
+        ? { type: 'tool_call_completed', ...plan, payload: { ...told, result_preview: previewOf(event.call?.output) } }
+        : { type: 'tool_call_failed', ...plan, payload: { ...told, error, retry_count: 0 } };
+    default:
+      return null;
+  }
+}
+
+function showEnd(turn: TurnView, event: LoggedEvent, payload: Payload): Shown | null {
+  switch (event.type) {
+    case 'run.status_changed':
+      return payload['to'] === 'reflecting'
+        ? { type: 'answer_ready', payload: { answer: turn.answer, ...figures(turn, event) } }
+        : null;
+    case 'turn.completed': {
+      const isWhole = turn.failed.size === 0 && !turn.planHasFailed;
+      const told = { stop_reason: payload['stop_reason'], ...figures(turn, event) };
+      return { type: isWhole ? 'completed' : 'completed_with_errors', payload: told };
+    }
+    case 'turn.interrupted':
+      // The plan's refusal has been shown, and is what the user wanted.
+      return payload['reason'] === 'reject' ? null : { type: 'interrupted', payload: { reason: payload['reason'] } };
+    case 'turn.failed':
+      return { type: 'error', payload: { message: messageIn(payload['error']), error: payload['error'] } };
+    case 'run.failed':
+      // Where a turn was open its own event follows.
+      return event.turn_id === null
+        ? { type: 'error', payload: { message: messageIn(payload['error']), error: payload['error'] } }
+        : null;
+    default:
+      return null;
+  }
+}
+
+function figures({ calls, startedAt }: TurnView, { occurred_at }: LoggedEvent) {
+  return { tool_calls_count: calls.size, duration_ms: startedAt ? occurred_at.getTime() - startedAt.getTime() : 0 };
+}
+
+function messageIn(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : '';
+}
+
+function previewOf(output: unknown): string {
+  if (output === undefined || output === null) return '';
+  return preview(typeof output === 'string' ? output : JSON.stringify(output));
+}
+
+/** Not cut within a character. */
+function preview(text: string): string {
+  return Array.from(text.slice(0, LIMITS.previewChars * 2))
+    .slice(0, LIMITS.previewChars)
+    .join('');
+}

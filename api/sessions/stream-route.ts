@@ -1,0 +1,35 @@
+/** `GET /agent/stream/{id}`: a session over a WebSocket (docs/sessions.md, Watching). */
+import { z } from 'zod';
+import { DroverError } from '../../core/errors.ts';
+import { readSessionPosition } from '../../modules/sessions/stream-session.ts';
+import { defineRoute } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { watchSession } from './session-socket.ts';
+
+/** Answers 101 and streams. Refusals are plain answers, before the upgrade; the URL takes no query, so that no key is in it. */
+export const streamRoute = defineRoute({
+  method: 'get',
+  path: '/agent/stream/:id',
+  access: 'runs:read',
+  summary: 'Watch a session over a WebSocket',
+  params: z.strictObject({ id: idParam }),
+  responses: { 101: 'empty' },
+  async handle({ caller, params, context, app, ctx }) {
+    const { tenantId, keyId } = caller;
+    // Before the upgrade: what happens after the client knows itself connected is shown.
+    const after = await readSessionPosition(context, caller, params.id);
+    const { sockets } = app;
+    if (!sockets?.canOpen(ctx.req)) {
+      throw new DroverError(
+        'upgrade-required',
+        426,
+        'This is a WebSocket: the request must ask for an upgrade to one.',
+      );
+    }
+    sockets.open(ctx.req, keyId, (open) => {
+      watchSession(context, { open, session: { tenantId, sessionId: params.id }, after });
+    });
+    ctx.respond = false;
+    return { status: 101 };
+  },
+});

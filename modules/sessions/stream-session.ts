@@ -1,0 +1,101 @@
+/** A session as it happens: the logs of its runs, one after the other, then live. */
+import type { EventType } from '../../core/events.ts';
+import type { SessionPosition } from '../../core/session-position.ts';
+import type { LoggedEvent } from '../../db/events.ts';
+import { findFollowedRun, findSessionHead, findTurnStart, type FollowedRun } from '../../db/sessions.ts';
+import type { Caller } from '../../core/caller.ts';
+import type { Context } from '../governance/context.ts';
+import { listenToThread } from '../runs/listen-to-thread.ts';
+import { streamRun, type StreamItem } from '../runs/stream-run.ts';
+import { requireSession } from './session.ts';
+
+export interface SessionStreamRequest {
+  tenantId: string;
+  sessionId: string;
+  /** After which to begin. */
+  after: SessionPosition;
+  /** Which events; the others are passed. */
+  types: readonly EventType[];
+  signal: AbortSignal;
+}
+
+/**
+ * An event with its run's place, a hint that is in no log, that nothing has come for a while, or that the session was
+ * deleted. Events from the turn's start on come first that are not after the position (`isPast`): what is shown of those
+ * that are follows from them, too.
+ */
+export type SessionStreamItem =
+  | { kind: 'logged'; event: LoggedEvent; place: number; isPast: boolean }
+  | Exclude<StreamItem, { kind: 'logged' }>
+  | { kind: 'deleted' };
+
+/** Where a session stands now. Throws 404. */
+export async function readSessionPosition(
+  context: Context,
+  caller: Pick<Caller, 'tenantId' | 'workspaceId'>,
+  sessionId: string,
+): Promise<SessionPosition> {
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    await requireSession(tx, caller, sessionId);
+    return (await findSessionHead(tx, sessionId)) ?? { place: 0, seq: 0 };
+  });
+}
+
+/**
+ * Yields the durable events of all runs of a session in order, each once, and deltas of the answer that is being written.
+ * Ends when the session was deleted, after all that happened by then, or with the signal.
+ */
+export async function* streamSession(
+  context: Context,
+  request: SessionStreamRequest,
+): AsyncGenerator<SessionStreamItem> {
+  const { sessionId, signal } = request;
+  // From before the first look, so that no run begins unheard between a look and the wait after it.
+  const notices = listenToThread(context.bus, { threadId: sessionId, signal });
+  try {
+    let at = request.after;
+    while (!signal.aborted) {
+      const found = await look(context, request, at.place);
+      if (found?.run) {
+        const { run } = found;
+        yield* followRun(context, request, { run, after: run.place === at.place ? at.seq : 0 });
+        at = { place: run.place + 1, seq: 0 };
+      } else if (!found || found.is_archived) {
+        yield { kind: 'deleted' };
+        return;
+      } else {
+        await notices.next(at.place);
+      }
+    }
+  } finally {
+    notices.close();
+  }
+}
+
+/** A run from a position to its end. */
+async function* followRun(
+  context: Context,
+  request: SessionStreamRequest,
+  { run, after }: { run: FollowedRun; after: number },
+): AsyncGenerator<SessionStreamItem> {
+  const { tenantId, types, signal } = request;
+  const start = await context.db.withTenant(tenantId, (tx) => findTurnStart(tx, { runId: run.id, seq: after }));
+  const from = Math.max(0, start - 1);
+  for await (const item of streamRun(context, { tenantId, runId: run.id, after: from, types, signal })) {
+    if (item.kind === 'logged') {
+      const { event } = item;
+      yield { kind: 'logged', event, place: run.place, isPast: event.seq <= after };
+    } else {
+      yield item;
+    }
+    // Who deletes a session cancels its run, too; if the process died between the two, nothing else tells of it.
+    if (item.kind === 'ping' && (await look(context, request, run.place))?.is_archived !== false) {
+      yield { kind: 'deleted' };
+      return;
+    }
+  }
+}
+
+function look(context: Context, { tenantId, sessionId: id }: SessionStreamRequest, place: number) {
+  return context.db.withTenant(tenantId, (tx) => findFollowedRun(tx, { id, place }));
+}

@@ -68,17 +68,16 @@ export function createSockets(
     handleProtocols: pickProtocol,
   });
   const waiting = new WeakMap<IncomingMessage, Waiting>();
-  const openByKey = new Map<string, number>();
   const alive = keepAlive(server, limits.pingMs);
   closing.addEventListener('abort', () => {
     alive.stop();
     for (const socket of server.clients) socket.close(1001, 'The server stops.');
   });
 
-  const count = (keyId: string, by: 1 | -1) => {
-    const now = (openByKey.get(keyId) ?? 0) + by;
-    if (now === 0) openByKey.delete(keyId);
-    else openByKey.set(keyId, now);
+  const perKey = countPerKey(limits.perKey);
+  const giveUp = (socket: WebSocket, keyId: string) => {
+    log.warn({ key: keyId, buffered_bytes: socket.bufferedAmount }, 'a client of a stream is too slow');
+    socket.close(SLOW_CONSUMER, 'The client is too slow.');
   };
 
   return {
@@ -93,32 +92,22 @@ export function createSockets(
     open(request, keyId, serve) {
       const found = waiting.get(request);
       if (!found) throw new Error('the request is for no WebSocket');
-      if ((openByKey.get(keyId) ?? 0) >= limits.perKey) throw tooManySockets(limits.perKey);
+      perKey.take(keyId);
       waiting.delete(request);
       const { connection, head, response } = found;
       response.detachSocket(request.socket);
-      count(keyId, 1);
-      const release = () => {
-        connection.off('close', release);
-        count(keyId, -1);
+      onceClosed(connection, () => {
+        perKey.give(keyId);
         // The request's line in the log tells how long it was open.
         response.emit('close');
-      };
-      connection.once('close', release);
-      if (connection.destroyed) {
-        release();
-        return;
-      }
+      });
+      if (connection.destroyed) return;
       server.handleUpgrade(request, connection, head, (socket) => {
         // What breaks the protocol closes the connection, which is all there is to say about it.
         socket.on('error', () => undefined);
         alive.add(socket);
-        const onStall = () => {
-          log.warn({ key: keyId, buffered_bytes: socket.bufferedAmount }, 'a client of a stream is too slow');
-          socket.close(SLOW_CONSUMER, 'The client is too slow.');
-        };
         if (closing.aborted) socket.close(1001, 'The server stops.');
-        else serve({ socket, ...createSocketWriter(socket, { ...limits, onStall }) });
+        else serve({ socket, ...createSocketWriter(socket, { ...limits, onStall: () => giveUp(socket, keyId) }) });
       });
     },
     terminate() {
@@ -153,9 +142,30 @@ function pickProtocol(offered: Set<string>): string | false {
   return names.find((name) => !name.startsWith(PROTOCOL_OF_KEY)) ?? names[0] ?? false;
 }
 
-function tooManySockets(most: number): DroverError {
-  const detail = `The key has ${most} WebSockets open here already.`;
-  return new DroverError('too-many-sockets', 429, detail, { retryAfterSeconds: 60 });
+/** Of a connection that may be closed already. */
+function onceClosed(connection: Duplex, act: () => void): void {
+  if (connection.destroyed) act();
+  else connection.once('close', act);
+}
+
+/** How many each key has. `take` throws 429 where the key has all it may. */
+function countPerKey(most: number) {
+  const counts = new Map<string, number>();
+  return {
+    take(keyId: string): void {
+      const count = counts.get(keyId) ?? 0;
+      if (count >= most) {
+        const detail = `The key has ${most} WebSockets open here already.`;
+        throw new DroverError('too-many-sockets', 429, detail, { retryAfterSeconds: 60 });
+      }
+      counts.set(keyId, count + 1);
+    },
+    give(keyId: string): void {
+      const left = (counts.get(keyId) ?? 1) - 1;
+      if (left > 0) counts.set(keyId, left);
+      else counts.delete(keyId);
+    },
+  };
 }
 
 function keepAlive(server: WebSocketServer, pingMs: number) {

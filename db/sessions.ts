@@ -104,7 +104,7 @@ export async function readSessionState(
           'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('failed', 'unknown'))
             or exists (select from plans e where e.run_id = r.id and e.turn_id = t.id and e.status = 'completed_with_errors'),
           'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
-        (select ${PLAN} from plans p join approvals a on a.plan_id = p.id and a.status = 'pending'
+        (select ${PLAN} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
           where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending
       from sessions s
       join threads d on d.id = s.id
@@ -163,7 +163,8 @@ export async function findSessionPlan(
 ): Promise<SessionPlan | undefined> {
   const [row] = await tx.query<{ plan: SessionPlan }>(
     `select ${PLAN} as plan from plans p join runs r on r.id = p.run_id
-       left join lateral (select id from approvals a where a.plan_id = p.id order by a.created_at desc limit 1) a on true
+       left join lateral (select id from approvals a where a.run_id = p.run_id and a.plan_id = p.id
+         order by a.created_at desc limit 1) a on true
       where p.id = $1 and r.thread_id = $2`,
     [of.planId, of.sessionId],
   );

@@ -69,6 +69,8 @@ export interface RunRow {
   root_run_id: string;
   updated_at: string;
   forked_at_seq: number | null;
+  /** Its place among the runs of its thread, from 1. */
+  thread_place: number | null;
   traceparent: string | null;
   /** Its content is gone. Absent for one that is about to be created. */
   erased_at?: string | null;

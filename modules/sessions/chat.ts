@@ -8,13 +8,7 @@ import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
-import {
-  findSessionHead,
-  insertSession,
-  listActiveAgents,
-  touchSession,
-  type SessionState,
-} from '../../db/sessions.ts';
+import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
@@ -61,17 +55,17 @@ const DEFAULT_AUTONOMY = 1;
  */
 export async function chat(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
   const written: Announcement[] = [];
-  let head: number | undefined;
+  let head: number | null = null;
   const answer = await idempotently<ChatAnswer>(context, request.idempotency, async (tx) => {
     const at = { context, tx };
     const id = request.sessionId === undefined ? await begin(at, request, written) : await goOn(at, request, written);
-    const { facts, pending } = await requireSession(tx, request.caller, id);
-    head = (await findSessionHead(tx, id))?.place;
+    const { run, facts, pending } = await requireSession(tx, request.caller, id);
+    head = run?.thread_place ?? null;
     const plan = pending && { plan_id: pending.plan_id };
     return { status: 202, body: { session_id: id, status: sessionStatus(facts), ...plan } };
   });
   for (const each of written) announceAppended(context, each);
-  if (head !== undefined) announceThread(context.bus, answer.body.session_id, head);
+  if (head !== null) announceThread(context.bus, answer.body.session_id, head);
   return answer;
 }
 

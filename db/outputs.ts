@@ -25,6 +25,31 @@ export async function readOutputPiece(
   return row?.piece;
 }
 
+/**
+ * A piece of the output of the latest call with this id that a run's conversation holds, in its thread or in what it was
+ * forked from: text as it is, else JSON. Undefined where no such call has an output.
+ */
+export async function readOutputOfUse(
+  tx: Tx,
+  call: { runId: string; toolUseId: string },
+  piece: { from: number; chars: number },
+): Promise<string | undefined> {
+  const [row] = await tx.query<{ piece: string }>(
+    `with recursive origins as (
+       select id, thread_id, forked_from_run_id, 1 as depth from runs where id = $1
+       union all
+       select r.id, r.thread_id, r.forked_from_run_id, o.depth + 1
+       from origins o join runs r on r.id = o.forked_from_run_id where o.depth < 100)
+     select substr(case jsonb_typeof(c.output) when 'string' then c.output #>> '{}' else c.output::text end, $3 + 1, $4) as piece
+     from tool_calls c
+     where c.run_id in (select r.id from runs r where r.thread_id in (select thread_id from origins))
+       and c.tool_use_id = $2 and c.output is not null
+     order by c.created_at desc, c.id desc limit 1`,
+    [call.runId, call.toolUseId, piece.from, piece.chars],
+  );
+  return row?.piece;
+}
+
 /** Calls with a large output of which the part that the model sees is not kept apart. */
 export async function listUnsplitCalls(db: Database, limit: number): Promise<{ tenant_id: string; id: string }[]> {
   return db.asMaintenance((tx) =>

@@ -8,7 +8,8 @@ import { CURRENT_TIME, tellTime } from './builtin/current-time.ts';
 import { HTTP_GET, httpGet } from './builtin/http-get.ts';
 import { JSON_QUERY, queryJson } from './builtin/json-query.ts';
 import { SLEEP, WAIT_FOR_WEBHOOK, waitForNothing } from './builtin/wait-tools.ts';
-import type { Builtin, BuiltinRuntime } from './builtin/builtin-type.ts';
+import { DOMAIN_TOOLS } from './builtin/domain-tools.ts';
+import type { Builtin, BuiltinFunction, BuiltinRuntime } from './builtin/builtin-type.ts';
 
 const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
   { tool: ASK_USER, run: askNobody },
@@ -20,31 +21,37 @@ const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
   { tool: WAIT_FOR_WEBHOOK, run: waitForNothing },
 ];
 
-type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) => Promise<ToolOutcome>;
-
 /** Their registered form, the same in every tenant. */
-export const BUILTIN_TOOLS: readonly ToolDefinition[] = BUILTINS.map(({ tool }) => ({
-  ...tool,
-  id: fixedId(`builtin:${tool.name}`),
-  version: '1.0.0',
-  transport: { type: 'builtin' },
-  execution: {
-    timeout_ms: LIMITS.toolTimeoutMs,
-    retry_config: { max_retries: LIMITS.toolRetries, backoff_ms: LIMITS.toolBackoffMs },
-    inline: false,
-  },
-  permissions: [],
-  risk_level: 'READ_ONLY',
-  annotations: { readOnlyHint: true, idempotentHint: true, destructiveHint: false },
-}));
+export const BUILTIN_TOOLS: readonly ToolDefinition[] = [...BUILTINS.map(({ tool }) => tool), ...DOMAIN_TOOLS].map(
+  (tool) => ({
+    id: fixedId(`builtin:${tool.name}`),
+    version: '1.0.0',
+    transport: { type: 'builtin' },
+    execution: {
+      timeout_ms: LIMITS.toolTimeoutMs,
+      retry_config: { max_retries: LIMITS.toolRetries, backoff_ms: LIMITS.toolBackoffMs },
+      inline: false,
+    },
+    permissions: [],
+    risk_level: 'READ_ONLY',
+    annotations: { readOnlyHint: true, idempotentHint: true, destructiveHint: false },
+    ...tool,
+  }),
+);
 
 /** One attempt of a built-in tool; an unknown name and bad arguments are errors that the model sees. */
 export async function runBuiltin(name: string, attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
-  const builtin = BUILTINS.find(({ tool }) => tool.name === name);
-  if (!builtin) return { kind: 'error', code: 'unknown-tool', message: `There is no built-in tool "${name}".` };
-  const faults = runtime.validator.validateArguments(builtin.tool.input_schema, attempt.arguments);
+  const tool = BUILTIN_TOOLS.find((builtin) => builtin.name === name);
+  const run = BUILTINS.find((builtin) => builtin.tool.name === name)?.run ?? domainFunction(name, runtime);
+  if (!tool || !run) return { kind: 'error', code: 'unknown-tool', message: `There is no built-in tool "${name}".` };
+  const faults = runtime.validator.validateArguments(tool.input_schema, attempt.arguments);
   if (faults.length > 0) {
     return { kind: 'error', code: 'invalid-arguments', message: faults.map((fault) => fault.message).join('; ') };
   }
-  return builtin.run(attempt, runtime);
+  return run(attempt, runtime);
+}
+
+function domainFunction(name: string, { builtins }: BuiltinRuntime): BuiltinFunction | undefined {
+  const functions: Partial<Record<string, BuiltinFunction>> = builtins ?? {};
+  return Object.hasOwn(functions, name) ? functions[name] : undefined;
 }

@@ -7,6 +7,7 @@ import { SecretUnreadableError } from '../core/secret-box.ts';
 import { ABORTED_UNSENT, TOO_LATE } from '../core/tool.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { startDeadline } from '../lib/deadline.ts';
+import type { DomainFunctions } from './builtin/builtin-type.ts';
 import type { Egress } from './egress.ts';
 import { createSecretValues, hostRefusing, isToolSecret, NO_SECRETS, secretNamesIn } from './secret-values.ts';
 import type { SecretValues, StoredSecret } from './secret-values.ts';
@@ -23,6 +24,8 @@ export interface ToolsOptions {
   /** Told of each call that sends a secret which names no hosts to one. */
   onUnboundSecret?: (used: UnboundSecret) => void;
   now?: () => Date;
+  /** What the built-in tools of the domain do. */
+  builtins?: DomainFunctions;
   /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
   /** Called with the tools of a server whenever it says that they have changed. */
@@ -84,7 +87,8 @@ export function createTools(options: ToolsOptions): Tools {
     (error) => options.onFault?.(error),
   );
   const validator = createArgumentValidator();
-  const transports = openTransports({ egress: options.egress, validator, now: options.now, onToolsChanged });
+  const { egress, now, builtins } = options;
+  const transports = openTransports({ egress, validator, builtins, now, onToolsChanged });
   return {
     validator,
     checkTransport,

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { FieldError } from '../core/errors.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
+import type { DomainFunctions } from './builtin/builtin-type.ts';
 import type { Egress } from './egress.ts';
 import type { SecretValues } from './secret-values.ts';
 import type { ArgumentValidator } from './validate-arguments.ts';
@@ -86,6 +87,8 @@ export type ImportedTool = Pick<
 export interface TransportRuntime {
   egress: Egress;
   validator: ArgumentValidator;
+  /** What the built-in tools of the domain do; absent where there is no domain. */
+  builtins?: DomainFunctions | undefined;
   /** The current time; the system's clock where absent. */
   now?: (() => Date) | undefined;
   /** To be told when a server says that its tools have changed; it is then asked for them (`listTools`). */

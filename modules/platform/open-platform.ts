@@ -25,6 +25,7 @@ import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
+import { domainFunctions } from './domain-functions.ts';
 import { createClosers, type Closers } from './closers.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
@@ -92,6 +93,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   const tools = createTools({
     egress,
     stdioCommands: embedded ? 'any' : [...config.stdioCommands],
+    builtins: domainFunctions({ db }),
     readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
     onToolsChanged: (drift) => detectToolDrift(db, drift),
     onUnboundSecret: warnOnce(log),

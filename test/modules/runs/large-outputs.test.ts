@@ -3,9 +3,11 @@ import { request } from 'node:http';
 import { LIMITS } from '../../../core/limits.ts';
 import { loadRun } from '../../../db/claim-run.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
+import { BUILTIN_TOOLS } from '../../../tools/builtin.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { startProcess, type TestProcess } from '../../support/processes.ts';
+import { attemptOf, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 const MB = 1_000_000;
@@ -39,6 +41,29 @@ describe('A run with large outputs', function () {
       run,
     );
     assert.deepEqual(row, { split: true, whole: MB });
+  });
+
+  it('lets the model read the rest of an output part by part, of its own conversation alone', async () => {
+    const run = await startCalls(engine, 1);
+    await engine.drive(run);
+    const notes = `${'n'.repeat(2 * MB)} 😀 the end`;
+    engine.toolsAnswer(() => Promise.resolve({ status: 200, body: notes }));
+    await engine.makeCalls(run);
+    const tool = BUILTIN_TOOLS.find(({ name }) => name === 'read_tool_output') ?? assert.fail();
+    const read = (runId: string, args: Record<string, unknown>) =>
+      engine.context.tools.execute(tool, attemptOf(args, { tenantId: engine.tenantId, runId }));
+    const { tool_use_id } = await engine.row<{ tool_use_id: string }>(
+      'select tool_use_id from tool_calls where run_id = $1',
+      run,
+    );
+    const end = await read(run, { tool_use_id, offset: 2 * MB - 3 });
+    assert.deepEqual(outputOf(end), { text: 'nnn 😀 the end' });
+    const part = await read(run, { tool_use_id, offset: 2 * MB - 1, limit: 3 });
+    assert.deepEqual(outputOf(part), { text: 'n 😀', next_offset: 2 * MB + 2 });
+    assert.equal((outputOf(await read(run, { tool_use_id })) as { text: string }).text.length, LIMITS.outputPieceChars);
+    const another = await startCalls(engine, 1);
+    assert.match(messageOf(await read(another, { tool_use_id: `${tool_use_id}-of-another` })), /No earlier call/);
+    assert.match(messageOf(await read(another, { tool_use_id })), /No earlier call/);
   });
 
   it('is read in pages that fit together, where its messages and events are large', async () => {

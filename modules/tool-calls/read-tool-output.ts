@@ -1,0 +1,28 @@
+/** The built-in tool `read_tool_output`: what of an output was cut, or set aside, for the model that wants it after all. */
+import { LIMITS } from '../../core/limits.ts';
+import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import type { Database } from '../../db/database.ts';
+import { readOutputOfUse } from '../../db/outputs.ts';
+
+interface Wanted {
+  tool_use_id: string;
+  offset?: number;
+  limit?: number;
+}
+
+/** `{tool_use_id, offset?, limit?} → {text, next_offset?}`, in characters, of calls in the run's own conversation alone. */
+export async function readToolOutput(db: Database, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const { tool_use_id, offset = 0, limit = LIMITS.outputPieceChars } = attempt.arguments as unknown as Wanted;
+  if (attempt.runId === '') return { kind: 'error', code: 'no-run', message: 'Outputs are read within a run alone.' };
+  const piece = await db.withTenant(attempt.tenantId, (tx) =>
+    // One character more tells whether there is another part.
+    readOutputOfUse(tx, { runId: attempt.runId, toolUseId: tool_use_id }, { from: offset, chars: limit + 1 }),
+  );
+  if (piece === undefined) {
+    const message = `No earlier call of this conversation has the id "${tool_use_id}" and an output.`;
+    return { kind: 'error', code: 'unknown-call', message };
+  }
+  const characters = Array.from(piece);
+  const text = characters.slice(0, limit).join('');
+  return { kind: 'succeeded', output: characters.length > limit ? { text, next_offset: offset + limit } : { text } };
+}

@@ -1,0 +1,42 @@
+/**
+ * Built-in tools that work on what Drover itself keeps. What they are is said here, so that they can be found, pinned and
+ * validated everywhere; what they do lies in their modules, and is registered when a process opens
+ * (modules/platform/domain-functions.ts).
+ */
+import { LIMITS } from '../../core/limits.ts';
+import type { Builtin, DomainFunctions } from './builtin-type.ts';
+
+const READ_TOOL_OUTPUT: DomainTool = {
+  name: 'read_tool_output',
+  display_name: 'Read a tool output',
+  description:
+    'Reads a part of the whole output of an earlier tool call of this conversation, by the id of that call. Use it where an output was cut or set aside and you need what is not shown.',
+  input_schema: {
+    type: 'object',
+    properties: {
+      tool_use_id: { type: 'string', minLength: 1, maxLength: 200, description: 'The id of the earlier call.' },
+      offset: { type: 'integer', minimum: 0, description: 'Characters to pass over; 0 if left out.' },
+      limit: {
+        type: 'integer',
+        minimum: 1,
+        maximum: LIMITS.outputPieceChars,
+        description: `Characters to read; ${LIMITS.outputPieceChars} at most, and if left out.`,
+      },
+    },
+    required: ['tool_use_id'],
+    additionalProperties: false,
+  },
+  output_schema: {
+    type: 'object',
+    properties: {
+      text: { type: 'string', description: 'Text as it is, anything else as JSON.' },
+      next_offset: { type: 'integer', description: 'Where the next part begins; absent at the end.' },
+    },
+    required: ['text'],
+  },
+};
+
+/** One without a function does not compile. */
+type DomainTool = Builtin & { name: keyof DomainFunctions };
+
+export const DOMAIN_TOOLS: readonly DomainTool[] = [READ_TOOL_OUTPUT];

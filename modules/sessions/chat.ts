@@ -115,7 +115,11 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<str
     const left = run ? waitingMessage(run)?.input.message : undefined;
     const started = await startRun(at, request, { ...of, ...(left !== undefined && { message: left }) });
     written.push(started.written);
-    if (left !== undefined) written.push(await queue(tx, request, { runId: started.runId, status: 'planning' }));
+    if (left !== undefined) {
+      // No turn was open when this one came, so that it is taken whatever its mode.
+      const mode = request.mode === 'reject' ? 'queue' : request.mode;
+      written.push(await queue(tx, { ...request, mode }, { runId: started.runId, status: 'planning' }));
+    }
   } else if (run.open_turn_id === null) {
     const { tenantId, keyId: requestedBy } = caller;
     const { traceparent } = request;

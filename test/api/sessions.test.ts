@@ -431,6 +431,20 @@ describe('a session', function () {
       assert.deepEqual([said, status], [['second', 'you said second', 'third', 'you said third'], 'completed']);
     });
 
+    it('takes a message in mode reject after its run was cancelled from outside, though one waits', async () => {
+      const { session } = await busy();
+      await chat('second', { session_id: session });
+      const { run_id } = await read(session);
+      assert.equal((await call('POST', `/v1/runs/${run_id}/cancel`, {})).status, 202);
+      assert.equal((await chat('third', { session_id: session, mode: 'reject' })).status, 202);
+      await waitUntil(
+        'both are answered',
+        async () => (await read(session)).messages.at(-1).content === 'you said third',
+      );
+      const said = (await read(session)).messages.map(({ content }: { content: string }) => content).slice(-4);
+      assert.deepEqual(said, ['second', 'you said second', 'third', 'you said third']);
+    });
+
     it('takes many messages at once without losing or doubling a turn', async () => {
       script = (said) => say(`you said ${said}`);
       const session = await begin('first');

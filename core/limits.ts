@@ -87,6 +87,8 @@ export const LIMITS = {
   checkpointSteps: 25,
   /** Messages of a session that are shown with it. */
   sessionMessages: 50,
+  /** Messages at the end of a conversation, results of tools among them, in which those are looked for. */
+  sessionMessageWindow: 1000,
   /** Characters of a message to a session. */
   chatMessageChars: 5000,
   /** Messages of one user to sessions, an hour; executions of plans of one session, a minute. */

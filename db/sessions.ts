@@ -176,21 +176,42 @@ export interface SessionMessage {
   content: string;
 }
 
-/** What was said last on the session's newest run, oldest first: text alone. */
-export async function lastMessages(tx: Tx, runId: string, limit: number): Promise<SessionMessage[]> {
+/**
+ * What was said last on a run, oldest first: text alone. It is looked for at the end of the conversation, among its last
+ * `window` messages, whatever its length.
+ */
+export async function lastMessages(
+  tx: Tx,
+  runId: string,
+  { limit, window }: { limit: number; window: number },
+): Promise<SessionMessage[]> {
+  // Most of them have a text.
+  const near = Math.min(window, 4 * limit);
+  const found = await messagesAtEnd(tx, runId, { limit, window: near });
+  return found.length < limit && near < window ? messagesAtEnd(tx, runId, { limit, window }) : found;
+}
+
+async function messagesAtEnd(
+  tx: Tx,
+  runId: string,
+  { limit, window }: { limit: number; window: number },
+): Promise<SessionMessage[]> {
   const rows = await tx.query<SessionMessage>(
-    `with run as (select * from runs where id = $1),
+    `with run as (select lineage, length, lineage_base from runs where id = $1),
       segments as (
         select (segment->>'lineage')::uuid as lineage, (segment->>'length')::int as until,
-          coalesce(lag((segment->>'length')::int) over (order by place), 0) as since
+          greatest(coalesce(lag((segment->>'length')::int) over (order by place), 0), run.length - $3::int) as since
         from run, jsonb_array_elements(run.lineage_base || jsonb_build_array(
           jsonb_build_object('lineage', run.lineage, 'length', run.length))) with ordinality as list (segment, place))
-     select m.role, said.text as content from segments g
-       join messages m on m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until
-       cross join lateral (select string_agg(b->>'text', '' order by place) as text
-         from jsonb_array_elements(m.content) with ordinality as blocks (b, place) where b->>'type' = 'text') said
-       where said.text <> '' order by m.ordinal desc limit $2`,
-    [runId, limit],
+     select said.role, said.content from segments g
+       cross join lateral (
+         select m.ordinal, m.role, t.text as content from messages m
+           cross join lateral (select string_agg(b->>'text', '' order by place) as text
+             from jsonb_array_elements(m.content) with ordinality as blocks (b, place) where b->>'type' = 'text') t
+           where m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until and t.text <> ''
+           order by m.ordinal desc limit $2) said
+       where g.since < g.until order by said.ordinal desc limit $2`,
+    [runId, limit, window],
   );
   return rows.toReversed();
 }

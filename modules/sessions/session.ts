@@ -45,9 +45,10 @@ export interface SessionView {
 export async function readSession(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<SessionView> {
   const state = await requireSession(tx, caller, id);
   const { run, facts } = state;
-  const messages = run ? await lastMessages(tx, run.id, LIMITS.sessionMessages) : [];
+  const { sessionMessages: limit, sessionMessageWindow: window } = LIMITS;
+  const messages = run ? await lastMessages(tx, run.id, { limit, window }) : [];
   const unread = run && (await findUnreadInput(tx, run));
   if (unread) messages.push({ role: 'user', content: unread.message });
   const queued = run ? (waitingMessage(run)?.input.message ?? null) : null;
-  return { state, status: sessionStatus(facts), messages: messages.slice(-LIMITS.sessionMessages), queued };
+  return { state, status: sessionStatus(facts), messages: messages.slice(-limit), queued };
 }

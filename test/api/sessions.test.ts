@@ -415,35 +415,23 @@ describe('a session', function () {
       assert.deepEqual(called, ['/slow'], 'it is not made again');
     });
 
-    it('loses no queued message where its run is cancelled from outside', async () => {
-      const { session } = await busy();
-      await chat('second', { session_id: session });
-      const { run_id } = await read(session);
-      assert.equal((await call('POST', `/v1/runs/${run_id}/cancel`, {})).status, 202);
-      assert.equal((await read(session)).queued_message, 'second');
-      await chat('third', { session_id: session });
-      await waitUntil(
-        'both are answered',
-        async () => (await read(session)).messages.at(-1).content === 'you said third',
-      );
-      const { messages, status } = await until(session, 'completed');
-      const said = messages.map(({ content }: { content: string }) => content).slice(-4);
-      assert.deepEqual([said, status], [['second', 'you said second', 'third', 'you said third'], 'completed']);
-    });
-
-    it('takes a message in mode reject after its run was cancelled from outside, though one waits', async () => {
-      const { session } = await busy();
-      await chat('second', { session_id: session });
-      const { run_id } = await read(session);
-      assert.equal((await call('POST', `/v1/runs/${run_id}/cancel`, {})).status, 202);
-      assert.equal((await chat('third', { session_id: session, mode: 'reject' })).status, 202);
-      await waitUntil(
-        'both are answered',
-        async () => (await read(session)).messages.at(-1).content === 'you said third',
-      );
-      const said = (await read(session)).messages.map(({ content }: { content: string }) => content).slice(-4);
-      assert.deepEqual(said, ['second', 'you said second', 'third', 'you said third']);
-    });
+    for (const mode of ['queue', 'reject']) {
+      it(`loses no queued message where its run is cancelled from outside, and takes one in mode ${mode}`, async () => {
+        const { session } = await busy();
+        await chat('second', { session_id: session });
+        const { run_id } = await read(session);
+        assert.equal((await call('POST', `/v1/runs/${run_id}/cancel`, {})).status, 202);
+        assert.equal((await read(session)).queued_message, 'second');
+        assert.equal((await chat('third', { session_id: session, mode })).status, 202);
+        await waitUntil(
+          'both are answered',
+          async () => (await read(session)).messages.at(-1).content === 'you said third',
+        );
+        const { messages, status } = await until(session, 'completed');
+        const said = messages.map(({ content }: { content: string }) => content).slice(-4);
+        assert.deepEqual([said, status], [['second', 'you said second', 'third', 'you said third'], 'completed']);
+      });
+    }
 
     it('takes many messages at once without losing or doubling a turn', async () => {
       script = (said) => say(`you said ${said}`);

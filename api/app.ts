@@ -57,7 +57,7 @@ function createRouter(context: Context, parts: AppParts): Router<ApiState> {
       ctx.state.route = route.path;
       // Only what has the form of an id: a path may hold anything.
       Object.assign(ctx.state, idsIn(ctx.params));
-      const caller = await authenticate(ctx, route, { ...parts, db: context.db });
+      const caller = await authenticate(ctx, route, { ...parts, ...context });
       present(ctx, await route.run({ ctx, context, app: parts, caller }));
     });
   }

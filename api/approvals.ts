@@ -113,6 +113,7 @@ const signal = defineRunRoutes({
   method: 'post',
   path: '/signals',
   access: 'runs:write',
+  runToken: 'answer',
   summary: 'Send a signal to a run: kept until the run asks for it, counted once by its id',
   params: runParams,
   body: signalBody,

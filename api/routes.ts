@@ -14,6 +14,7 @@ import { LOG_ROUTES } from './runs/log-routes.ts';
 import { REPLAY_ROUTES } from './runs/replay-routes.ts';
 import { RESUME_ROUTES } from './runs/resume-routes.ts';
 import { RUN_ROUTES } from './runs/routes.ts';
+import { TOKEN_ROUTES } from './runs/token-routes.ts';
 import { TURN_ROUTES } from './runs/turn-routes.ts';
 import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
@@ -32,6 +33,7 @@ export const ROUTES: readonly Route[] = [
   ...OBJECTIVE_ROUTES,
   ...TURN_ROUTES,
   ...RESUME_ROUTES,
+  ...TOKEN_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
   ...SESSION_ROUTES,

@@ -25,6 +25,7 @@ const AUDIT_ACTIONS = [
   'runs.retried',
   'run.effects_rerun',
   'run.erased',
+  'run_token.created',
   'thread.erased',
   'agent.suspended',
   'agent.resumed',

@@ -14,6 +14,8 @@ export interface Caller {
   quotas: Quotas;
   /** Holds an admin key of the default tenant, unbound: runs this installation. */
   isOperator: boolean;
+  /** Set where it came with a token for one run: what is left of it. */
+  tokenLeftMs?: number;
   /** The request that the key came with. */
   origin?: Origin;
 }

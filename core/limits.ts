@@ -37,6 +37,8 @@ export const LIMITS = {
   runDrivingSeconds: 86_400,
   /** Idle time after which a run that is kept open completes, in seconds. */
   idleSeconds: 86_400,
+  /** Longest life of a token for a run, in seconds. */
+  runTokenSeconds: 3600,
   /** Time a person has to decide where the agent does not say, in seconds. */
   approvalSeconds: 86_400,
   /** Time the client has for its own tools where the agent does not say, in seconds. */

@@ -101,7 +101,7 @@ async function visitorOf(ctx: ApiContext, { context, parts, sessions }: Desk): P
   const caller = keyId === undefined ? undefined : await authenticator.byKeyId(keyId);
   if (caller?.isOperator === true) return caller;
   if (ctx.get('authorization') === '' && ctx.accepts('json', 'html') === 'html') return undefined;
-  return authenticate(ctx, { access: 'operator' }, { ...parts, db: context.db });
+  return authenticate(ctx, { access: 'operator' }, { ...parts, ...context });
 }
 
 async function signIn(ctx: ApiContext, { parts, sessions }: Desk): Promise<void> {

@@ -3,9 +3,9 @@ import { requestRates } from '../../core/rate-limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { isRunToken, readRunToken } from '../../modules/tenants/run-tokens.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
-import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import { holdToRates } from './rate-limit.ts';
 import type { Access, AppParts, Route } from './route.ts';
 import type { ApiContext } from './state.ts';
@@ -17,34 +17,66 @@ import { idParam } from './validate.ts';
  */
 export async function authenticate(
   ctx: ApiContext,
-  { access, tenantWide = false }: Pick<Route, 'access' | 'tenantWide'>,
-  { authenticator, counter, db }: Pick<AppParts, 'authenticator' | 'counter'> & Pick<Context, 'db'>,
+  route: Pick<Route, 'access' | 'tenantWide' | 'runToken' | 'tokenInQuery'>,
+  deps: AuthenticateDeps,
 ): Promise<Caller | undefined> {
+  const { access, tenantWide = false } = route;
   if (access === 'open') return undefined;
   if ((access === 'loopback' || access === 'loopback-operator') && isLocalRequest(ctx.req)) return undefined;
-  const caller = await callerOf(ctx, authenticator);
+  const caller = await callerOf(ctx, route, deps);
   // Set before anything is refused, so that the log knows whom.
   ctx.state.caller = caller;
   // What is refused counts, too. Not where whoever watches the service asks.
-  if (!access.startsWith('loopback')) await holdToRates(ctx, counter, requestRates(caller));
+  if (!access.startsWith('loopback')) await holdToRates(ctx, deps.counter, requestRates(caller));
   checkAccess(caller, access);
   if (tenantWide && caller.boundWorkspaceId !== undefined) {
     throw forbidden('This key is bound to a workspace, and this belongs to all workspaces of the tenant.');
   }
-  const inWorkspace = await pickWorkspace(ctx, caller, db);
+  const inWorkspace = await pickWorkspace(ctx, caller, deps.db);
   ctx.state.caller = inWorkspace;
   return inWorkspace;
 }
 
-async function callerOf(ctx: ApiContext, authenticator: Authenticator): Promise<Caller> {
+type AuthenticateDeps = Pick<AppParts, 'authenticator' | 'counter'> & Pick<Context, 'db' | 'keyring'>;
+
+type Tokens = Pick<Route, 'runToken' | 'tokenInQuery'>;
+
+async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps): Promise<Caller> {
   const header = ctx.get('authorization');
+  const { token: inQuery } = ctx.query;
+  if (header === '' && route.tokenInQuery && typeof inQuery === 'string') {
+    return holderOf(ctx, route, { token: inQuery, deps });
+  }
   const key = /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
-  const caller = key === undefined ? undefined : await authenticator.byKey(key);
+  if (key !== undefined && isRunToken(key)) return holderOf(ctx, route, { token: key, deps });
+  const caller = key === undefined ? undefined : await deps.authenticator.byKey(key);
   if (caller) return { ...caller, origin: originOf(ctx) };
   ctx.set('WWW-Authenticate', header === '' ? 'Bearer realm="drover"' : 'Bearer realm="drover", error="invalid_token"');
   if (header === '') throw unauthorized('A key is needed: Authorization: Bearer <key>.');
   throw unauthorized(
     key === undefined ? 'Authorization must be: Bearer <key>.' : 'The key is unknown, expired or revoked.',
+  );
+}
+
+/** Whoever holds a token for the run of the path, where the route is open to it. A key is no token, in a query least of all. */
+async function holderOf(
+  ctx: ApiContext,
+  { runToken }: Tokens,
+  { token, deps }: { token: string; deps: AuthenticateDeps },
+): Promise<Caller> {
+  const holder = await readRunToken(deps, token);
+  if (!holder) {
+    ctx.set('WWW-Authenticate', 'Bearer realm="drover", error="invalid_token"');
+    throw unauthorized('The token is unknown or expired.');
+  }
+  const { caller, runId, scopes, leftMs } = holder;
+  const known = { ...caller, origin: originOf(ctx), tokenLeftMs: leftMs };
+  ctx.state.caller = known;
+  const { run } = ctx.params as { run?: string };
+  if (run?.toLowerCase() !== runId) throw forbidden('The token is for one run, and this is not about it.');
+  if (runToken && scopes.includes(runToken)) return known;
+  throw forbidden(
+    runToken ? `The token is not for "${runToken}".` : 'A token for a run does not open this; a key may.',
   );
 }
 

@@ -22,7 +22,13 @@ export function openApi(routes: readonly Route[], info: { title: string; version
     paths,
     components: {
       schemas: components,
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'An API key.' } },
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'An API key, or a token for one run where an operation has `x-run-token`.',
+        },
+      },
     },
   };
 }
@@ -39,6 +45,7 @@ function operationOf(route: Route, components: Components): Record<string, unkno
       : { requestBody: { content: { 'application/json': { schema: convert(route.body, 'input', components) } } } }),
     responses: responsesOf(route, components),
     ...securityOf(route.access),
+    ...(route.runToken && { 'x-run-token': route.runToken }),
   };
 }
 

@@ -7,6 +7,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
+import type { TokenScope } from '../../modules/tenants/run-tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import type { Sockets } from './sockets.ts';
@@ -62,6 +63,10 @@ interface RouteHead {
   summary: string;
   /** Changes what all workspaces of the tenant share: a key that is bound to one gets 403. */
   tenantWide?: boolean;
+  /** What a token for the run of the path must be for to stand in for a key; absent: no token does. */
+  runToken?: TokenScope;
+  /** Such a token may stand in the query, for `EventSource`, which sends no headers. */
+  tokenInQuery?: true;
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
   /** By status. Problems need not be named. */

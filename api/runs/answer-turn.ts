@@ -57,11 +57,13 @@ function prefers(ctx: ApiContext, preference: string): boolean {
     .some((part) => part.trim() === preference);
 }
 
-/** Fires when the client has left or the server stops: neither cancels the work. */
-export function untilGone(ctx: ApiContext, closing: AbortSignal): AbortSignal {
+/** Fires when the client has left, its token has ended, or the server stops: none of them cancels the work. */
+export function untilGone(ctx: ApiContext, closing: AbortSignal, leftMs?: number): AbortSignal {
   const gone = new AbortController();
   const { signal, release } = linkSignals(gone.signal, closing);
+  const end = leftMs === undefined ? undefined : setTimeout(() => gone.abort(), leftMs);
   ctx.res.once('close', () => {
+    clearTimeout(end);
     gone.abort();
     release();
   });

@@ -31,16 +31,21 @@ const stream = defineRunRoutes({
   method: 'get',
   path: '/stream',
   access: 'runs:read',
+  runToken: 'read',
+  tokenInQuery: true,
   summary: 'Follow a run as server-sent events, from its start or after `Last-Event-ID`; 204 past its end',
   params: runParams,
-  query: z.strictObject({ after: integerParam({ min: 0, max: MAX_SEQ }).optional() }),
+  query: z.strictObject({
+    after: integerParam({ min: 0, max: MAX_SEQ }).optional(),
+    token: z.string().max(2000).optional().describe('A token for this run with the scope `read`, for `EventSource`.'),
+  }),
   responses: { 200: SSE_CONTENT, 204: 'empty' },
   async handle({ caller, params, query, context, app, ctx }) {
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const after = lastEventId(ctx) ?? query.after ?? 0;
     const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };
-    const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing) });
+    const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing, caller.tokenLeftMs) });
     return { status: 200, body: streamBody(ctx.res, events), headers: { 'content-type': 'text/event-stream' } };
   },
 });
@@ -71,6 +76,7 @@ const events = defineRunRoutes({
   method: 'get',
   path: '/events',
   access: 'runs:read',
+  runToken: 'read',
   summary: 'The log of a run in order; `after` is exclusive',
   params: runParams,
   query: pageQuery(z.int()).extend({

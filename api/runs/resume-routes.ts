@@ -55,6 +55,7 @@ const resume = defineRunRoutes({
   method: 'post',
   path: '/resume',
   access: 'any-key',
+  runToken: 'answer',
   summary:
     'Answer what the run waits for: 200 with the answer of its turn, or 202 as a turn; a decision needs the scope ' +
     '`approvals:write`, all else `runs:write`',

@@ -101,6 +101,7 @@ const get = defineRunRoutes({
   method: 'get',
   path: '',
   access: 'runs:read',
+  runToken: 'read',
   summary: 'Get a run',
   params: runParams,
   responses: { 200: run },

@@ -183,6 +183,7 @@ const BODIES = [
   { type: 'user', payload: { message: 'x' } },
   { checkpoint_id: randomUUID() },
   { answer: 'x' },
+  { ttl_seconds: 60, scopes: ['read'] },
 ];
 
 /** A body that the route takes, so that nothing but the tenant stands in the way. */

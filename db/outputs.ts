@@ -25,9 +25,19 @@ export async function readOutputPiece(
   return row?.piece;
 }
 
+/** `in_sight`: the calls with the id $2 that the conversation of the run $1 holds, in its thread or in what it was forked from. */
+const CALLS_IN_SIGHT = `with recursive origins as (
+    select id, thread_id, forked_from_run_id, 1 as depth from runs where id = $1
+    union all
+    select r.id, r.thread_id, r.forked_from_run_id, o.depth + 1
+    from origins o join runs r on r.id = o.forked_from_run_id where o.depth < 100),
+  in_sight as (
+    select c.* from tool_calls c
+    where c.run_id in (select r.id from runs r where r.thread_id in (select thread_id from origins)) and c.tool_use_id = $2)`;
+
 /**
- * A piece of the output of the latest call with this id that a run's conversation holds, in its thread or in what it was
- * forked from: text as it is, else JSON. Undefined where no such call has an output.
+ * A piece of the output of the latest call with this id that a run's conversation holds: text as it is, else JSON.
+ * Undefined where no such call has an output.
  */
 export async function readOutputOfUse(
   tx: Tx,
@@ -35,19 +45,29 @@ export async function readOutputOfUse(
   piece: { from: number; chars: number },
 ): Promise<string | undefined> {
   const [row] = await tx.query<{ piece: string }>(
-    `with recursive origins as (
-       select id, thread_id, forked_from_run_id, 1 as depth from runs where id = $1
-       union all
-       select r.id, r.thread_id, r.forked_from_run_id, o.depth + 1
-       from origins o join runs r on r.id = o.forked_from_run_id where o.depth < 100)
+    `${CALLS_IN_SIGHT}
      select substr(case jsonb_typeof(c.output) when 'string' then c.output #>> '{}' else c.output::text end, $3 + 1, $4) as piece
-     from tool_calls c
-     where c.run_id in (select r.id from runs r where r.thread_id in (select thread_id from origins))
-       and c.tool_use_id = $2 and c.output is not null
+     from in_sight c where c.output is not null
      order by c.created_at desc, c.id desc limit 1`,
     [call.runId, call.toolUseId, piece.from, piece.chars],
   );
   return row?.piece;
+}
+
+/** The tool of the latest call with this id in a run's conversation whose output has a block that links to the resource. */
+export async function findLinkingCall(
+  tx: Tx,
+  link: { runId: string; toolUseId: string; uri: string },
+): Promise<{ id: string; version: string } | undefined> {
+  const [row] = await tx.query<{ id: string; version: string }>(
+    `${CALLS_IN_SIGHT}
+     select c.tool_id as id, c.tool_version as version from in_sight c
+     where c.tool_id is not null and jsonb_typeof(c.output) = 'object' and jsonb_path_exists(
+       c.output, '$.content[*] ? (@.type == "resource_link" && @.uri == $uri)', jsonb_build_object('uri', $3::text))
+     order by c.created_at desc, c.id desc limit 1`,
+    [link.runId, link.toolUseId, link.uri],
+  );
+  return row;
 }
 
 /** Calls with a large output of which the part that the model sees is not kept apart. */

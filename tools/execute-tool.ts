@@ -48,6 +48,8 @@ export interface Tools {
   validator: ArgumentValidator;
   /** One attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
   execute(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
+  /** Reads a resource at the server of a tool, as `execute` calls the tool. */
+  readResource(tool: ToolDefinition, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Every tool of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
   listTools(tenantId: string, server: ToolTransport, trusted: boolean): Promise<ImportedTool[]>;
   /** Throws a `DroverError` (403) for a command that is not listed. For registration; calls check it again. */
@@ -61,6 +63,12 @@ const GRACE_MS = 1000;
 /** Between two looks at the tools of a server that keeps saying that they have changed. */
 const PAUSE_MS = 1000;
 const MAX_MESSAGE_CHARS = 4000;
+
+const NO_RESOURCES: ToolOutcome = {
+  kind: 'error',
+  code: 'no-resources',
+  message: "The tool's server has no resources.",
+};
 
 /** Makes the tools of one process. `close()` must be called at its end. */
 export function createTools(options: ToolsOptions): Tools {
@@ -89,33 +97,44 @@ export function createTools(options: ToolsOptions): Tools {
   const validator = createArgumentValidator();
   const { egress, now, builtins } = options;
   const transports = openTransports({ egress, validator, builtins, now, onToolsChanged });
+  const make = async (
+    tool: ToolDefinition,
+    attempt: ToolAttempt,
+    send: (call: TransportCall) => Promise<ToolOutcome>,
+  ): Promise<ToolOutcome> => {
+    try {
+      checkTransport(tool.transport);
+    } catch (error) {
+      return { kind: 'error', code: 'not-allowed', message: messageOf(error) };
+    }
+    const work = async () => {
+      const secrets = await secretsOf(tool.transport, attempt.tenantId, {
+        ...options,
+        onUnbound: (secret) => options.onUnboundSecret?.({ tenantId: attempt.tenantId, toolId: tool.id, secret }),
+      });
+      if ('kind' in secrets) return secrets;
+      return tidy(await send({ tool, transport: tool.transport, secrets }), secrets);
+    };
+    return within(attempt, work, options.onFault);
+  };
   return {
     validator,
     checkTransport,
-    async execute(tool, attempt) {
-      try {
-        checkTransport(tool.transport);
-      } catch (error) {
-        return { kind: 'error', code: 'not-allowed', message: messageOf(error) };
-      }
-      const work = async () => {
-        const secrets = await secretsOf(tool.transport, attempt.tenantId, {
-          ...options,
-          onUnbound: (secret) => options.onUnboundSecret?.({ tenantId: attempt.tenantId, toolId: tool.id, secret }),
-        });
-        if ('kind' in secrets) return secrets;
-        const call = { tool, transport: tool.transport, secrets };
-        return tidy(await dispatch(call, attempt, transports), secrets);
-      };
-      return within(attempt, work, options.onFault);
-    },
+    execute: (tool, attempt) => make(tool, attempt, (call) => dispatch(call, attempt, transports)),
+    readResource: (tool, uri, attempt) =>
+      make(tool, attempt, (call) => {
+        const transport = transports.get(tool.transport.type);
+        return transport?.readResource?.(call, uri, attempt) ?? Promise.resolve(NO_RESOURCES);
+      }),
     listTools,
-    async close() {
-      const closed = await Promise.allSettled([...new Set(transports.values())].map(async (each) => each.close?.()));
-      const failed: unknown[] = closed.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
-      if (failed.length > 0) throw new AggregateError(failed, failed.map(messageOf).join('; '));
-    },
+    close: () => closeAll(transports),
   };
+}
+
+async function closeAll(transports: ReadonlyMap<string, OpenTransport>): Promise<void> {
+  const closed = await Promise.allSettled([...new Set(transports.values())].map(async (each) => each.close?.()));
+  const failed: unknown[] = closed.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+  if (failed.length > 0) throw new AggregateError(failed, failed.map(messageOf).join('; '));
 }
 
 /** By the types of the transports; one with several types is open once. */

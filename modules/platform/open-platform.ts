@@ -20,7 +20,7 @@ import { createFairOrder } from '../../jobs/fair-order.ts';
 import { createOutbox } from '../../jobs/outbox.ts';
 import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
-import { createTools, type UnboundSecret } from '../../tools/execute-tool.ts';
+import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
@@ -90,10 +90,15 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   closers.add('bus', () => bus.close());
   const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
   const keyring = await openKeyring(config);
-  const tools = createTools({
+  const governance = createPolicyCache(db);
+  const tools: Tools = createTools({
     egress,
     stdioCommands: embedded ? 'any' : [...config.stdioCommands],
-    builtins: domainFunctions({ db }),
+    builtins: domainFunctions({
+      db,
+      governance,
+      readResource: (tool, uri, attempt) => tools.readResource(tool, uri, attempt),
+    }),
     readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
     onToolsChanged: (drift) => detectToolDrift(db, drift),
     onUnboundSecret: warnOnce(log),
@@ -110,7 +115,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   const engine = {
     ...createGroupCommit(db, { lanes: COMMIT_LANES }),
     runCache: createRunCache(),
-    governance: createPolicyCache(db),
+    governance,
     budgets: createBudgetCache(db),
     definitions: createDefinitionCache(db),
     metrics: createMetrics(),

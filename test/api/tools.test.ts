@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { startServer } from '../support/echo-server.ts';
 import { startEverything } from '../support/mcp-server-everything.ts';
+import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Call, TestApi } from '../support/api.ts';
 import type { LocalServer } from '../support/echo-server.ts';
@@ -182,16 +183,7 @@ describe('tools over HTTP', () => {
       seen.push(...json.tools.map(({ name }: { name: string }) => name));
       cursor = json.next_cursor === undefined ? '' : `&cursor=${json.next_cursor}`;
     } while (cursor !== '');
-    assert.deepEqual(seen, [
-      'ask_user',
-      'calculator',
-      'current_time',
-      'http_get',
-      'json_query',
-      'sleep',
-      'wait_for_webhook',
-      ...made,
-    ]);
+    assert.deepEqual(seen, [...BUILTIN_TOOLS.map(({ name }) => name), ...made]);
   });
 
   it('are filtered by kind, name and the permissions they need', async () => {

@@ -7,7 +7,11 @@ import { spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
-import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import {
+  CallToolRequestSchema,
+  ListToolsRequestSchema,
+  ReadResourceRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js';
 
@@ -99,7 +103,10 @@ const ANNOTATIONS: Record<string, Tool['annotations']> = {
   crash: { destructiveHint: true },
 };
 
-const server = new Server({ name: 'odd', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } });
+const server = new Server(
+  { name: 'odd', version: '1.0.0' },
+  { capabilities: { tools: { listChanged: true }, resources: {} } },
+);
 
 server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
   const from = Number(params?.cursor ?? 0);
@@ -119,6 +126,11 @@ server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) =
   return tool
     ? await tool({ arguments: params.arguments ?? {}, meta, signal })
     : { ...text(`no tool ${params.name}`), isError: true };
+});
+
+server.setRequestHandler(ReadResourceRequestSchema, ({ params: { uri } }) => {
+  if (uri !== 'file:///page.html') throw new Error(`no resource ${uri}`);
+  return { contents: [{ uri, mimeType: 'text/html', text: `<p>of the page, ${process.env['LEAK']}</p>` }] };
 });
 
 await server.connect(new StdioServerTransport());

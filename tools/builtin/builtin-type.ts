@@ -12,7 +12,7 @@ export type Builtin = Required<
 export type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) => Promise<ToolOutcome>;
 
 /** What the tools of `domain-tools.ts` do. */
-export type DomainFunctions = Readonly<Record<'read_tool_output', BuiltinFunction>>;
+export type DomainFunctions = Readonly<Record<'read_tool_output' | 'read_resource', BuiltinFunction>>;
 
 export interface BuiltinRuntime {
   egress: Egress;

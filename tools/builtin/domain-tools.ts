@@ -36,7 +36,24 @@ const READ_TOOL_OUTPUT: DomainTool = {
   },
 };
 
+const READ_RESOURCE: DomainTool = {
+  name: 'read_resource',
+  display_name: 'Read a resource',
+  description:
+    'Reads a resource to which the result of an earlier tool call of this conversation links ("[resource URI: …]"), at the server of that tool.',
+  input_schema: {
+    type: 'object',
+    properties: {
+      tool_use_id: { type: 'string', minLength: 1, maxLength: 200, description: 'The id of the earlier call.' },
+      uri: { type: 'string', minLength: 1, maxLength: 8000, description: 'As its result says.' },
+    },
+    required: ['tool_use_id', 'uri'],
+    additionalProperties: false,
+  },
+  output_schema: { description: 'What the resource holds.' },
+};
+
 /** One without a function does not compile. */
 type DomainTool = Builtin & { name: keyof DomainFunctions };
 
-export const DOMAIN_TOOLS: readonly DomainTool[] = [READ_TOOL_OUTPUT];
+export const DOMAIN_TOOLS: readonly DomainTool[] = [READ_TOOL_OUTPUT, READ_RESOURCE];

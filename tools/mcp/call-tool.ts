@@ -1,7 +1,12 @@
-/** Tools of MCP servers, over whatever transport (spec 2025-11-25). */
+/** Tools and resources of MCP servers, over whatever transport (spec 2025-11-25). */
 import { messageOf, type FieldError } from '../../core/errors.ts';
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import {
+  CallToolResultSchema,
+  ErrorCode,
+  McpError,
+  ReadResourceResultSchema,
+} from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { ABORTED_UNSENT, TOO_LATE, type ToolAttempt, type ToolOutcome } from '../../core/tool.ts';
 import { raceSignal, startDeadline } from '../../lib/deadline.ts';
@@ -9,11 +14,13 @@ import type { Deadline } from '../../lib/deadline.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { ServerBackOffError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
-import { readResult, textOfBlocks } from './result-parts.ts';
+import { readContents, readResult, textOfBlocks } from './result-parts.ts';
 import { overStreams } from './remote-transport.ts';
 
-interface McpCall {
+export interface McpCall {
   target: McpTarget;
+  /** A resource of the server that is read, in place of a call of the tool. */
+  resource?: string | undefined;
   /** The tool's name at its server. */
   name: string;
   /** What is wrong with structured content, where the tool has promised something of it. */
@@ -87,21 +94,27 @@ function notStarted(error: unknown): ToolOutcome {
 
 async function request(
   connection: McpConnection,
-  { name, checkOutput }: McpCall,
+  { name, resource, checkOutput }: McpCall,
   { attempt, deadline }: Running,
 ): Promise<Answered> {
   if (deadline.ended() === 'aborted') return ABORTED_UNSENT;
   if (deadline.ended() || attempt.maySend?.() === false) return TOO_LATE;
-  const params = { name, arguments: attempt.arguments, _meta: metaOf(attempt) };
+  const meta = { _meta: metaOf(attempt) };
+  const options = (signal: AbortSignal) => ({
+    signal,
+    timeout: Math.min(attempt.timeoutMs + 60_000, 2 ** 31 - 1),
+    ...(attempt.onProgress && { onprogress: attempt.onProgress }),
+  });
   try {
+    if (resource !== undefined) {
+      const read = { method: 'resources/read' as const, params: { uri: resource, ...meta } };
+      const send = (signal: AbortSignal) => connection.client.request(read, ReadResourceResultSchema, options(signal));
+      return { kind: 'succeeded', ...readContents(await overStreams(send, deadline.signal)) };
+    }
     // Not `client.callTool`: that throws away the answer of an effect whose output does not fit its own schema.
     // The deadline's signal sends MCP's cancellation; the SDK's own limit is only set out of the way.
-    const send = (signal: AbortSignal) =>
-      connection.client.request({ method: 'tools/call', params }, CallToolResultSchema, {
-        signal,
-        timeout: Math.min(attempt.timeoutMs + 60_000, 2 ** 31 - 1),
-        ...(attempt.onProgress && { onprogress: attempt.onProgress }),
-      });
+    const call = { method: 'tools/call' as const, params: { name, arguments: attempt.arguments, ...meta } };
+    const send = (signal: AbortSignal) => connection.client.request(call, CallToolResultSchema, options(signal));
     return outcomeOf(await overStreams(send, deadline.signal), checkOutput);
   } catch (error) {
     return failed(error, connection, deadline);

@@ -1,5 +1,5 @@
 /** What a model sees of an MCP result: its blocks, in our own form. */
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
 import { canonicalJson } from '../../core/ids.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
 import { parseOrText } from '../response-body.ts';
@@ -28,6 +28,14 @@ export function readResult({ content: blocks, structuredContent }: CallToolResul
   if (others.length === 0) return { output: structuredContent };
   const content = [text(canonicalJson(structuredContent)), ...others.map(toPart)];
   return { output: isText ? structuredContent : { structuredContent, content: blocks }, content };
+}
+
+/** A resource that was read: one of text is the output as it is (as JSON where it is); else each part has its own form. */
+export function readContents({ contents }: ReadResourceResult): ResultOutput {
+  const [only] = contents;
+  if (only && contents.length === 1 && 'text' in only) return { output: parseOrText(only.text) };
+  const content = contents.map((held) => ({ type: 'resource' as const, resource: held }));
+  return { output: { content }, content: content.map(toPart) };
 }
 
 /** The text of a result, a line for each block. */

@@ -1,10 +1,10 @@
 /** Tools of MCP servers (docs/tools.md): one pool of connections for its three ways to a server. */
 import { z } from 'zod';
-import type { ToolAttempt, ToolOutcome, ToolProgress } from '../../core/tool.ts';
+import type { ToolAttempt, ToolProgress } from '../../core/tool.ts';
 import { redact, isCredential } from '../redact.ts';
-import { callMcpTool } from '../mcp/call-tool.ts';
+import { callMcpTool, type McpCall } from '../mcp/call-tool.ts';
 import { listMcpTools } from '../mcp/list-tools.ts';
-import { createMcpPool, type McpPool } from '../mcp/pool.ts';
+import { createMcpPool } from '../mcp/pool.ts';
 import { addressOf, serverOf, withSecrets, type McpTransport } from '../mcp/server.ts';
 import type { ServerKind, TransportCall, TransportKind, TransportRuntime } from '../transport-kind.ts';
 import { endpoint, headers, shownText } from './fields.ts';
@@ -68,7 +68,9 @@ export const MCP: TransportKind<McpTransport> = {
   open(runtime) {
     const pool = createMcpPool({ egress: runtime.egress });
     return {
-      call: (call, attempt) => callMcp(call, attempt, { pool, runtime }),
+      call: (call, attempt) => callMcpTool(mcpCall(call, attempt, runtime), redacting(call, attempt), pool),
+      readResource: (call, resource, attempt) =>
+        callMcpTool({ ...mcpCall(call, attempt, runtime), resource }, redacting(call, attempt), pool),
       listTools: (wanted) => {
         const { tenantId, server } = wanted;
         const { validator } = runtime;
@@ -80,18 +82,23 @@ export const MCP: TransportKind<McpTransport> = {
   },
 };
 
-function callMcp(
+function mcpCall(
   { tool: { name, output_schema: outputSchema }, transport, secrets }: TransportCall<McpTransport>,
-  attempt: ToolAttempt,
-  { pool, runtime }: { pool: McpPool; runtime: TransportRuntime },
-): Promise<ToolOutcome> {
-  const { tenantId, onProgress } = attempt;
+  { tenantId }: ToolAttempt,
+  runtime: TransportRuntime,
+): McpCall {
   const server = serverOf(transport);
   const onToolsChanged = () => runtime.onToolsChanged({ tenantId, server });
-  const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
-  const redacted = onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress)));
   const { validateArguments } = runtime.validator;
-  const checkOutput = outputSchema && ((content: unknown) => validateArguments(outputSchema, content));
-  const call = { target, name: transport.tool ?? name, checkOutput };
-  return callMcpTool(call, { ...attempt, onProgress: redacted }, pool);
+  return {
+    target: { tenantId, server: withSecrets(server, secrets), onToolsChanged },
+    name: transport.tool ?? name,
+    checkOutput: outputSchema && ((content: unknown) => validateArguments(outputSchema, content)),
+  };
+}
+
+/** What is told of the call's progress has no secrets. */
+function redacting({ secrets }: TransportCall, attempt: ToolAttempt): ToolAttempt {
+  const { onProgress } = attempt;
+  return { ...attempt, onProgress: onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress))) };
 }

@@ -108,9 +108,9 @@ export const LIMITS = {
   socketStallSeconds: 10,
   /** Characters of a tool's result, and of a queued message, that a session's stream shows. */
   previewChars: 200,
-  /** Runs that a process keeps in mind after it has driven them, and the longest conversation among them, in tokens. */
+  /** Runs that a process keeps in mind after it has driven them, and bytes of all their conversations together. */
   cachedRuns: 200,
-  cachedRunTokens: 50_000,
+  cachedRunBytes: 64 * 1024 * 1024,
   /** Hours for which an Idempotency-Key is remembered. */
   idempotencyHours: 24,
   /** Days that closed waits are kept, and that signals and reservations are after the end of their run. */

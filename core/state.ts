@@ -58,6 +58,8 @@ export interface RunState {
   turn: TurnState | null;
   /** The first message that models are sent; absent where nothing has been left out yet. */
   firstKept?: number;
+  /** The tokens that this cut was made for, and those of the messages before it, both estimated. */
+  cut?: { budgetTokens: number; droppedTokens: number };
   /** A model call that was announced and has not answered. */
   modelCall: ModelCallState | null;
   /** The calls of the current step. */
@@ -145,7 +147,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'context.transformed':
-      return { firstKept: event.payload.first_kept_ordinal };
+      return cutContext(event);
     case 'model.deferred':
       return onModelCall(state, { failures: 0, retries: 0, deferred: deferralOf(event) });
     case 'intent.rejected':
@@ -180,6 +182,11 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   if (status !== 'awaiting_tool') return { status };
   const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
   return { status, calls };
+}
+
+function cutContext({ payload }: Extract<RunEvent, { type: 'context.transformed' }>): Partial<RunState> {
+  const { first_kept_ordinal: firstKept, budget_tokens: budgetTokens, dropped_tokens: droppedTokens } = payload;
+  return { firstKept, cut: { budgetTokens, droppedTokens } };
 }
 
 function onModelCall(state: RunState, change: Partial<NonNullable<RunState['modelCall']>>): Partial<RunState> {

@@ -11,8 +11,8 @@ type Columns = Record<string, unknown>;
 
 /** What a claim answers at most of a run's log and messages: several go together in one answer. Nearly every run fits. */
 const FIRST_PAGE_BYTES = 1024 * 1024;
-/** A page beyond it. */
-const PAGE_BYTES = 8 * 1024 * 1024;
+/** A page beyond it: reading it keeps the process for some milliseconds (8 MiB: for 80). */
+const PAGE_BYTES = 1024 * 1024;
 
 /** What a claim answers: rows as JSON, times as RFC 3339 strings. */
 export interface ClaimedRun {
@@ -23,6 +23,8 @@ export interface ClaimedRun {
   policy_epoch: number;
   events: EventRow[];
   messages: MessageRow[];
+  /** What comes before `messages` and was not read; absent where they begin with the first, or after a cached position. */
+  before?: UnreadMessages;
   /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
   outcomes: Record<string, CallOutcome>;
   /** Where to read on: the run is larger than one answer. See `completeRun`. */
@@ -30,6 +32,20 @@ export interface ClaimedRun {
   /** Position that `events` start at if the cached position fits the log; null if the whole run is answered. */
   from: number | null;
 }
+
+/**
+ * Messages of a conversation that its driver does not read, as no model is sent them any more: how many, their tokens
+ * (estimated), the chain hash of the last one, and for how many tokens of conversation they were left out.
+ */
+export interface UnreadMessages {
+  messages: number;
+  tokens: number;
+  chain: string;
+  budgetTokens: number;
+}
+
+/** Nothing is left out. */
+export const ALL_READ: UnreadMessages = { messages: 0, tokens: 0, chain: '', budgetTokens: 0 };
 
 /** What a driver has cached of a run: the log up to `seq`, so many messages, and the calls that have not ended there. */
 export interface CachedPosition {
@@ -157,12 +173,12 @@ export interface RunClaim {
 
 /** As `claim_run` takes it. */
 export function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
-  return { ...request, lease_ms: leaseMs, claim: true, page_bytes: FIRST_PAGE_BYTES };
+  return { ...request, lease_ms: leaseMs, claim: true, window: true, page_bytes: FIRST_PAGE_BYTES };
 }
 
 /** The claim that a commit makes, as `commit_run` takes it. */
 export function claimWithin(claim: Columns): Columns {
-  return { ...claim, page_bytes: FIRST_PAGE_BYTES };
+  return { ...claim, window: true, page_bytes: FIRST_PAGE_BYTES };
 }
 
 export interface ReadRequest {
@@ -172,6 +188,8 @@ export interface ReadRequest {
   beforeCheckpoint?: number | undefined;
   /** Reads only what came after this position. */
   known?: CachedPosition | undefined;
+  /** Leaves out the messages that models are not sent any more, as a claim does. */
+  window?: true | undefined;
 }
 
 /** Reads the same without claiming, and all of it. */

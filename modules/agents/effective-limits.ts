@@ -21,3 +21,9 @@ export function primaryModelOf(
 ): string | undefined {
   return override ?? llm?.default_model ?? preferences?.primary_model;
 }
+
+/** The models that a run asks when its first one fails, in that order. */
+export function fallbackModelsOf({ llm_config: llm, model_preferences: preferences }: AgentDefinition): string[] {
+  const names = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])];
+  return names.filter((name) => name !== undefined);
+}

@@ -4,7 +4,8 @@ import { canonicalJson, digestOf, sha256 } from '../../core/ids.ts';
 import { upcastState } from '../../core/upcast.ts';
 import { newId } from '../../lib/new-id.ts';
 import { isSettled, type RunState } from '../../core/state.ts';
-import type { CheckpointRow, MessageRow, StoredState } from '../../db/claim-run.ts';
+import { inSlices } from '../../lib/in-slices.ts';
+import type { CheckpointRow, MessageRow, StoredState, UnreadMessages } from '../../db/claim-run.ts';
 
 /** Chain hash of a message: over the one before and its own canonical content (RFC 8785, SHA-256, hex). */
 export function chainOf(previous: string, message: { role: string; content: unknown }): string {
@@ -53,22 +54,38 @@ export function checkpointRow(input: NewCheckpoint) {
   };
 }
 
-/** Checks every message from `first` on against its chain hash; answers the first ordinal that does not fit, or null. */
-export function firstBrokenMessage(messages: readonly MessageRow[], first = 0): number | null {
-  let chain = messages[first - 1]?.chain ?? '';
-  for (const [index, message] of messages.slice(first).entries()) {
+/** Where messages that were read begin: after so many others, the last of which has this chain hash. */
+export type After = Pick<UnreadMessages, 'messages' | 'chain'>;
+
+const FROM_THE_START: After = { messages: 0, chain: '' };
+
+/**
+ * Checks messages against their chain hashes; answers the first ordinal that does not fit, or null. Where they do not
+ * begin with the conversation's first, the hash of a checkpoint after them vouches for what they follow.
+ */
+export async function firstBrokenMessage(
+  messages: readonly MessageRow[],
+  after: After = FROM_THE_START,
+): Promise<number | null> {
+  let { chain, messages: ordinal } = after;
+  let broken: number | null = null;
+  await inSlices(messages, (message) => {
     chain = chainOf(chain, message);
-    if (message.ordinal !== first + index || message.chain !== chain) return message.ordinal;
-  }
-  return null;
+    if (message.ordinal !== ordinal || message.chain !== chain) broken = message.ordinal;
+    ordinal += 1;
+    return broken === null;
+  });
+  return broken;
 }
 
 /** The state that a checkpoint holds, as this build reads it, or null if its hash does not fit. */
 export function verifiedState(
   checkpoint: Pick<CheckpointRow, 'length' | 'state' | 'hash'>,
   messages: readonly MessageRow[],
+  after: After = FROM_THE_START,
 ): RunState | null {
-  const chain = checkpoint.length === 0 ? '' : messages[checkpoint.length - 1]?.chain;
+  const last = checkpoint.length - after.messages;
+  const chain = last === 0 ? after.chain : messages[last - 1]?.chain;
   if (chain === undefined || checkpointHash(checkpoint.state, chain) !== checkpoint.hash) return null;
   const { log_version: _, ...state } = checkpoint.state;
   return upcastState(state);

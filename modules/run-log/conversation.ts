@@ -4,6 +4,7 @@ import { canonicalJson } from '../../core/ids.ts';
 import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
 import { cutText, textOfOutput } from '../../core/tool-output.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
+import { inSlices } from '../../lib/in-slices.ts';
 import { estimateMessages } from '../../llm/estimate-tokens.ts';
 
 export interface FittedMessages {
@@ -15,11 +16,23 @@ export interface FittedMessages {
   dropped: number;
 }
 
+/** Messages that come before the ones given: how many, with how many tokens (estimated). */
+export interface LeftOut {
+  messages: number;
+  tokens: number;
+}
+
+const NOTHING_LEFT_OUT: LeftOut = { messages: 0, tokens: 0 };
+
 /**
  * The messages of a request. Whole turns are left out from the oldest on until the rest fits `maxTokens` (estimated);
- * the current turn always stays. Content is canonical, so that a warm driver and a fresh one send the same bytes.
+ * the current turn always stays. `before` are messages that have been left out already, and were not read. Content is canonical, so that a warm driver and a fresh one send the same bytes.
  */
-export function messagesFor(rows: readonly MessageRow[], maxTokens: number): FittedMessages {
+export function messagesFor(
+  rows: readonly MessageRow[],
+  maxTokens: number,
+  before: LeftOut = NOTHING_LEFT_OUT,
+): FittedMessages {
   const parts = rows.map(render);
   const sizes = parts.map((part) => part.tokens);
   const starts = rows.flatMap((row, index) => (startsTurn(row) ? [index] : []));
@@ -31,7 +44,7 @@ export function messagesFor(rows: readonly MessageRow[], maxTokens: number): Fit
     for (; from < start; from++) tokens -= sizes[from] ?? 0;
   }
   const messages = parts.slice(from).map((part) => part.message);
-  return { messages, tokens, droppedTokens: all - tokens, dropped: from };
+  return { messages, tokens, droppedTokens: before.tokens + all - tokens, dropped: before.messages + from };
 }
 
 /** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */
@@ -52,9 +65,20 @@ function shownOf({ output, content }: CallOutcome): ToolResultBlock['content'] {
   return content ?? cutText(textOfOutput(output));
 }
 
+/** Renders the messages of a run that was loaded, in slices: its first request then blocks nobody. */
+export async function renderInSlices(rows: readonly MessageRow[]): Promise<void> {
+  await inSlices(rows, (row) => void render(row));
+}
+
+/** Bytes of JSON of messages, as a model reads them, about. */
+export function bytesOfMessages(rows: readonly MessageRow[]): number {
+  return rows.reduce((sum, row) => sum + render(row).bytes, 0);
+}
+
 interface Rendered {
   message: Message;
   tokens: number;
+  bytes: number;
 }
 
 /**
@@ -67,8 +91,9 @@ function render(row: MessageRow): Rendered {
   const cached = rendered.get(row);
   if (cached) return cached;
   const content = row.content.map((block) => ('tool_call_id' in block ? toolResult(block, row) : block));
-  const message = JSON.parse(canonicalJson({ role: row.role, content })) as Message;
-  const part = { message, tokens: estimateMessages([message]) };
+  const json = canonicalJson({ role: row.role, content });
+  const message = JSON.parse(json) as Message;
+  const part = { message, tokens: estimateMessages([message]), bytes: json.length };
   if (everySettled(row)) rendered.set(row, part);
   return part;
 }

@@ -6,16 +6,18 @@ import { LRUCache } from 'lru-cache';
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { fold, type RunState } from '../../core/state.ts';
-import { showOutcomes, type ClaimedRun, type CachedPosition, type MessageRow } from '../../db/claim-run.ts';
+import { showOutcomes, type ClaimedRun, type CachedPosition, type MessageRow, type UnreadMessages } from '../../db/claim-run.ts';
 import { firstBrokenMessage } from './checkpoint.ts';
-import { messagesFor } from './conversation.ts';
+import { bytesOfMessages } from './conversation.ts';
 
 /** A verified position of a run, as committed. */
 export interface CachedRun {
   state: RunState;
   /** Time of the event at `state.seq`, as the database writes it: no other log has the same event there. */
   at: string;
+  /** The conversation after `before`. */
   messages: readonly MessageRow[];
+  before: UnreadMessages;
   lastCheckpointId: string | null;
   stepsAtCheckpoint: number;
 }
@@ -30,9 +32,13 @@ export interface RunCache {
   clear: () => void;
 }
 
-/** Keeps the newest `most`, long conversations left out. */
-export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
-  const runs = new LRUCache<string, CachedRun>({ max: most });
+/** Keeps the newest: so many, with so many bytes of messages together. */
+export function createRunCache(most: number = LIMITS.cachedRuns, mostBytes: number = LIMITS.cachedRunBytes): RunCache {
+  const runs = new LRUCache<string, CachedRun>({
+    max: most,
+    maxSize: mostBytes,
+    sizeCalculation: ({ messages }) => bytesOfMessages(messages) + 1,
+  });
   return {
     take(runId) {
       const cached = runs.get(runId);
@@ -44,18 +50,31 @@ export function createRunCache(most: number = LIMITS.cachedRuns): RunCache {
       return cached && positionOf(cached);
     },
     keep(runId, cached) {
-      if (messagesFor(cached.messages, Number.POSITIVE_INFINITY).tokens > LIMITS.cachedRunTokens) return;
-      runs.set(runId, cached);
+      runs.set(runId, withoutDropped(cached));
     },
     clear: () => runs.clear(),
   };
 }
 
+/** What models are not sent any more is not kept either. */
+function withoutDropped(cached: CachedRun): CachedRun {
+  const { state, before, messages } = cached;
+  const { cut, firstKept = 0, replay } = state;
+  const dropped = messages.slice(0, Math.max(0, firstKept - before.messages));
+  const last = dropped.at(-1);
+  if (!cut || !last || replay) return cached;
+  return {
+    ...cached,
+    before: { messages: firstKept, chain: last.chain, tokens: cut.droppedTokens, budgetTokens: cut.budgetTokens },
+    messages: messages.slice(dropped.length),
+  };
+}
+
 /** How far a run is cached, for the database to leave that out, and the calls whose outcomes may have changed since. */
-export function positionOf({ state, messages }: CachedRun): CachedPosition {
+export function positionOf({ state, messages, before }: CachedRun): CachedPosition {
   const outcomes = messages.flatMap((row) => Object.entries(row.outcomes ?? {}));
   const calls = outcomes.flatMap(([id, { status }]) => (FINAL.includes(status) ? [] : [id]));
-  return { seq: state.seq, length: messages.length, calls };
+  return { seq: state.seq, length: before.messages + messages.length, calls };
 }
 
 /** Statuses of calls that do not change any more. `unknown` is not one of them: a person may settle it. */
@@ -65,14 +84,16 @@ const FINAL: readonly string[] = ['succeeded', 'failed', 'denied'];
  * A cached run, folded on to the end of the log. Null if the two do not fit, as after a database was restored to
  * an earlier point: then the whole run has to be read from its rows.
  */
-export function carryOn(cached: CachedRun, loaded: ClaimedRun): CachedRun | null {
+export async function carryOn(cached: CachedRun, loaded: ClaimedRun): Promise<CachedRun | null> {
   const [same, ...rows] = loaded.events;
   if (loaded.from !== cached.state.seq || same?.seq !== cached.state.seq || same.occurred_at !== cached.at) return null;
   const messages = [...cached.messages.map((row) => refresh(row, loaded)), ...loaded.messages];
-  if (firstBrokenMessage(messages, cached.messages.length) !== null) return null;
+  const chain = cached.messages.at(-1)?.chain ?? cached.before.chain;
+  const after = { messages: cached.before.messages + cached.messages.length, chain };
+  if ((await firstBrokenMessage(loaded.messages, after)) !== null) return null;
   let next: CachedRun = { ...cached, messages, at: loaded.events.at(-1)?.occurred_at ?? cached.at };
-  for (const event of rows.map(readEvent)) next = { ...next, ...after(next, event) };
-  const fits = next.state.seq === loaded.run.last_seq && next.state.length === messages.length;
+  for (const event of rows.map(readEvent)) next = { ...next, ...folded(next, event) };
+  const fits = next.state.seq === loaded.run.last_seq && next.state.length === next.before.messages + messages.length;
   return fits ? next : null;
 }
 
@@ -82,7 +103,7 @@ function refresh(row: MessageRow, { outcomes }: ClaimedRun): MessageRow {
   return isStale ? showOutcomes(row, { ...row.outcomes, ...outcomes }) : row;
 }
 
-function after(cached: CachedRun, event: RunEvent): Partial<CachedRun> {
+function folded(cached: CachedRun, event: RunEvent): Partial<CachedRun> {
   const state = fold(cached.state, event);
   if (event.type !== 'checkpoint.saved') return { state };
   return { state, lastCheckpointId: event.payload.checkpoint_id, stepsAtCheckpoint: state.steps };

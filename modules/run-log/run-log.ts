@@ -2,7 +2,7 @@
 import { atSeq, checkEvent, type NewEvent } from '../../core/events.ts';
 import { fold, type RunState } from '../../core/state.ts';
 import type { OutputColumns } from '../../core/tool-output.ts';
-import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
+import type { CallOutcome, MessageRow, UnreadMessages } from '../../db/claim-run.ts';
 import type { CallChange, NewWait, ReservationChange } from '../../db/commit-run.ts';
 import { chainOf } from './checkpoint.ts';
 import type { CachedRun } from './run-cache.ts';
@@ -27,9 +27,11 @@ export interface RunLog {
   state: RunState;
   /** Time of the event that `base` ends with; undefined if a checkpoint stood in its place. */
   at: string | undefined;
-  /** The whole conversation, pending messages included. */
+  /** The conversation after `before`, pending messages included. */
   messages: MessageRow[];
-  /** Ids of all tool uses in the conversation. */
+  /** What was not read of the conversation, since no model is sent it any more. */
+  before: UnreadMessages;
+  /** Ids of all tool uses in `messages`. */
   toolUseIds: Set<string>;
   pending: Pending;
   lastCheckpointId: string | null;
@@ -40,8 +42,8 @@ export interface RunLog {
 export type Position = Omit<CachedRun, 'at'> & { at: string | undefined };
 
 /** The log of a run that stands at a position, with nothing pending. */
-export function openLog({ state, at, messages, lastCheckpointId, stepsAtCheckpoint }: Position): RunLog {
-  const log = { base: state, state, at, messages: [...messages], pending: nothing() };
+export function openLog({ state, at, messages, before, lastCheckpointId, stepsAtCheckpoint }: Position): RunLog {
+  const log = { base: state, state, at, messages: [...messages], before, pending: nothing() };
   return { ...log, toolUseIds: new Set(messages.flatMap(toolUsesOf)), lastCheckpointId, stepsAtCheckpoint };
 }
 
@@ -57,12 +59,17 @@ const nothing = (): Pending => ({
   rateLimiter: null,
 });
 
+/** Messages of the conversation, pending ones included. */
+export function lengthOf({ before, messages }: Pick<RunLog, 'before' | 'messages'>): number {
+  return before.messages + messages.length;
+}
+
 /** The committed part as an entry of the run cache; undefined if nothing would tell it from another log. */
 export function toCachedRun(log: RunLog): CachedRun | undefined {
-  const { at, base: state, lastCheckpointId, stepsAtCheckpoint, pending } = log;
+  const { at, base: state, before, lastCheckpointId, stepsAtCheckpoint, pending } = log;
   if (at === undefined) return undefined;
   const messages = log.messages.slice(0, log.messages.length - pending.messages.length);
-  return { at, state, messages, lastCheckpointId, stepsAtCheckpoint };
+  return { at, state, messages, before, lastCheckpointId, stepsAtCheckpoint };
 }
 
 /** Adds events to what the next commit writes, and folds them into the state. */
@@ -75,8 +82,8 @@ export function appendEvent(log: RunLog, ...events: NewEvent[]): void {
 
 /** Appends a message to the conversation; the event that goes with it tells the new length. Answers its place. */
 export function appendMessage(log: RunLog, message: Pick<MessageRow, 'role' | 'content' | 'outcomes'>): number {
-  const ordinal = log.messages.length;
-  const chain = chainOf(log.messages[ordinal - 1]?.chain ?? '', message);
+  const ordinal = lengthOf(log);
+  const chain = chainOf(log.messages.at(-1)?.chain ?? log.before.chain, message);
   const row = { ...message, ordinal, chain };
   log.messages.push(row);
   log.pending.messages.push(row);
@@ -163,11 +170,12 @@ export function rewind(log: RunLog, point: Mark): void {
 }
 
 /** Puts what is pending on top of what others have appended meanwhile. */
-export function rebase(log: RunLog, { state, at, messages }: Position): void {
+export function rebase(log: RunLog, { state, at, messages, before }: Position): void {
   const { pending } = log;
   log.base = state;
   log.state = state;
   log.at = at;
+  log.before = before;
   log.messages = [...messages, ...pending.messages];
   log.pending = { ...pending, events: [] };
   appendEvent(log, ...pending.events);

@@ -30,7 +30,7 @@ import { makeModelCall } from './driver/call-model.ts';
 import { commit, isPark } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
-import { appendEvent, appendMessage, dropUncounted, toCachedRun } from '../run-log/run-log.ts';
+import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
@@ -232,7 +232,7 @@ function steer({ log }: DriveSession): void {
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
   appendMessage(log, { role: 'user', content: userContent(queued.input), outcomes: null });
-  appendEvent(log, ...takeSteering(log.state, log.messages.length));
+  appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
 }
 
 function begin({ log }: DriveSession): void {
@@ -282,8 +282,9 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
 /** The last message of the turn in which the model said something. */
 function findLastSaid({ log: { messages, state } }: DriveSession): number | undefined {
   const start = state.turn?.from ?? 0;
-  const isWords = ({ role, content }: MessageRow) => role === 'assistant' && textOf(content) !== '';
-  return messages.slice(start).findLast(isWords)?.ordinal;
+  const isWords = ({ ordinal, role, content }: MessageRow) =>
+    ordinal >= start && role === 'assistant' && textOf(content) !== '';
+  return messages.findLast(isWords)?.ordinal;
 }
 
 function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {

@@ -34,7 +34,7 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
   const checkpoint = await findCheckpoint(tx, run.id, checkpointId);
   if (!checkpoint) throw notFound('The checkpoint');
   if (isOfNewerBuild(checkpoint)) throw new UnknownEventError('checkpoint', checkpoint.state.log_version ?? 0);
-  const point = verified(checkpoint, await readMessages(tx, run.id, { length: checkpoint.length }));
+  const point = await verified(checkpoint, await readMessages(tx, run.id, { length: checkpoint.length }));
   if (!point) throw impossible('The checkpoint does not fit its hash; choose an earlier one.');
   return asOfThen(tx, run, point);
 }
@@ -72,7 +72,7 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
     const page: CheckpointView[] = await listCheckpoints(tx, run.id, { before, limit: 50 });
     for (const checkpoint of page) {
       if (isOfNewerBuild(checkpoint)) continue;
-      const point = verified(checkpoint, messages.slice(0, checkpoint.length));
+      const point = await verified(checkpoint, messages.slice(0, checkpoint.length));
       if (point) return point;
     }
     before = page.at(-1)?.id;
@@ -85,7 +85,7 @@ async function foldUpTo(tx: Tx, run: RunRow, end: { seq: number; messages: Messa
   const rows = await readEvents(tx, { runId: run.id, after: 0, limit: end.seq });
   const state = folded(rows);
   const messages = end.messages.slice(0, state?.length ?? 0);
-  if (state?.seq !== end.seq || firstBrokenMessage(messages) !== null) return undefined;
+  if (state?.seq !== end.seq || (await firstBrokenMessage(messages)) !== null) return undefined;
   return { checkpointId: null, seq: state.seq, state, messages };
 }
 
@@ -112,12 +112,12 @@ export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> 
   }
   if (!state) throw new Error(`the log of run ${run.id} does not start with its creation`);
   const messages = await readMessages(tx, run.id, { length: run.base_length });
-  if (firstBrokenMessage(messages) !== null) throw impossible("The run's messages do not fit their hashes.");
+  if ((await firstBrokenMessage(messages)) !== null) throw impossible("The run's messages do not fit their hashes.");
   return { checkpointId: null, seq: state.seq, state, messages, unchanged: messages.length };
 }
 
-function verified(checkpoint: CheckpointView, messages: MessageRow[]): Found | null {
-  if (firstBrokenMessage(messages) !== null) return null;
+async function verified(checkpoint: CheckpointView, messages: MessageRow[]): Promise<Found | null> {
+  if ((await firstBrokenMessage(messages)) !== null) return null;
   const { id, seq, length, state, hash } = checkpoint;
   const found = verifiedState({ length, state, hash }, messages);
   return found && { checkpointId: id, seq, state: found, messages };

@@ -3,7 +3,7 @@ import { announceModelCall, reachStepLimit } from '../../../core/decision-events
 import { completePlan } from '../../../core/decision-events/plans.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { modelsFor } from './ask-model.ts';
-import { appendEvent } from '../../run-log/run-log.ts';
+import { appendEvent, lengthOf } from '../../run-log/run-log.ts';
 import { toRequest } from './build-request.ts';
 import { recordCut } from './record-cut.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
@@ -23,7 +23,7 @@ export function announce(session: DriveSession, call: CallModel): void {
   session.step = newStep();
   // A model with rate limits is acquired in a step of its own.
   log.pending.rateLimiter = rates ? null : rateLimiter;
-  const { length } = log.messages;
+  const length = lengthOf(log);
   const { tokens: estimated_tokens } = recordCut(session, first);
   appendEvent(log, announceModelCall(log.state, call, { provider, model, length, estimated_tokens }));
 }

@@ -8,7 +8,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { CONTEXT_OVERFLOW, ModelError, type ModelResponse } from '../../../core/model.ts';
 import { explainRejection } from '../../../llm/explain-rejection.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
-import { primaryModelOf } from '../../agents/effective-limits.ts';
+import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
@@ -212,12 +212,11 @@ function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked)
 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
 export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
-  const { llm_config: llm, model_preferences: preferences } = session.definition;
   const first = resolve(session, primaryModelOf(session.definition, session.run.config.model_override));
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
-  const fallbacks = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].flatMap((name) => {
-    const found = name === undefined ? undefined : resolve(session, name);
-    return found === undefined || found instanceof DroverError ? [] : [found];
+  const fallbacks = fallbackModelsOf(session.definition).flatMap((name) => {
+    const found = resolve(session, name);
+    return found instanceof DroverError ? [] : [found];
   });
   return [first, ...fallbacks];
 }

@@ -11,7 +11,7 @@ import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
-import { messagesFor, type FittedMessages } from '../../run-log/conversation.ts';
+import { messagesFor, type FittedMessages, type LeftOut } from '../../run-log/conversation.ts';
 
 interface Asked {
   model: string;
@@ -25,6 +25,8 @@ export interface RequestSource {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
   messages: readonly MessageRow[];
+  /** Messages before these that no model is sent. */
+  before?: LeftOut;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
 }
@@ -38,13 +40,14 @@ export interface FittedContext extends FittedMessages {
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
-  log: { messages: readonly MessageRow[] };
+  log: { messages: readonly MessageRow[]; before?: LeftOut };
   run: Pick<RunRow, 'pinned'>;
 }
 
 /** The source of the requests of a run that is being driven. */
 export function sourceOf({ definition, tools, log, run }: Driven): RequestSource {
-  return { definition, tools, messages: log.messages, limits: run.pinned.limits };
+  const { messages, before } = log;
+  return { definition, tools, messages, limits: run.pinned.limits, ...(before && { before }) };
 }
 
 /** The request of a run's next model call. */
@@ -81,13 +84,18 @@ export function buildRequest(source: RequestSource, { window, ...call }: Asked):
 
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, window: number): FittedContext {
-  const { definition, messages, limits } = source;
-  const { conversation_tokens: conversation } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
-  const room = contextRoom({ window, output: outputTokens(source, window), fixed: fixedTokens(source), conversation });
-  return { ...messagesFor(messages, room.budget), room };
+  const room = roomFor(source, window);
+  return { ...messagesFor(source.messages, room.budget, source.before), room };
 }
 
-function outputTokens({ definition, limits }: RequestSource, window: number): number {
+/** The room that a conversation has with such a window, whatever it is. */
+export function roomFor(source: Omit<RequestSource, 'messages'>, window: number): ContextRoom {
+  const { definition, limits } = source;
+  const { conversation_tokens: conversation } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
+  return contextRoom({ window, output: outputTokens(source, window), fixed: fixedTokens(source), conversation });
+}
+
+function outputTokens({ definition, limits }: Pick<RequestSource, 'definition' | 'limits'>, window: number): number {
   const { output_tokens } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
   return outputTokensWithin(window, output_tokens);
 }
@@ -95,7 +103,7 @@ function outputTokens({ definition, limits }: RequestSource, window: number): nu
 /** By a run's tools, which are the same at each of its calls: they can be long. */
 const fixed = new WeakMap<ReadonlyMap<string, ToolDefinition>, number>();
 
-function fixedTokens({ definition, tools }: RequestSource): number {
+function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): number {
   const known = fixed.get(tools);
   if (known !== undefined) return known;
   const tokens = estimateRequest({ system: systemOf({ definition, tools }), tools: toolSpecs(tools), messages: [] });

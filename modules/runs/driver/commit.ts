@@ -96,7 +96,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       parentId: session.log.lastCheckpointId,
       trigger: pending.checkpoint.trigger,
       state,
-      chain: session.log.messages.at(-1)?.chain ?? '',
+      chain: session.log.messages.at(-1)?.chain ?? session.log.before.chain,
       id: pending.checkpoint.id,
     });
   }

@@ -2,14 +2,27 @@
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
-import { completeRun, loadRun, type ClaimedRun, type ClaimResult, type ReadRequest } from '../../../db/claim-run.ts';
+import {
+  ALL_READ,
+  completeRun,
+  loadRun,
+  type ClaimedRun,
+  type ClaimResult,
+  type ReadRequest,
+  type RunRow,
+  type UnreadMessages,
+} from '../../../db/claim-run.ts';
 import { outputBytesOf } from '../../../db/commit-run.ts';
+import { inSlices } from '../../../lib/in-slices.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
 import type { Context } from '../../governance/context.ts';
 import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
 import { carryOn, positionOf, type CachedRun } from '../../run-log/run-cache.ts';
 import { appendEvent, openLog, rebase, toCachedRun, type Position } from '../../run-log/run-log.ts';
+import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
+import { renderInSlices } from '../../run-log/conversation.ts';
+import { roomFor } from './build-request.ts';
 import { loadReplaySource } from './replay-source.ts';
 import { newStep, newUncommitted, type Drive, type DriveSession } from './session.ts';
 
@@ -31,34 +44,39 @@ export async function restore(
   const corrupt: CorruptCheckpoint[] = [];
   let at = loaded;
   for (;;) {
-    const broken = firstBrokenMessage(at.messages);
+    const broken = await firstBrokenMessage(at.messages, at.before);
     if (broken !== null) throw new CorruptCheckpointError(`message ${broken} does not fit its hash`);
     const isNewer = at.checkpoint !== null && isOfNewerBuild(at.checkpoint);
-    const start = at.checkpoint && !isNewer ? verifiedState(at.checkpoint, at.messages) : null;
-    if (!at.checkpoint || start) return { state: foldLog(start, at), loaded: at, corrupt };
+    const start = at.checkpoint && !isNewer ? verifiedState(at.checkpoint, at.messages, at.before) : null;
+    if (!at.checkpoint || start) return { state: await foldLog(start, at), loaded: at, corrupt };
     if (!isNewer) corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
     const { tenant_id: tenantId, id: runId } = loaded.run;
+    // Without a checkpoint that vouches for them, all messages are verified.
     const earlier = await read({ tenant_id: tenantId, run_id: runId, beforeCheckpoint: at.checkpoint.seq });
     if (!earlier.ok) throw new LostRunError(earlier.why);
     at = earlier;
   }
 }
 
-function foldLog(start: RunState | null, { events, messages, run }: ClaimedRun): RunState {
+async function foldLog(
+  start: RunState | null,
+  { events, messages, before = ALL_READ, run }: ClaimedRun,
+): Promise<RunState> {
   let state = start;
-  for (const row of events) {
+  await inSlices(events, (row) => {
     try {
       state = fold(state, readEvent(row));
     } catch (error) {
       if (error instanceof UnknownEventError) throw error;
       throw new CorruptCheckpointError(`event ${row.seq} cannot be read`, error);
     }
-  }
+  });
   if (state?.seq !== run.last_seq) {
     throw new CorruptCheckpointError(`its log ends at ${state?.seq ?? 0} instead of ${run.last_seq}`);
   }
-  if (state.length !== messages.length) {
-    throw new CorruptCheckpointError(`it has ${messages.length} messages instead of ${state.length}`);
+  const length = before.messages + messages.length;
+  if (state.length !== length) {
+    throw new CorruptCheckpointError(`it has ${length} messages instead of ${state.length}`);
   }
   return state;
 }
@@ -76,14 +94,16 @@ interface OpenOptions {
 /** A session over a claimed run. */
 export async function openSession(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<DriveSession> {
   const { run } = claimed;
+  const pins = context.definitions.load({
+    tenantId: run.tenant_id,
+    agentId: run.agent_id,
+    agentVersion: run.agent_version,
+    tools: run.pinned.tools,
+  });
+  const mostTokens = async () => mostConversationTokens(context, run, await pins);
   const [position, pinned, governance] = await Promise.all([
-    findPosition(context, claimed, options.cached),
-    context.definitions.load({
-      tenantId: run.tenant_id,
-      agentId: run.agent_id,
-      agentVersion: run.agent_version,
-      tools: run.pinned.tools,
-    }),
+    findPosition(context, claimed, { cached: options.cached, mostTokens }),
+    pins,
     context.governance.at(run.tenant_id, claimed.policy_epoch),
   ]);
   const { definition } = pinned;
@@ -124,29 +144,56 @@ interface FoundPosition extends Position {
   corrupt: CorruptCheckpoint[];
 }
 
+interface KnownPosition {
+  cached: CachedRun | undefined;
+  /** Most tokens of the conversation that any model of the run is sent. */
+  mostTokens: () => Promise<number>;
+}
+
 async function findPosition(
   context: Context,
   claimed: ClaimedRun,
-  cached: CachedRun | undefined,
+  { cached, mostTokens }: KnownPosition,
 ): Promise<FoundPosition> {
   const loaded = await completeRun(context.db, claimed);
+  // A conversation only grows: what was left out for so many tokens is left out for no more of them, too.
+  const isEnough = async ({ messages, budgetTokens }: UnreadMessages) =>
+    messages === 0 || (await mostTokens()) <= budgetTokens;
   if (cached && loaded.from !== null) {
-    const position = carryOn(cached, loaded);
-    if (position) return { ...position, corrupt: [] };
+    const position = await carryOn(cached, loaded);
+    if (position && (await isEnough(position.before))) return { ...position, corrupt: [] };
   }
+  const isUsed = loaded.from === null && (await isEnough(loaded.before ?? ALL_READ));
   const { tenant_id: tenantId, id: runId } = loaded.run;
-  const whole = loaded.from === null ? loaded : await loadRun(context.db, { tenant_id: tenantId, run_id: runId });
-  if (!whole.ok) throw new LostRunError(whole.why);
-  const { state, loaded: used, corrupt } = await restore((ref) => loadRun(context.db, ref), whole);
-  const { checkpoint, events, messages } = used;
+  const read = isUsed ? loaded : await loadRun(context.db, { tenant_id: tenantId, run_id: runId });
+  if (!read.ok) throw new LostRunError(read.why);
+  const { state, loaded: used, corrupt } = await restore((ref) => loadRun(context.db, ref), read);
+  const { checkpoint, events, messages, before = ALL_READ } = used;
+  await renderInSlices(messages);
   return {
     state,
     at: events.at(-1)?.occurred_at,
     messages,
+    before,
     lastCheckpointId: checkpoint?.id ?? null,
     stepsAtCheckpoint: checkpoint?.state.steps ?? 0,
     corrupt: unreported(corrupt, used),
   };
+}
+
+function mostConversationTokens(
+  { models }: Context,
+  { config, pinned: { limits } }: RunRow,
+  { definition, tools }: Pick<DriveSession, 'definition' | 'tools'>,
+): number {
+  const names = [primaryModelOf(definition, config.model_override), ...fallbackModelsOf(definition)];
+  const budgets = names.map((asked) => {
+    const found = models.contextWindow(asked);
+    if (!found) return 0;
+    const window = limits?.model === found.name ? limits.context_window : found.tokens;
+    return roomFor({ definition, tools, limits }, window).budget;
+  });
+  return Math.max(...budgets);
 }
 
 /** The tenant's policy epoch has advanced since the pending calls were gated: they are gated again. */
@@ -160,10 +207,15 @@ export async function reauthorizePending(session: DriveSession): Promise<void> {
 export async function reload(session: DriveSession): Promise<void> {
   const cached = toCachedRun(session.log);
   const ref = { tenant_id: session.tenantId, run_id: session.run.id };
-  const fresh = await loadRun(session.context.db, { ...ref, known: cached && positionOf(cached) });
+  const fresh = await loadRun(session.context.db, {
+    ...ref,
+    known: cached && positionOf(cached),
+    window: true,
+  });
   if (!fresh.ok) throw new LostRunError(fresh.why);
   if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  rebase(session.log, await findPosition(session.context, fresh, cached));
+  const mostTokens = async () => mostConversationTokens(session.context, session.run, session);
+  rebase(session.log, await findPosition(session.context, fresh, { cached, mostTokens }));
   const { calls, newCalls: new_calls } = session.log.pending;
   session.outputBytes = fresh.run.output_bytes + outputBytesOf({ calls, new_calls });
 }

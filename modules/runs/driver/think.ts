@@ -82,15 +82,18 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
   return { provider: resolved.provider, request: toRequest(session, { resolved, toolChoice: call.toolChoice }) };
 }
 
-/** The answer in canonical form; every tool use has an id that occurs once in the conversation. */
+/**
+ * The answer in canonical form; every tool use has an id that occurs once in the conversation. Where a part of that was not
+ * read, nobody knows which ids it has, and each use gets a new one.
+ */
 function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
-  const taken = session.log.toolUseIds;
+  const { toolUseIds: taken, before } = session.log;
   const here = new Set<string>();
   const content = JSON.parse(canonicalJson(cleanJson(response.content))) as AssistantBlock[];
   return content.flatMap((block): AssistantBlock[] => {
     if (block.type !== 'tool_use') return [block];
     if (call.toolChoice === 'none') return [];
-    const isNew = block.id && !taken.has(block.id) && !here.has(block.id);
+    const isNew = block.id && before.messages === 0 && !taken.has(block.id) && !here.has(block.id);
     const id = isNew ? block.id : `toolu_${newId().replaceAll('-', '')}`;
     here.add(id);
     return [{ ...block, id }];

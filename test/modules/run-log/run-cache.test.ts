@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { claimRun, loadRun, type CachedPosition } from '../../../db/claim-run.ts';
+import { ALL_READ, claimRun, loadRun, type CachedPosition } from '../../../db/claim-run.ts';
 import { carryOn, positionOf, type CachedRun } from '../../../modules/run-log/run-cache.ts';
 import { restore } from '../../../modules/runs/driver/load.ts';
 import type { Context } from '../../../modules/governance/context.ts';
@@ -54,7 +54,7 @@ describe('What a process knows of a run', () => {
   const warm = async (run: string, cached: CachedRun, position: CachedPosition = positionOf(cached)) => {
     const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenantId, run_id: run, known: position });
     assert.ok(loaded.ok);
-    return { loaded, position: carryOn(cached, loaded) };
+    return { loaded, position: await carryOn(cached, loaded) };
   };
 
   it('is, with what came after, what the rows give', async () => {
@@ -145,13 +145,28 @@ describe('What a process knows of a run', () => {
     assert.ok(claimed.ok);
   });
 
+  const entry = (bytes: number): CachedRun => {
+    const content = [{ type: 'text' as const, text: 'x'.repeat(bytes) }];
+    const messages = bytes > 0 ? [{ ordinal: 0, role: 'user' as const, content, chain: '', outcomes: null }] : [];
+    return { state: {}, messages, before: ALL_READ } as unknown as CachedRun;
+  };
+
   it('is forgotten with the run that was driven longest ago, and by a drive that takes it', () => {
     const runs = createRunCache(2);
-    const cached = { messages: [] } as unknown as CachedRun;
-    for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, cached);
+    for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, entry(0));
     assert.deepEqual(
       ['a', 'b', 'c', 'c'].map((run) => runs.take(run) !== undefined),
       [true, false, true, false],
+    );
+  });
+
+  it('has a bound of bytes over all runs, and a long conversation has its place in it', () => {
+    const runs = createRunCache(10, 1_000_000);
+    for (const run of ['a', 'b', 'c']) runs.keep(run, entry(400_000));
+    runs.keep('too long', entry(1_100_000));
+    assert.deepEqual(
+      ['a', 'b', 'c', 'too long'].map((run) => runs.position(run) !== undefined),
+      [false, true, true, false],
     );
   });
 });

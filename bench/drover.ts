@@ -12,7 +12,7 @@ import { insertTool } from '../db/tools.ts';
 import { migrate } from '../db/migrate.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../modules/tenants/bootstrap.ts';
-import { createRun } from '../modules/runs/create-run.ts';
+import { createRun, type CreateRun } from '../modules/runs/create-run.ts';
 import { openPlatform } from '../modules/platform/open-platform.ts';
 import { startWorkers, type Workers } from '../workers/start-workers.ts';
 import { createMeter } from './costs.ts';
@@ -65,6 +65,10 @@ export interface DroverOptions {
   /** The agent's, where they are others than the variant's. */
   tools?: string[];
   execution?: AgentDefinition['execution_config'];
+  /** Most tokens of a conversation that the model is sent. */
+  conversationTokens?: number;
+  /** Of every run. */
+  config?: CreateRun['config'];
 }
 
 /** Opens Drover and registers an agent. */
@@ -90,7 +94,7 @@ export async function openDrover(
     context,
     agentId,
     ended,
-    start: () => start(context, agentId),
+    start: () => start(context, agentId, options.config),
     async run() {
       const runId = await start(context, agentId);
       await ended(runId);
@@ -141,13 +145,13 @@ function tellingDormant(context: Context, onDormant: (run: string) => void): Con
   };
 }
 
-async function start(context: Context, agentId: string): Promise<string> {
+async function start(context: Context, agentId: string, config: CreateRun['config'] = {}): Promise<string> {
   const { body } = await createRun(context, {
     tenantId: DEFAULT_TENANT_ID,
     workspaceId: DEFAULT_WORKSPACE_ID,
     agentId,
     input: { message: pad() },
-    config: {},
+    config,
     mayRaiseAutonomy: false,
     idempotency: { tenantId: DEFAULT_TENANT_ID, route: 'bench', body: {} },
   });
@@ -212,7 +216,7 @@ async function registerAgent(context: Context, variant: Variant, options: Drover
       name: 'bench',
       tools: options.tools ?? [isPure(variant) ? 'calculator' : 'add'],
       execution_config: options.execution ?? {},
-      memory_config: { short_term: { max_tokens: 1_000_000 } },
+      memory_config: { short_term: { max_tokens: options.conversationTokens ?? 1_000_000 } },
     };
     await insertAgent(tx, {
       tenantId,

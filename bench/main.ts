@@ -12,6 +12,7 @@ import { measureApi } from './api.ts';
 import { measureBaseline } from './baseline.ts';
 import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
+import { measureLongConversation } from './long-conversation.ts';
 import { measureLongRun } from './long-run.ts';
 import { measurePartitions } from './partitions.ts';
 import { beVictim, measureRecovery } from './recovery.ts';
@@ -26,6 +27,7 @@ const SELF = fileURLToPath(import.meta.url);
 
 const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   'long-run': measureLongRun,
+  'long-conversation': measureLongConversation,
   api: measureApi,
   streams: measureStreams,
   waiting: measureWaiting,

@@ -15,6 +15,7 @@ import {
   type RunClaim,
   type RunRow,
 } from './claim-run.ts';
+import { RefusedChangeError } from './database-errors.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
@@ -198,22 +199,40 @@ function withClaim(result: CommitResult): CommitResult {
 }
 
 /** A change or a claim that waits for its result. */
-export type Waiting =
+export type Waiting = { reject: (error: unknown) => void } & (
   | { kind: 'commit'; of: RunChange; resolve: (result: CommitResult) => void }
-  | { kind: 'claim'; of: RunClaim; resolve: (result: ClaimResult) => void };
+  | { kind: 'claim'; of: RunClaim; resolve: (result: ClaimResult) => void }
+);
 
 /** Commits changes and claims of runs in one round trip and one transaction, and then gives each its result. */
 export async function changeRuns(db: Database, items: readonly Waiting[]): Promise<void> {
-  const rows = await db.call<{ result: unknown[] }>({
-    name: 'change_runs',
-    text: 'select change_runs($1::jsonb) as result',
+  return sendAll(db, items, 'change_runs');
+}
+
+/** The same where one of them may be refused: that one gets its error, the others their results. */
+export async function changeRunsApart(db: Database, items: readonly Waiting[]): Promise<void> {
+  return sendAll(db, items, 'change_runs_apart');
+}
+
+type Refused = { error: { code: string; message: string } };
+
+async function sendAll(
+  db: Database,
+  items: readonly Waiting[],
+  name: 'change_runs' | 'change_runs_apart',
+): Promise<void> {
+  const rows = await db.call<{ result: object[] }>({
+    name,
+    text: `select ${name}($1::jsonb) as result`,
     values: [JSON.stringify(items.map((item) => (item.kind === 'claim' ? claimRequest(item.of) : toRequest(item.of))))],
   });
   const results = resultOf(rows);
-  if (results.length !== items.length) throw new Error('change_runs answered another number of results');
+  if (results.length !== items.length) throw new Error(`${name} answered another number of results`);
   for (const [index, item] of items.entries()) {
-    if (item.kind === 'claim') item.resolve(withOutcomes(results[index] as ClaimResult));
-    else item.resolve(withClaim(results[index] as CommitResult));
+    const result = results[index];
+    if (result && 'error' in result) item.reject(new RefusedChangeError((result as Refused).error));
+    else if (item.kind === 'claim') item.resolve(withOutcomes(result as ClaimResult));
+    else item.resolve(withClaim(result as CommitResult));
   }
 }
 

@@ -29,6 +29,16 @@ const AWAY_CODES = new Set([
 const AWAY_MESSAGES =
   /^(Connection terminated|Query read timeout|timeout expired|Client has encountered a connection error|Client was closed|PGlite is clos|The database (was busy|is closed)|No answer from the database)/;
 
+/** One of several changes was refused by the database, with the code that Postgres gives. */
+export class RefusedChangeError extends Error {
+  readonly code: string;
+  constructor({ code, message }: { code: string; message: string }) {
+    super(message);
+    this.name = 'RefusedChangeError';
+    this.code = code;
+  }
+}
+
 /** Whether `commit_run` refused a change because a tool call is no longer in the state that the change was made for. */
 export function hasMovedOn(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'DR001';

@@ -793,6 +793,7 @@ function budget_spending(b budgets, not_run uuid, not_step integer, not_fence in
 function budget_standing_json(s jsonb) returns jsonb executable by public
 function budget_standings(p jsonb) returns TABLE(key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric, on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint) executable by public
 function change_runs(changes jsonb) returns jsonb executable by public
+function change_runs_apart(changes jsonb) returns jsonb executable by public
 function charge_model_rate(rate_limiter text, tokens integer, tokens_a_minute integer) returns void executable by public
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public

@@ -5,6 +5,7 @@
 import { claimRun, type ClaimResult, type RunClaim } from '../../db/claim-run.ts';
 import {
   changeRuns,
+  changeRunsApart,
   commitRun,
   outputBytesOf,
   type CommitResult,
@@ -22,8 +23,6 @@ export interface GroupCommit {
   claim: ClaimRun;
 }
 
-type Item = Waiting & { reject: (error: unknown) => void };
-
 /** Most changes of one transaction: a large one keeps its rows locked for longer than it saves. */
 const MOST_TOGETHER = 32;
 
@@ -35,7 +34,7 @@ const MOST_BYTES = 16 * 1024 * 1024;
  * expects no position.
  */
 export function createGroupCommit(db: Database, options: { lanes: number }): GroupCommit {
-  let waiting: Item[] = [];
+  let waiting: Waiting[] = [];
   let free = options.lanes;
   let underWay = 0;
 
@@ -49,7 +48,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
       waiting = waiting.slice(together.length);
     }
   }
-  function send(batch: readonly Item[]): void {
+  function send(batch: readonly Waiting[]): void {
     free--;
     underWay += batch.length;
     void sendBatch(db, batch).finally(() => {
@@ -58,7 +57,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
       pump();
     });
   }
-  const enqueue = (item: Item) => {
+  const enqueue = (item: Waiting) => {
     waiting.push(item);
     // Changes that become ready in this tick of the event loop go along.
     setImmediate(pump);
@@ -71,7 +70,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
 }
 
 /** The first of them, with so many of the next that what they store stays small enough for one statement. */
-function withinBytes(items: readonly Item[]): Item[] {
+function withinBytes(items: readonly Waiting[]): Waiting[] {
   let bytes = 0;
   return items.filter((item, index) => {
     if (item.kind === 'commit') bytes += outputBytesOf(item.of);
@@ -79,22 +78,36 @@ function withinBytes(items: readonly Item[]): Item[] {
   });
 }
 
-async function sendBatch(db: Database, batch: readonly Item[]): Promise<void> {
+async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void> {
   const [only] = batch;
   if (only && batch.length === 1) return sendOne(db, only);
+  // In the order of the runs, so that two processes never wait for each other's rows.
+  const sorted = batch.toSorted((a, b) => compare(a.of.run_id, b.of.run_id));
   try {
-    // In the order of the runs, so that two processes never wait for each other's rows.
-    const sorted = batch.toSorted((a, b) => compare(a.of.run_id, b.of.run_id));
     await changeRuns(db, sorted);
   } catch (error) {
-    // After a lost connection nobody knows what was committed: each driver must load its run again.
-    if (isDatabaseAway(error)) for (const item of batch) item.reject(error);
-    // A change that cannot be made has undone the others with it: one by one, it hurts only itself.
+    if (isDatabaseAway(error)) rejectAll(sorted, error);
+    else await sendApart(db, sorted);
+  }
+}
+
+/** A change that cannot be made has undone the others with it: apart from them it hurts only itself. */
+async function sendApart(db: Database, batch: readonly Waiting[]): Promise<void> {
+  try {
+    await changeRunsApart(db, batch);
+  } catch (error) {
+    if (isDatabaseAway(error)) rejectAll(batch, error);
+    // The statement itself was ended, as for its time: what it waited for concerns one of them.
     else for (const item of batch) await sendOne(db, item);
   }
 }
 
-async function sendOne(db: Database, item: Item): Promise<void> {
+/** After a lost connection nobody knows what was committed: each driver must load its run again. */
+function rejectAll(batch: readonly Waiting[], error: unknown): void {
+  for (const item of batch) item.reject(error);
+}
+
+async function sendOne(db: Database, item: Waiting): Promise<void> {
   if (item.kind === 'claim') await claimRun(db, item.of).then(item.resolve, item.reject);
   else await commitRun(db, item.of).then(item.resolve, item.reject);
 }

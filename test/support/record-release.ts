@@ -108,9 +108,9 @@ async function askDirectly(engine: Engine): Promise<void> {
   const claim = { ...ref, seq: 1, leaseMs: 60_000 };
   const ignore = () => undefined;
   await changeRuns(db, [
-    { kind: 'claim', of: claim, resolve: ignore },
-    { kind: 'claim', of: { ...claim, run_id: other }, resolve: ignore },
-    { kind: 'commit', of: { ...ref, ...NO_ROWS, events: [], fence: 7 }, resolve: ignore },
+    { kind: 'claim', of: claim, resolve: ignore, reject: ignore },
+    { kind: 'claim', of: { ...claim, run_id: other }, resolve: ignore, reject: ignore },
+    { kind: 'commit', of: { ...ref, ...NO_ROWS, events: [], fence: 7 }, resolve: ignore, reject: ignore },
   ]);
   await claimRun(db, claim);
   await claimRun(db, { ...claim, seq: 1000 });

@@ -35,8 +35,11 @@ export interface MadeAttempt {
   latencyMs: number;
 }
 
-/** How an attempt ends: nothing is left to do for it, or the call is to be looked at again after a while. */
-export type AttemptEnd = { kind: 'done' } | { kind: 'later'; waitMs: number };
+/**
+ * How an attempt ends: nothing is left to do for it, or the call is to be looked at again after a while; `attempt` counts
+ * those that the ledger has then.
+ */
+export type AttemptEnd = { kind: 'done' } | { kind: 'later'; waitMs: number; attempt?: number };
 
 export interface HeldClaim {
   /** Fires when the claim is lost. */

@@ -105,7 +105,7 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
     const waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
     if (waitMs > 0) {
-      result = { kind: 'later', waitMs };
+      result = { kind: 'later', waitMs, attempt: call.attempt };
       return null;
     }
     if (isTerminal(run.status)) return call.status === 'running' ? interruptedForGood(call) : null;

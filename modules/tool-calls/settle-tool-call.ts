@@ -86,7 +86,7 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   const { call, attempt } = claim;
   if (settlement.status === 'retry') {
     const calls = [giveUpAttempt(call, attempt, settlement)];
-    return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs } };
+    return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs, attempt } };
   }
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
   const events = [callEvent(call, settledEvent(how))];

@@ -1,14 +1,21 @@
 /** How many turns a process drives at once, whether they came through the queue or were dispatched locally. */
 export interface TurnSlots {
-  /** Waits for a slot, first come first served; answers how to give it back. */
-  enter: () => Promise<() => void>;
+  /**
+   * Waits for a slot so many ms at most, first come first served; answers how to give it back. Undefined if there was none:
+   * for a while none is dispatched locally then, so that the queue has its turn.
+   */
+  enter: (withinMs: number) => Promise<(() => void) | undefined>;
   /** Takes a slot that nobody waits for. */
   tryEnter: () => (() => void) | undefined;
 }
 
+/** How long a slot is kept for the queue after a job has found none, in ms: it comes again before that. */
+const KEPT_MS = 1000;
+
 export function createTurnSlots(concurrency: number): TurnSlots {
   const waiting: (() => void)[] = [];
   let free = concurrency;
+  let keptUntilMs = 0;
   const leaveOnce = () => {
     let left = false;
     return () => {
@@ -19,16 +26,27 @@ export function createTurnSlots(concurrency: number): TurnSlots {
       else free += 1;
     };
   };
+  const wait = (withinMs: number) =>
+    new Promise<(() => void) | undefined>((resolve) => {
+      const enter = () => {
+        clearTimeout(timer);
+        resolve(leaveOnce());
+      };
+      const timer = setTimeout(() => {
+        waiting.splice(waiting.indexOf(enter), 1);
+        keptUntilMs = performance.now() + KEPT_MS;
+        resolve(undefined);
+      }, withinMs);
+      waiting.push(enter);
+    });
   return {
-    enter: () =>
-      new Promise((resolve) => {
-        const enter = () => resolve(leaveOnce());
-        if (free === 0) return void waiting.push(enter);
-        free -= 1;
-        enter();
-      }),
+    enter: async (withinMs) => {
+      if (free === 0) return wait(withinMs);
+      free -= 1;
+      return leaveOnce();
+    },
     tryEnter: () => {
-      if (free === 0) return undefined;
+      if (free === 0 || performance.now() < keptUntilMs) return undefined;
       free -= 1;
       return leaveOnce();
     },

@@ -310,6 +310,33 @@ describe('Locally dispatched turns', () => {
     assert.deepEqual(jobs, [second.run]);
   });
 
+  it('hold up no job that another process can take', async () => {
+    await serve(1);
+    const busy = workers;
+    const agent = await engine.agent();
+    const gate = door();
+    engine.say(async (_request, n) => {
+      if (n === 0) await gate.pass();
+      return text('done');
+    });
+    const first = await engine.start(agent, 'first');
+    await gate.reached;
+    const second = await engine.start(agent, 'second');
+    await waitUntil('the first process has taken the job once', async () => {
+      const job = await engine.context.queues.queue('turns').getJobs(['active', 'delayed']);
+      return job.some(({ data }) => (data as { runId: string }).runId === second.run);
+    });
+    await serve(1);
+    try {
+      await completed(second.run);
+      assert.notEqual(await statusOfRun(engine, first.run), 'completed');
+    } finally {
+      gate.open();
+      await completed(first.run);
+      await busy?.stop(5000);
+    }
+  });
+
   it('go to the queue when they fail for a fault of ours, and are driven from there', async () => {
     let faults = 0;
     await serve(2, {
@@ -358,6 +385,8 @@ describe('Locally dispatched turns', () => {
   });
 });
 
+const LONG_MS = 60_000;
+
 describe('Slots for turns', () => {
   it('are given in the order of asking, and none dispatched locally while somebody waits', async () => {
     const slots = createTurnSlots(1);
@@ -365,7 +394,8 @@ describe('Slots for turns', () => {
     const leave = slots.tryEnter();
     assert.ok(leave);
     const waiting = ['a', 'b'].map(async (name) => {
-      const leaveIt = await slots.enter();
+      const leaveIt = await slots.enter(LONG_MS);
+      assert.ok(leaveIt);
       order.push(name);
       assert.equal(slots.tryEnter(), undefined);
       leaveIt();
@@ -377,5 +407,14 @@ describe('Slots for turns', () => {
     assert.deepEqual(order, ['a', 'b']);
     assert.ok(slots.tryEnter());
     assert.equal(slots.tryEnter(), undefined, 'a slot was given back twice');
+  });
+
+  it('are kept for the queue once a job has found none', async () => {
+    const slots = createTurnSlots(1);
+    const leave = slots.tryEnter();
+    assert.equal(await slots.enter(1), undefined);
+    leave?.();
+    assert.equal(slots.tryEnter(), undefined);
+    assert.ok(await slots.enter(LONG_MS));
   });
 });

@@ -5,10 +5,13 @@ import { CorruptCheckpointError } from '../../modules/run-log/errors.ts';
 import { driveRun } from '../../modules/runs/drive.ts';
 import { failRun } from '../../modules/runs/end-run.ts';
 import { defineHandler } from '../handler.ts';
+import { putBack } from '../put-back.ts';
 
 /** Drives the run. One that cannot be driven, however often it is tried, fails. */
 export const handler = defineHandler(TURNS, async (context, payload, held) => {
-  const leave = await held.turns?.enter();
+  const leave = await held.turns?.enter(SLOT_WAIT_MS);
+  // Turns that were dispatched locally have them all. The job does not wait for their ends: another process may be free.
+  if (held.turns && !leave) return putBack(held, SLOT_PAUSE_MS);
   try {
     let outcome = '';
     const tell = (told: string) => {
@@ -30,6 +33,10 @@ export const handler = defineHandler(TURNS, async (context, payload, held) => {
     leave?.();
   }
 });
+
+/** How long a job waits for a slot of this process, and how long it then stands back, in ms. */
+const SLOT_WAIT_MS = 100;
+const SLOT_PAUSE_MS = 100;
 
 function isLastAttempt(job: Job): boolean {
   return job.attemptsMade + 1 >= (job.opts.attempts ?? 1);

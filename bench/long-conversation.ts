@@ -31,7 +31,12 @@ export async function measureLongConversation(services: Services): Promise<Figur
     const base = { provider: 'offline', model: 'stub', usage: { ...NO_TOKENS, input: 300, output: 250 } };
     if (model.calls++ % STEPS_OF_TURN === STEPS_OF_TURN - 1)
       return { ...base, content: [{ type: 'text', text: pad() }], stopReason: 'end_turn' };
-    const use = { type: 'tool_use' as const, id: `call_${model.calls}`, name: model.tool, input: { expression: '1 + 1' } };
+    const use = {
+      type: 'tool_use' as const,
+      id: `call_${model.calls}`,
+      name: model.tool,
+      input: { expression: '1 + 1' },
+    };
     return { ...base, content: [{ type: 'text', text: pad() }, use], stopReason: 'tool_use' };
   };
   const drover = await openDrover('queued', services, {
@@ -80,7 +85,9 @@ async function step({ context }: BenchDrover, run: string): Promise<boolean> {
   const end = await driveRun(context, { ...ids(run), seq: 0 }, options);
   if (end !== 'handed_over') return false;
   const open = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-    tx.query<{ callId: string }>(`select id as "callId" from tool_calls where run_id = $1 and status = 'pending'`, [run]),
+    tx.query<{ callId: string }>(`select id as "callId" from tool_calls where run_id = $1 and status = 'pending'`, [
+      run,
+    ]),
   );
   for (const { callId } of open) await runToolCall(context, { ...ids(run), callId }, options.stop);
   return true;

@@ -6,7 +6,13 @@ import { LRUCache } from 'lru-cache';
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { fold, type RunState } from '../../core/state.ts';
-import { showOutcomes, type ClaimedRun, type CachedPosition, type MessageRow, type UnreadMessages } from '../../db/claim-run.ts';
+import {
+  showOutcomes,
+  type ClaimedRun,
+  type CachedPosition,
+  type MessageRow,
+  type UnreadMessages,
+} from '../../db/claim-run.ts';
 import { firstBrokenMessage } from './checkpoint.ts';
 import { bytesOfMessages } from './conversation.ts';
 

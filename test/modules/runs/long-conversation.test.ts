@@ -111,7 +111,9 @@ describe('A conversation longer than what models are sent of it', () => {
     engine.say((_request, n) => (n % 2 === 0 ? calculate : text('noted')));
     const run = await talk({ agent: await engine.agent({ ...limited, tools: ['calculator'] }), forgets: true });
     const { messages } = await read(run, undefined);
-    const ids = messages.flatMap(({ content }) => content.flatMap((block) => (block.type === 'tool_use' ? block.id : [])));
+    const ids = messages.flatMap(({ content }) =>
+      content.flatMap((block) => (block.type === 'tool_use' ? block.id : [])),
+    );
     assert.equal(ids.length, MESSAGES.length);
     assert.equal(new Set(ids).size, ids.length);
   });

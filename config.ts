@@ -29,6 +29,8 @@ export interface Config {
   /** Keys and addresses of model providers that have a key, by provider. */
   readonly modelKeys: Readonly<Record<string, Credential>>;
   readonly defaultModel: string | undefined;
+  /** `offline`, `off`, or `openai/…`: what memories are embedded with where an agent does not say. */
+  readonly embeddingModel: string;
   /** What credentials permit a minute, by `provider/model` or `provider`. */
   readonly modelLimits: Readonly<Record<string, ModelLimit>>;
   /** Tokens that models take, by `provider/model` or `provider`, where the tables of `llm/providers` do not know or are wrong. */
@@ -93,6 +95,7 @@ export function loadConfig(env: Environment = process.env): Config {
     secretKeys,
     modelKeys: readModelKeys(env),
     defaultModel: readModel(env),
+    embeddingModel: readEmbeddingModel(env),
     modelLimits: readModelLimits(env),
     contextWindows: readContextWindows(env),
     ...readQueues(env, mode),
@@ -233,6 +236,18 @@ function readModel(env: Environment): string | undefined {
     const expected = `provider/model (${names}), a bare name such as claude-… or gpt-…, or offline`;
     throw new ConfigError('DROVER_MODEL', `is ${quote(value ?? '')}`, expected);
   }
+}
+
+function readEmbeddingModel(env: Environment): string {
+  const value = read(env, 'DROVER_EMBEDDING_MODEL') ?? 'offline';
+  if (value === 'offline' || value === 'off') return value;
+  if (!/^openai\/[\w./:-]+$/.test(value)) {
+    throw new ConfigError('DROVER_EMBEDDING_MODEL', `is ${quote(value)}`, 'offline, off, or openai/… with its key');
+  }
+  if (read(env, 'OPENAI_API_KEY') === undefined) {
+    throw new ConfigError('DROVER_EMBEDDING_MODEL', `is ${quote(value)}`, 'OPENAI_API_KEY to be set with it');
+  }
+  return value;
 }
 
 /** `provider/model=requests:tokens` a minute; a provider alone stands for each of its models, either number may be missing. */

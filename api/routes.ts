@@ -6,6 +6,7 @@ import { AUDIT_ROUTES } from './audit.ts';
 import { BUDGET_ROUTES } from './budgets.ts';
 import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
+import { MEMORY_ROUTES } from './memory/routes.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { OBJECTIVE_ROUTES } from './objectives.ts';
 import { ERASE_ROUTES } from './runs/erase-routes.ts';
@@ -27,6 +28,7 @@ import { WEBHOOK_ROUTES } from './webhooks.ts';
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...AGENT_ROUTES,
+  ...MEMORY_ROUTES,
   ...MANY_RUNS_ROUTES,
   ...RUN_ROUTES,
   ...ERASE_ROUTES,

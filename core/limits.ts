@@ -153,4 +153,20 @@ export const LIMITS = {
   /** Calls in one answer that make it a plan, and what is kept of its purpose, in characters. */
   planCalls: 3,
   planPurposeChars: 500,
+  /** A memory's content in characters, and what of it a vector is made from. */
+  memoryChars: 20_000,
+  embeddedChars: 4000,
+  /** Vectors that a process keeps in mind; one request for vectors, in ms. */
+  cachedEmbeddings: 2000,
+  embeddingTimeoutMs: 30_000,
+  /** How long a recall waits for the vector of its question, in ms; without it words alone decide. */
+  recallEmbeddingMs: 1500,
+  /** Memories that one query answers at most, and where it does not say. */
+  recallEntries: 100,
+  recallDefault: 5,
+  /** Hours after which a memory's newness has fallen to 1/e where the agent does not say. */
+  memoryHalfLifeHours: 168,
+  /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */
+  memoryPauseMs: 250,
+  embeddedTogether: 32,
 } as const;

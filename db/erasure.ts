@@ -22,6 +22,10 @@ export const ERASERS: Readonly<Record<string, string>> = {
   plans: `update plans set purpose = '', reason = null where run_id = $1`,
   policy_decisions: `update policy_decisions set reason = '' where run_id = $1`,
   sessions: `update sessions set context = '{}' where id = (select thread_id from runs where id = $1)`,
+  // What was learnt from the run goes with it; the words of the text index first.
+  memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
+  memory_entries: 'delete from memory_entries where run_id = $1',
+  memory_archive: 'delete from memory_archive where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',

@@ -252,6 +252,88 @@ table mcp_servers row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table memory_archive row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  agent_id uuid not null
+  root_id uuid not null
+  run_id uuid
+  entry jsonb not null
+  reason text not null
+  archived_at timestamp with time zone not null default now()
+  constraint memory_archive_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_archive_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_archive_page ON public.memory_archive USING btree (agent_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table memory_entries row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  agent_id uuid not null
+  thread_id text
+  memory_type text not null
+  content text not null
+  content_hash text not null
+  summary text
+  status text not null default 'active'::text
+  origin text not null
+  run_id uuid
+  turn_id uuid
+  seq integer
+  key_id uuid
+  root_id uuid not null
+  version integer not null default 1
+  supersedes uuid
+  superseded_by uuid
+  reason text
+  made_from uuid[]
+  importance double precision not null default 0.5
+  relevance_score double precision not null default 0.5
+  metadata jsonb not null default '{}'::jsonb
+  tokens integer not null
+  is_profile boolean not null default false
+  access_count integer not null default 0
+  last_accessed timestamp with time zone
+  valid_from timestamp with time zone
+  valid_to timestamp with time zone
+  expires_at timestamp with time zone
+  embedding vector
+  embedding_model text
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint memory_entries_memory_type_check CHECK ((memory_type = ANY (ARRAY['SHORT_TERM'::text, 'EPISODIC'::text, 'SEMANTIC'::text, 'PROCEDURAL'::text])))
+  constraint memory_entries_origin_check CHECK ((origin = ANY (ARRAY['user'::text, 'agent'::text, 'tool'::text, 'web'::text, 'memory'::text])))
+  constraint memory_entries_status_check CHECK ((status = ANY (ARRAY['active'::text, 'superseded'::text, 'disputed'::text, 'archived'::text])))
+  constraint memory_entries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_entries_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_entries_expiry ON public.memory_entries USING btree (expires_at) WHERE (expires_at IS NOT NULL)
+  CREATE INDEX memory_entries_hash ON public.memory_entries USING btree (tenant_id, content_hash)
+  CREATE INDEX memory_entries_live ON public.memory_entries USING btree (agent_id, id) WHERE (status = ANY (ARRAY['active'::text, 'disputed'::text]))
+  CREATE INDEX memory_entries_model ON public.memory_entries USING btree (agent_id, embedding_model) WHERE ((status = ANY (ARRAY['active'::text, 'disputed'::text])) AND (embedding IS NOT NULL))
+  CREATE INDEX memory_entries_near_offline ON public.memory_entries USING hnsw (((embedding)::vector(512)) vector_cosine_ops) WHERE ((embedding_model = 'offline'::text) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
+  CREATE INDEX memory_entries_profile ON public.memory_entries USING btree (agent_id) WHERE (is_profile AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
+  CREATE INDEX memory_entries_root ON public.memory_entries USING btree (root_id)
+  CREATE INDEX memory_entries_run ON public.memory_entries USING btree (run_id) WHERE (run_id IS NOT NULL)
+  CREATE INDEX memory_entries_thread ON public.memory_entries USING btree (agent_id, thread_id, id)
+  CREATE INDEX memory_entries_top ON public.memory_entries USING btree (agent_id, memory_type, importance DESC, id)
+  CREATE INDEX memory_entries_unembedded ON public.memory_entries USING btree (agent_id, id) WHERE ((embedding IS NULL) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
+  policy maintenance_finds_unembedded for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table memory_terms row level security forced
+  tenant_id uuid not null
+  owner_id uuid not null
+  term text not null
+  entry_id uuid not null
+  tf smallint not null
+  len smallint not null
+  constraint memory_terms_pkey PRIMARY KEY (owner_id, term, entry_id)
+  CREATE INDEX memory_terms_entry ON public.memory_terms USING btree (entry_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table messages partition by RANGE (lineage) row level security forced
   tenant_id uuid not null
   lineage uuid not null
@@ -799,6 +881,7 @@ function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function end_model_outages(run uuid) returns void executable by public
+function ensure_memory_index(model text, dimensions integer) returns boolean security definer executable by drover_maintenance
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
 function erase_checkpoints(run uuid) returns void security definer executable by drover_app

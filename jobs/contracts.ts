@@ -1,10 +1,11 @@
 /** The contracts of all jobs. A worker takes the handler of each from the file of its name in `workers/handlers/`. */
 import type { AnyJob } from './define-job.ts';
+import { CONSOLIDATION } from './consolidation.ts';
 import { MAINTENANCE } from './maintenance.ts';
 import { TOOL_CALLS } from './tool-calls.ts';
 import { TURNS } from './turns.ts';
 import { WEBHOOKS } from './webhooks.ts';
 
-export const CONTRACTS = [TURNS, TOOL_CALLS, MAINTENANCE, WEBHOOKS] as const satisfies readonly AnyJob[];
+export const CONTRACTS = [TURNS, TOOL_CALLS, MAINTENANCE, WEBHOOKS, CONSOLIDATION] as const satisfies readonly AnyJob[];
 
 export type QueueName = (typeof CONTRACTS)[number]['name'];

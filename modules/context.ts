@@ -10,6 +10,7 @@ import type { Database } from '../db/database.ts';
 import type { QueueBackend } from '../jobs/backend.ts';
 import type { FairOrder } from '../jobs/fair-order.ts';
 import type { Outbox } from '../jobs/outbox.ts';
+import type { Embeddings } from '../llm/embeddings.ts';
 import type { Models } from '../llm/models.ts';
 import type { Egress } from '../tools/egress.ts';
 import type { Tools } from '../tools/execute-tool.ts';
@@ -24,6 +25,7 @@ export interface ProcessContext {
   order: FairOrder;
   outbox: Outbox;
   models: Models;
+  embeddings: Embeddings;
   tools: Tools;
   /** The way out for what is no tool: webhooks. */
   egress: Egress;

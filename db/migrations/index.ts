@@ -26,6 +26,7 @@ import { claims } from './0027-claims.ts';
 import { modelOutages } from './0029-model-outages.ts';
 import { rateCounts } from './0033-rate-counts.ts';
 import { months } from './0034-months.ts';
+import { memory } from './0045-memory.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -57,4 +58,5 @@ export const MIGRATIONS: readonly Migration[] = [
   sessions,
   rateCounts,
   months,
+  memory,
 ];

@@ -18,6 +18,7 @@ import { createMetrics } from '../metrics.ts';
 import { limitRate, openQueueBackend } from '../../jobs/backend.ts';
 import { createFairOrder } from '../../jobs/fair-order.ts';
 import { createOutbox } from '../../jobs/outbox.ts';
+import { createEmbeddings } from '../../llm/embeddings.ts';
 import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
@@ -112,6 +113,8 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   closers.add('outbox', () => outbox.close());
   signal.throwIfAborted();
   const models = createModels(config);
+  const embeddings = createEmbeddings(config);
+  closers.add('embeddings', () => embeddings.close());
   const engine = {
     ...createGroupCommit(db, { lanes: COMMIT_LANES }),
     runCache: createRunCache(),
@@ -120,7 +123,8 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     definitions: createDefinitionCache(db),
     metrics: createMetrics(),
   };
-  const context: Context = { config, db, bus, queues, order, outbox, models, tools, egress, keyring, log, ...engine };
+  const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring };
+  const context: Context = { config, log, ...parts, ...engine };
   return { context, apiKey, closers, close: () => closers.close() };
 }
 

@@ -126,6 +126,10 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const careful = await make('/v1/agents', { name: 'careful-of-a', tools: ['calculator'], autonomy_level: 0 });
   const asking = await make(`/v1/agents/${careful.id}/runs`, { input });
   const approvals = await openApproval(api, key, asking.run_id);
+  const { id: memory } = await make(`/v1/agents/${agents}/memory`, {
+    content: 'memory-of-a',
+    memory_type: 'SEMANTIC',
+  });
   const hook = await make('/v1/webhooks', { url: 'https://hooks.example/of-a', events: ['*'] });
   await make(`/v1/agents/${agents}/runs`, {});
   const { json: told } = await api.call('GET', `/v1/webhooks/${hook.id}/deliveries`, { key });
@@ -134,6 +138,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const ids = {
     session,
     stream: session,
+    memory,
     webhooks: hook.id,
     deliveries: told.deliveries[0].id,
     approvals,
@@ -184,6 +189,10 @@ const BODIES = [
   { checkpoint_id: randomUUID() },
   { answer: 'x' },
   { ttl_seconds: 60, scopes: ['read'] },
+  { query: 'x' },
+  { content: 'x' },
+  { content: 'x', memory_type: 'SEMANTIC' },
+  { subject: 'x' },
 ];
 
 /** A body that the route takes, so that nothing but the tenant stands in the way. */

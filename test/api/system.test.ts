@@ -40,7 +40,7 @@ for (const mode of DOMAIN_MODES) {
         text,
         /drover_http_request_duration_seconds_count\{method="GET",route="\/v1\/agents",status="200"\} \d/,
       );
-      for (const queue of ['turns', 'tool-calls', 'maintenance', 'webhooks']) {
+      for (const queue of ['turns', 'tool-calls', 'maintenance', 'webhooks', 'consolidation']) {
         assert.match(text, new RegExp(`drover_queue_jobs\\{queue="${queue}",state="wait(ing)?"\\} \\d`));
       }
       assert.match(text, /drover_nodejs_eventloop_lag_seconds/);

@@ -38,6 +38,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   audit_heads: ['insert', 'select', 'update'],
   audit_log: ['select'],
   idempotency_keys: ['delete', 'select'],
+  // Whose they are, not what they say.
+  memory_entries: ['select'],
   outbox: ['delete', 'select'],
   parked_runs: ['select'],
   reservations: ['delete', 'select'],

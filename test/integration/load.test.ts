@@ -59,7 +59,7 @@ if (MODES.includes('full')) {
         const failed = [...text.matchAll(/^drover_queue_jobs\{queue="([^"]+)",state="failed"\} (\d+)$/gm)];
         assert.deepEqual(
           new Map(failed.map(([, queue, count]) => [queue, count])),
-          new Map(['turns', 'tool-calls', 'maintenance', 'webhooks'].map((queue) => [queue, '0'])),
+          new Map(['turns', 'tool-calls', 'maintenance', 'webhooks', 'consolidation'].map((queue) => [queue, '0'])),
         );
       });
     }

@@ -45,16 +45,20 @@ export async function openTestDatabase(
   };
 }
 
+/** Loading the embedding model takes a second of a core: suites that want it say so. */
+const NO_MODEL = { DROVER_EMBEDDING_MODEL: 'off' };
+
 /** A migrated database and a queue prefix that nobody else uses. */
 export async function createTestServices(mode: Mode): Promise<TestServices> {
   if (mode === 'embedded') {
     const dataDir = await copyEmbeddedTemplate();
     const drop = () => rm(dataDir, { recursive: true, force: true });
-    return { env: { DROVER_DATA_DIR: dataDir }, url: undefined, drop };
+    return { env: { DROVER_DATA_DIR: dataDir, ...NO_MODEL }, url: undefined, drop };
   }
   const { url, drop } = await createMigratedDatabase();
   return {
     env: {
+      ...NO_MODEL,
       DATABASE_URL: url,
       DROVER_SECRET_KEY: 'the tests have no secrets',
       DROVER_QUEUE_PREFIX: `test-${randomUUID()}`,

@@ -1,0 +1,199 @@
+/** What agents remember. */
+import { z } from 'zod';
+import { MEMORY_STATUSES, memoryType } from '../../core/memory/entry.ts';
+import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
+import { changeMemory } from '../../modules/memory/change-memory.ts';
+import { forgetMemories } from '../../modules/memory/forget-memories.ts';
+import { originOf, readArchive, readMemories, requireMemory } from '../../modules/memory/read-memories.ts';
+import { modelOf } from '../../modules/memory/embed-memories.ts';
+import { recall } from '../../modules/memory/recall.ts';
+import { requireAgent } from '../../modules/agents/read-agents.ts';
+import { idempotently } from '../../modules/tenants/idempotency.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import {
+  archivedMemory,
+  forgetRequest,
+  forgotten,
+  memory,
+  memoryPatch,
+  memoryQuery,
+  memoryWithHistory,
+  newMemory,
+  presentArchived,
+  presentMemory,
+  presentRecalled,
+  presentWithHistory,
+  recalledMemory,
+} from './schemas.ts';
+
+const ofAgent = z.strictObject({ id: idParam });
+const ofEntry = z.strictObject({ id: idParam, entry: idParam });
+
+const add = defineRoute({
+  method: 'post',
+  path: '/v1/agents/:id/memory',
+  access: 'memory:write',
+  summary: 'Add to what an agent remembers; the vector follows',
+  idempotent: true,
+  params: ofAgent,
+  body: newMemory,
+  responses: { 201: memory },
+  async handle({ caller, params, body, context, idempotency }) {
+    const { id: agentId } = params;
+    const { metadata, expires_at: expiresAt, ...rest } = body;
+    const given = { ...rest, metadata: metadata ?? {}, expires_at: expiresAt ?? undefined };
+    const from = { tenantId: caller.tenantId, agentId, keyId: caller.keyId, origin: originOf(given.metadata) };
+    const answer = await idempotently(context, idempotency, async (tx) => {
+      await requireAgent(tx, caller, agentId);
+      const { id } = await addMemory(tx, toMemoryRow(given, from));
+      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id })).entry) };
+    });
+    embedSoon(context, from);
+    return { ...answer, headers: { location: `/v1/agents/${agentId}/memory/${answer.body.id}` } };
+  },
+});
+
+/** Where the page before has ended: importance and id of its last entry. */
+const position = z
+  .string()
+  .regex(/^[\d.e-]+ [\da-f-]{36}$/)
+  .transform((text) => ({ importance: Number(text.split(' ')[0]), id: idParam.parse(text.split(' ')[1]) }));
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/memory',
+  access: 'memory:read',
+  summary: 'List what an agent remembers, the most important first',
+  params: ofAgent,
+  query: pageQuery(position).extend({
+    memory_type: memoryType.optional(),
+    status: z.enum(MEMORY_STATUSES).default('active'),
+    thread_id: z.string().max(200).optional(),
+  }),
+  responses: { 200: pageFields('entries', memory) },
+  async handle({ caller, params, query, context }) {
+    const { limit, cursor: after, status, memory_type: type, thread_id: threadId } = query;
+    const page = { agentId: params.id, after, status, memoryType: type, threadId, limit: limit + 1 };
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readMemories(tx, caller, page));
+    const { items, ...next } = pageOf(rows, limit, ({ importance, id }) => `${importance} ${id}`);
+    return { status: 200, body: { entries: items.map(presentMemory), ...next } };
+  },
+});
+
+const query = defineRoute({
+  method: 'post',
+  path: '/v1/agents/:id/memory/query',
+  access: 'memory:read',
+  summary: 'Ask what an agent remembers; each hit says why',
+  params: ofAgent,
+  body: memoryQuery,
+  responses: { 200: z.object({ entries: z.array(recalledMemory) }) },
+  async handle({ caller, params, body, context }) {
+    const { id: agentId } = params;
+    await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, agentId));
+    const owner = { tenantId: caller.tenantId, agentId };
+    const { memory_types: types, thread_id: threadId } = body;
+    const hits = await recall(
+      context,
+      { ...owner, memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
+      {
+        text: body.query,
+        at: body.at ?? new Date(),
+        topK: body.top_k,
+        minScore: body.min_score,
+        model: await modelOf(context, owner),
+      },
+    );
+    return { status: 200, body: { entries: hits.map(presentRecalled) } };
+  },
+});
+
+const archive = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/memory/archive',
+  access: 'memory:read',
+  summary: 'List what was taken from among an agent’s memories, newest first',
+  params: ofAgent,
+  query: pageQuery(),
+  responses: { 200: pageFields('entries', archivedMemory) },
+  async handle({ caller, params, query: { limit, cursor: before }, context }) {
+    const page = { agentId: params.id, before, limit: limit + 1 };
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readArchive(tx, caller, page));
+    const { items, ...next } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { entries: items.map(presentArchived), ...next } };
+  },
+});
+
+const forget = defineRoute({
+  method: 'post',
+  path: '/v1/agents/:id/memory/forget',
+  access: 'memory:write',
+  summary: 'Forget memories for good, wherever they are; with dry_run only say what would go',
+  params: ofAgent,
+  body: forgetRequest,
+  responses: { 200: forgotten },
+  async handle({ caller, params, body, context }) {
+    const { ids, query: words, subject = '', dry_run: dryRun } = body;
+    const what = ids ? { ids } : words !== undefined ? { query: words } : { subject };
+    const answer = await context.db.withTenant(caller.tenantId, (tx) =>
+      forgetMemories(tx, caller, { agentId: params.id, what, dryRun }),
+    );
+    return { status: 200, body: answer };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/memory/:entry',
+  access: 'memory:read',
+  summary: 'Get a memory with all versions of its fact',
+  params: ofEntry,
+  responses: { 200: memoryWithHistory },
+  async handle({ caller, params, context }) {
+    const found = await context.db.withTenant(caller.tenantId, (tx) =>
+      requireMemory(tx, caller, { agentId: params.id, id: params.entry }),
+    );
+    return { status: 200, body: presentWithHistory(found.entry, found.versions) };
+  },
+});
+
+const change = defineRoute({
+  method: 'patch',
+  path: '/v1/agents/:id/memory/:entry',
+  access: 'memory:write',
+  summary: 'Correct a memory: a new content supersedes the old one, with who and why',
+  params: ofEntry,
+  body: memoryPatch,
+  responses: { 200: memoryWithHistory },
+  async handle({ caller, params, body, context }) {
+    const { id: agentId, entry: id } = params;
+    const found = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const next = await changeMemory(tx, caller, { agentId, id, patch: body });
+      return requireMemory(tx, caller, { agentId, id: next });
+    });
+    embedSoon(context, { tenantId: caller.tenantId, agentId });
+    return { status: 200, body: presentWithHistory(found.entry, found.versions) };
+  },
+});
+
+const remove = defineRoute({
+  method: 'delete',
+  path: '/v1/agents/:id/memory/:entry',
+  access: 'memory:write',
+  summary: 'Forget a memory with all versions of its fact',
+  params: ofEntry,
+  responses: { 204: 'empty' },
+  async handle({ caller, params, context }) {
+    const { id: agentId, entry: id } = params;
+    await context.db.withTenant(caller.tenantId, async (tx) => {
+      await requireMemory(tx, caller, { agentId, id });
+      await forgetMemories(tx, caller, { agentId, what: { ids: [id] }, dryRun: false });
+    });
+    return { status: 204 };
+  },
+});
+
+/** Those with a fixed last part stand before those with an id there. */
+export const MEMORY_ROUTES: readonly Route[] = [add, list, query, archive, forget, get, change, remove];

@@ -1,0 +1,53 @@
+/** What an agent remembers: the kinds of entries, their states, and where they come from. */
+import { z } from 'zod';
+
+/** As the documents write them; taken in any case. */
+export const MEMORY_TYPES = ['SHORT_TERM', 'EPISODIC', 'SEMANTIC', 'PROCEDURAL'] as const;
+export type MemoryType = (typeof MEMORY_TYPES)[number];
+
+/** `disputed` entries are recalled with that mark; `superseded` and `archived` ones are not recalled. */
+export const MEMORY_STATUSES = ['active', 'superseded', 'disputed', 'archived'] as const;
+export type MemoryStatus = (typeof MEMORY_STATUSES)[number];
+
+/** Who said it first. What a tool or the web has said is not trusted. */
+export const MEMORY_ORIGINS = ['user', 'agent', 'tool', 'web', 'memory'] as const;
+export type MemoryOrigin = (typeof MEMORY_ORIGINS)[number];
+
+/** Whether what was said there may be acted upon without asking (docs/memory.md). */
+export function isTrusted(origin: MemoryOrigin): boolean {
+  return origin === 'user' || origin === 'agent';
+}
+
+export const memoryType = z
+  .string()
+  .transform((name) => name.toUpperCase())
+  .pipe(z.enum(MEMORY_TYPES))
+  .meta({ type: 'string', enum: [...MEMORY_TYPES] });
+
+/** The kinds of metadata that recall reads; the rest is the client's own. */
+export interface ReadMetadata {
+  /** Whose words they are: a name. */
+  speaker?: string | undefined;
+  /** `user` or `assistant`, in a conversation. */
+  role?: string | undefined;
+  /** When it was said or happened, RFC 3339. */
+  occurredAt?: Date | undefined;
+  /** `true`, or `tags` with `profile` or `instruction`: always loaded. */
+  isProfile: boolean;
+}
+
+/** What recall reads of an entry's metadata. */
+export function readMetadata(metadata: Readonly<Record<string, unknown>>): ReadMetadata {
+  const text = (name: string) => (typeof metadata[name] === 'string' ? metadata[name] : undefined);
+  const at = text('occurred_at') ?? text('timestamp');
+  const occurredAt = at === undefined ? Number.NaN : Date.parse(at);
+  const tags: unknown[] = Array.isArray(metadata['tags']) ? metadata['tags'] : [];
+  return {
+    speaker: text('speaker'),
+    role: text('role') ?? text('source'),
+    occurredAt: Number.isNaN(occurredAt) ? undefined : new Date(occurredAt),
+    isProfile: metadata['profile'] === true || PROFILE_TAGS.some((tag) => tags.includes(tag)),
+  };
+}
+
+const PROFILE_TAGS = ['profile', 'instruction', 'preference'];

@@ -1,0 +1,224 @@
+/**
+ * Which memories answer a question: a weighted sum of signals, each from 0 to 1. Not a fusion of ranks: an embedding that is
+ * weak on conversations would then outvote words that fit (docs/memory.md has the figures).
+ */
+import { readMetadata, type MemoryType } from './entry.ts';
+import { resolveTime, type TimeSpan } from './time-expressions.ts';
+import { entitiesOf, wordsOf } from './words.ts';
+
+/** The only place where weights are. `scripts/bench-memory` of docs/memory.md fitted them. */
+export const RECALL_WEIGHTS = {
+  /** Words of the question in the entry (BM25), of what would fit best. */
+  lexical: 1,
+  /** Cosine of question and entry. */
+  vector: 0.4,
+  /** Names and numbers of the question that the entry has, or its speaker's name. */
+  entity: 0.15,
+  /** The entry was said by the one whom the question asks about. */
+  role: 0.05,
+  /** It was said at the time that the question names. */
+  time: 0.3,
+  /** The entries before and after it in its conversation fit. */
+  neighbourhood: 0.2,
+  /** The best entries of its conversation fit. */
+  session: 0.1,
+  /** It is new: of two that contradict each other the newer one comes first. */
+  recency: 0.03,
+  importance: 0.05,
+} as const;
+
+export type Signal = keyof typeof RECALL_WEIGHTS;
+export type Weights = Readonly<Record<Signal, number>>;
+
+/** BM25: saturation of a word's count, and how much a long text counts for less. */
+export const BM25 = { k1: 1.2, b: 0.6 } as const;
+
+/** Half of an entry's newness is gone after so many days. */
+const RECENCY_HALF_LIFE_DAYS = 30;
+const DAY_MS = 86_400_000;
+
+export interface Candidate {
+  id: string;
+  content: string;
+  memory_type: MemoryType;
+  /** The conversation that it belongs to. */
+  thread_id: string | null;
+  importance: number;
+  metadata: Readonly<Record<string, unknown>>;
+  created_at: Date;
+  valid_from: Date | null;
+  /** BM25 as a share of what would fit best; 0 where no word fits. */
+  lexical: number;
+  /** Undefined where the entry has no vector yet. */
+  cosine: number | undefined;
+  /** The entries before and after it in its conversation, as far as they are candidates. */
+  neighbours: readonly string[];
+}
+
+export interface Question {
+  text: string;
+  /** When it is asked. */
+  at: Date;
+}
+
+export interface Ranked<C extends Candidate = Candidate> {
+  entry: C;
+  /** From 0 to 1. */
+  score: number;
+  /** What each signal has added to the score, the largest first; those that added nothing are left out. */
+  why: Partial<Record<Signal, number>>;
+}
+
+/** Candidates by their score, best first; of two with one score the newer. Those that only time speaks for are left out. */
+export function rank<C extends Candidate>(
+  question: Question,
+  candidates: readonly C[],
+  weights: Weights = RECALL_WEIGHTS,
+): Ranked<C>[] {
+  const asked = readQuestion(question);
+  const own = candidates.map((candidate) => ({ candidate, signals: ownSignals(asked, candidate) }));
+  const bases = new Map(own.map(({ candidate, signals }) => [candidate.id, baseOf(signals, weights)]));
+  const sessions = sessionsOf(candidates, bases);
+  const most = mostOf(asked, candidates, weights);
+  const ranked = own.map(({ candidate, signals }): Ranked<C> => {
+    const around = candidate.neighbours.map((id) => bases.get(id) ?? 0);
+    const all = {
+      ...signals,
+      neighbourhood: Math.max(0, ...around),
+      session: candidate.thread_id === null ? 0 : (sessions.get(candidate.thread_id) ?? 0),
+    };
+    return { entry: candidate, ...summed(all, { weights, most }) };
+  });
+  return ranked
+    .filter(({ why }) => SPEAKING.some((signal) => (why[signal] ?? 0) > 0))
+    .toSorted((a, b) => b.score - a.score || timeOf(b.entry) - timeOf(a.entry) || (a.entry.id < b.entry.id ? 1 : -1));
+}
+
+/** Signals that say that an entry has to do with the question. */
+const SPEAKING: readonly Signal[] = ['lexical', 'vector', 'entity', 'time', 'neighbourhood'];
+
+interface Asked extends Question {
+  words: ReadonlySet<string>;
+  entities: readonly string[];
+  span: TimeSpan | undefined;
+  role: 'user' | 'assistant' | undefined;
+}
+
+function readQuestion(question: Question): Asked {
+  const words = new Set(wordsOf(question.text));
+  return {
+    ...question,
+    words,
+    entities: entitiesOf(question.text),
+    span: resolveTime(question.text, question.at),
+    role: roleAskedOf(question.text),
+  };
+}
+
+/** Whose words a question asks for. */
+function roleAskedOf(text: string): Asked['role'] {
+  if (/\b(?:did|have|had) (?:you|the assistant)\b|\byou (?:said|told|recommended|suggested|gave)\b/i.test(text))
+    return 'assistant';
+  return /\b(?:did|have|had|do|am|was) (?:i|the user)\b|\b(?:i|user) (?:said|told|mentioned|like|prefer)|\bmy\b/i.test(
+    text,
+  )
+    ? 'user'
+    : undefined;
+}
+
+type Signals = Record<Signal, number>;
+
+function ownSignals(asked: Asked, candidate: Candidate): Signals {
+  const { speaker, role } = readMetadata(candidate.metadata);
+  const ageDays = Math.max(0, asked.at.getTime() - timeOf(candidate)) / DAY_MS;
+  return {
+    lexical: clamp(candidate.lexical),
+    vector: clamp(candidate.cosine ?? 0),
+    entity: entitySignal(asked, candidate.content, speaker),
+    role: asked.role !== undefined && role === asked.role ? 1 : 0,
+    time: asked.span ? timeSignal(asked.span, timeOf(candidate)) : 0,
+    neighbourhood: 0,
+    session: 0,
+    recency: 2 ** (-ageDays / RECENCY_HALF_LIFE_DAYS),
+    importance: clamp(candidate.importance),
+  };
+}
+
+function entitySignal({ entities, words }: Asked, content: string, speaker: string | undefined): number {
+  if (speaker !== undefined && wordsOf(speaker).some((name) => words.has(name))) return 1;
+  if (entities.length === 0) return 0;
+  const lower = content.toLowerCase();
+  return entities.filter((entity) => lower.includes(entity)).length / entities.length;
+}
+
+/** 1 within the time that was named; outside it a half at most, halved with each length of that time, and nothing after four. */
+function timeSignal({ from, to }: TimeSpan, at: number): number {
+  const outside = Math.max(from.getTime() - at, at - to.getTime(), 0);
+  const lengths = outside / (to.getTime() - from.getTime());
+  if (lengths === 0) return 1;
+  return lengths > 4 ? 0 : 2 ** -(lengths + 1);
+}
+
+/** When it was said or happened, in ms. */
+export function timeOf({ metadata, valid_from, created_at }: Candidate): number {
+  return (readMetadata(metadata).occurredAt ?? valid_from ?? created_at).getTime();
+}
+
+/** What the question and the entry alone say, of what they could: it is what neighbours are judged by. */
+function baseOf(signals: Signals, weights: Weights): number {
+  const parts: Signal[] = ['lexical', 'vector', 'entity'];
+  const most = parts.reduce((sum, signal) => sum + weights[signal], 0);
+  return most === 0 ? 0 : parts.reduce((sum, signal) => sum + weights[signal] * signals[signal], 0) / most;
+}
+
+/** By conversation the mean of its three best entries, so that a single word does not lift all of it. */
+function sessionsOf(candidates: readonly Candidate[], bases: ReadonlyMap<string, number>): Map<string, number> {
+  const byThread = new Map<string, number[]>();
+  for (const { thread_id: thread, id } of candidates) {
+    if (thread === null) continue;
+    const of = byThread.get(thread) ?? [];
+    of.push(bases.get(id) ?? 0);
+    byThread.set(thread, of);
+  }
+  const mean = (values: number[]) =>
+    values
+      .toSorted((a, b) => b - a)
+      .slice(0, 3)
+      .reduce((sum, each) => sum + each, 0) / 3;
+  return new Map([...byThread].map(([thread, values]) => [thread, mean(values)]));
+}
+
+/** The largest sum there can be: what nobody can have for this question counts against no entry. */
+function mostOf(asked: Asked, candidates: readonly Candidate[], weights: Weights): number {
+  const absent = new Set<Signal>();
+  if (!candidates.some(({ cosine }) => cosine !== undefined)) absent.add('vector');
+  if (asked.span === undefined) absent.add('time');
+  if (asked.role === undefined) absent.add('role');
+  if (asked.entities.length === 0) absent.add('entity');
+  if (!candidates.some(({ neighbours }) => neighbours.length > 0)) absent.add('neighbourhood');
+  if (candidates.every(({ thread_id: thread }) => thread === null)) absent.add('session');
+  return SIGNALS.reduce((sum, signal) => sum + (absent.has(signal) ? 0 : weights[signal]), 0);
+}
+
+const SIGNALS = Object.keys(RECALL_WEIGHTS) as Signal[];
+
+function summed(
+  signals: Signals,
+  { weights, most }: { weights: Weights; most: number },
+): Pick<Ranked, 'score' | 'why'> {
+  const parts = SIGNALS.map((signal) => [signal, most === 0 ? 0 : (weights[signal] * signals[signal]) / most] as const);
+  const score = clamp(parts.reduce((sum, [, part]) => sum + part, 0));
+  const why = parts
+    .map(([signal, part]) => [signal, round(part)] as const)
+    .filter(([, part]) => part > 0)
+    .toSorted(([, a], [, b]) => b - a);
+  return { score: round(score), why: Object.fromEntries(why) };
+}
+
+function clamp(value: number): number {
+  return Math.min(1, Math.max(0, value));
+}
+
+function round(value: number): number {
+  return Math.round(value * 10_000) / 10_000;
+}

@@ -1,0 +1,55 @@
+/** Words of a text, as rules compare them. The text search has its own, with stems (`db/memory-search.ts`). */
+
+/** Lower-case words and numbers, in their order. */
+export function wordsOf(text: string): string[] {
+  return text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’.,:-][\p{L}\p{N}]+)*/gu) ?? [];
+}
+
+/** Numbers in the form in which they are written, sorted. */
+export function numbersOf(text: string): string[] {
+  return (text.match(/\d+(?:[.,:]\d+)*/g) ?? []).toSorted();
+}
+
+/** Names, as far as a capital within a sentence, digits or quotes tell: lower case, each once. */
+export function entitiesOf(text: string): string[] {
+  const capitals = [...text.matchAll(/(?<![.!?:\n]\s*|^\s*)\b\p{Lu}[\p{L}\p{N}'’-]+/gu)].map(([word]) => word);
+  const quoted = [...text.matchAll(/["“]([^"”\n]{2,60})["”]/g)].map(([, inner = '']) => inner);
+  const coded = text.match(/\b(?=[\w.-]*\d)(?=[\w.-]*\p{L})[\w.-]{2,}\b/gu) ?? [];
+  const found = [...capitals, ...quoted, ...coded, ...numbersOf(text)].map((each) => each.toLowerCase());
+  return [...new Set(found)].filter((each) => !COMMON.has(each));
+}
+
+/** Capitals that name nothing. */
+const COMMON = new Set([
+  'i',
+  "i'm",
+  "i've",
+  "i'd",
+  "i'll",
+  'ok',
+  'the',
+  'what',
+  'when',
+  'where',
+  'who',
+  'how',
+  'which',
+]);
+
+const NEGATIONS = new Set([
+  'not', 'no', 'never', 'none', 'without', 'neither', 'nor', 'cannot', "can't", "don't", "doesn't", "didn't", "won't",
+  "isn't", "aren't", "wasn't", "weren't", "haven't", "hasn't", "hadn't", "couldn't", "shouldn't", "wouldn't",
+]); // prettier-ignore
+
+/** How often a text says no, modulo two: whether it denies what it speaks of. */
+export function denies(text: string): boolean {
+  const said = wordsOf(text).filter((word) => NEGATIONS.has(word.replaceAll('’', "'")));
+  return said.length % 2 === 1;
+}
+
+/** All runs of so many words that follow each other. */
+export function shinglesOf(text: string, length: number): Set<string> {
+  const words = wordsOf(text);
+  const count = Math.max(0, words.length - length + 1);
+  return new Set(Array.from({ length: count }, (_, at) => words.slice(at, at + length).join(' ')));
+}

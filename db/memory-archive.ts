@@ -1,0 +1,53 @@
+/** What was taken from among an agent's memories. */
+import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+import { indexWords, type MemoryRow } from './memory-entries.ts';
+
+export interface ArchiveRow {
+  id: string;
+  agent_id: string;
+  entry: MemoryRow;
+  reason: string;
+  archived_at: Date;
+}
+
+/** A page of an agent's archive, newest first. */
+export async function listArchive(
+  tx: Tx,
+  page: { agentId: string; before?: string | undefined; limit: number },
+): Promise<ArchiveRow[]> {
+  const query = selectFrom('id, agent_id, entry, reason, archived_at', 'memory_archive', [
+    ['agent_id', '=', page.agentId],
+    ['id', '<', page.before],
+  ]);
+  return fetchRows<ArchiveRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+}
+
+/** Moves entries to the archive; answers how many there were. */
+export async function archiveMemories(
+  tx: Tx,
+  of: { agentId: string; ids: readonly string[]; reason: string },
+): Promise<number> {
+  await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [of.ids]);
+  const rows = await tx.query(
+    `with moved as (delete from memory_entries where agent_id = $1 and id = any($2::uuid[]) returning *)
+     insert into memory_archive (id, tenant_id, agent_id, root_id, run_id, entry, reason)
+       select id, tenant_id, agent_id, root_id, run_id, to_jsonb(moved), $3 from moved returning id`,
+    [of.agentId, of.ids, of.reason],
+  );
+  return rows.length;
+}
+
+/** Puts entries back as they were; answers how many there were. */
+export async function restoreMemories(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<number> {
+  const rows = await tx.query<{ id: string }>(
+    `with moved as (delete from memory_archive where agent_id = $1 and id = any($2::uuid[]) returning entry)
+     insert into memory_entries select r.* from moved, jsonb_populate_record(null::memory_entries, moved.entry) r returning id`,
+    [of.agentId, of.ids],
+  );
+  await indexWords(
+    tx,
+    rows.map(({ id }) => id),
+  );
+  return rows.length;
+}

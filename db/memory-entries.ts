@@ -1,0 +1,245 @@
+/** Entries of agents' memory: rows, their versions, and the words that they are found by. */
+import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
+import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+
+export interface MemoryRow {
+  id: string;
+  agent_id: string;
+  thread_id: string | null;
+  memory_type: MemoryType;
+  content: string;
+  summary: string | null;
+  status: MemoryStatus;
+  origin: MemoryOrigin;
+  run_id: string | null;
+  turn_id: string | null;
+  seq: number | null;
+  key_id: string | null;
+  root_id: string;
+  version: number;
+  supersedes: string | null;
+  superseded_by: string | null;
+  reason: string | null;
+  made_from: string[] | null;
+  importance: number;
+  relevance_score: number;
+  metadata: Record<string, unknown>;
+  tokens: number;
+  is_profile: boolean;
+  access_count: number;
+  last_accessed: Date | null;
+  valid_from: Date | null;
+  valid_to: Date | null;
+  expires_at: Date | null;
+  embedding_model: string | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export const MEMORY_COLUMNS = `id, agent_id, thread_id, memory_type, content, summary, status, origin, run_id, turn_id, seq, key_id, root_id,
+  version, supersedes, superseded_by, reason, made_from, importance, relevance_score, metadata, tokens, is_profile, access_count,
+  last_accessed, valid_from, valid_to, expires_at, embedding_model, created_at, updated_at`;
+
+/** What recall may find, as a condition on `memory_entries`. */
+export const LIVE = `status in ('active', 'disputed')`;
+
+/** A row that is to be written; what is left out is as the table says. */
+export type NewMemoryRow = Pick<
+  MemoryRow,
+  'id' | 'agent_id' | 'memory_type' | 'content' | 'origin' | 'root_id' | 'metadata' | 'tokens' | 'is_profile'
+> &
+  Partial<Omit<MemoryRow, 'embedding_model'>> & { tenant_id: string; content_hash: string };
+
+const LANGUAGE = `'english'`;
+
+/**
+ * Adds entries and their words. One whose text the tenant has already with a vector takes that vector; answers the
+ * ids of those that did.
+ */
+export async function insertMemories(tx: Tx, rows: readonly NewMemoryRow[]): Promise<string[]> {
+  const inserted = await tx.query<{ id: string; embedded: boolean }>(
+    `insert into memory_entries (id, tenant_id, agent_id, thread_id, memory_type, content, content_hash, summary, status, origin,
+        run_id, turn_id, seq, key_id, root_id, version, supersedes, reason, made_from, importance, relevance_score, metadata,
+        tokens, is_profile, access_count, last_accessed, valid_from, valid_to, expires_at, embedding, embedding_model)
+     select r.id, r.tenant_id, r.agent_id, r.thread_id, r.memory_type, r.content, r.content_hash, r.summary,
+        coalesce(r.status, 'active'), r.origin, r.run_id, r.turn_id, r.seq, r.key_id, r.root_id, coalesce(r.version, 1),
+        r.supersedes, r.reason, r.made_from, coalesce(r.importance, 0.5), coalesce(r.relevance_score, 0.5), r.metadata,
+        r.tokens, r.is_profile, coalesce(r.access_count, 0), r.last_accessed, r.valid_from, r.valid_to, r.expires_at,
+        known.embedding, known.embedding_model
+      from jsonb_populate_recordset(null::memory_entries, $1::jsonb) r
+      left join lateral (select k.embedding, k.embedding_model from memory_entries k
+        where k.tenant_id = r.tenant_id and k.content_hash = r.content_hash and k.embedding is not null
+        order by k.id desc limit 1) known on true
+     returning id, embedding is not null as embedded`,
+    [JSON.stringify(rows)],
+  );
+  await indexWords(
+    tx,
+    rows.map(({ id }) => id),
+  );
+  return inserted.filter(({ embedded }) => embedded).map(({ id }) => id);
+}
+
+/** Puts the words of live entries into the text index; what was there of them goes. */
+export async function indexWords(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [ids]);
+  await tx.query(
+    `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
+     select e.tenant_id, e.agent_id, left(w.lexeme, 100), e.id, least(sum(w.tf), 32767), least(max(w.len), 32767)
+       from memory_entries e cross join lateral (
+         select lexeme, cardinality(positions) as tf, sum(cardinality(positions)) over () as len
+           from unnest(to_tsvector(${LANGUAGE}, left(e.content, 200000)))) w
+      where e.id = any($1::uuid[]) and e.${LIVE}
+      group by e.tenant_id, e.agent_id, left(w.lexeme, 100), e.id`,
+    [ids],
+  );
+}
+
+/** An entry of the agent; undefined if there is none. */
+export async function findMemory(
+  tx: Tx,
+  of: { agentId: string; id: string; lock?: boolean },
+): Promise<MemoryRow | undefined> {
+  const [row] = await tx.query<MemoryRow>(
+    `select ${MEMORY_COLUMNS} from memory_entries where id = $2 and agent_id = $1${of.lock ? ' for update' : ''}`,
+    [of.agentId, of.id],
+  );
+  return row;
+}
+
+/** All versions of a fact, newest first. */
+export async function listVersions(tx: Tx, of: { agentId: string; rootId: string }): Promise<MemoryRow[]> {
+  return tx.query<MemoryRow>(
+    `select ${MEMORY_COLUMNS} from memory_entries where root_id = $2 and agent_id = $1 order by version desc, id desc`,
+    [of.agentId, of.rootId],
+  );
+}
+
+/** An entry with this very text that is live; undefined if there is none. */
+export async function findSameText(
+  tx: Tx,
+  of: { tenantId: string; agentId: string; hash: string },
+): Promise<MemoryRow | undefined> {
+  const [row] = await tx.query<MemoryRow>(
+    `select ${MEMORY_COLUMNS} from memory_entries
+      where tenant_id = $1 and content_hash = $3 and agent_id = $2 and ${LIVE} order by id limit 1`,
+    [of.tenantId, of.agentId, of.hash],
+  );
+  return row;
+}
+
+/** Where a page of entries, by importance, goes on. */
+export interface MemoryPosition {
+  importance: number;
+  id: string;
+}
+
+/** A page of an agent's entries, the most important first. */
+export async function listMemories(
+  tx: Tx,
+  page: {
+    agentId: string;
+    memoryType?: MemoryType | undefined;
+    status: MemoryStatus;
+    threadId?: string | undefined;
+    after?: MemoryPosition | undefined;
+    limit: number;
+  },
+): Promise<MemoryRow[]> {
+  const query = selectFrom(MEMORY_COLUMNS, 'memory_entries', [
+    ['agent_id', '=', page.agentId],
+    ['memory_type', '=', page.memoryType],
+    ['status', '=', page.status],
+    ['thread_id', '=', page.threadId],
+  ]);
+  const { after } = page;
+  if (after)
+    void query.whereRaw('(importance < ? or (importance = ? and id > ?))', [
+      after.importance,
+      after.importance,
+      after.id,
+    ]);
+  return fetchRows<MemoryRow>(tx, query.orderBy('importance', 'desc').orderBy('id').limit(page.limit));
+}
+
+/** Takes an entry out of recall: another one, named by `by`, has taken its place. False if it was not live any more. */
+export async function supersedeMemory(
+  tx: Tx,
+  of: { id: string; by: string; validTo: Date | null; reason: string | null },
+): Promise<boolean> {
+  const rows = await tx.query(
+    `update memory_entries set status = 'superseded', superseded_by = $2, valid_to = coalesce(valid_to, $3, now()),
+        reason = coalesce($4, reason), updated_at = now()
+      where id = $1 and ${LIVE} returning id`,
+    [of.id, of.by, of.validTo, of.reason],
+  );
+  if (rows.length > 0) await tx.query('delete from memory_terms where entry_id = $1', [of.id]);
+  return rows.length > 0;
+}
+
+/** Changes what is no fact: how it counts, and whether it is recalled. */
+export async function updateMemory(
+  tx: Tx,
+  of: {
+    id: string;
+    set: Partial<Pick<MemoryRow, 'importance' | 'status' | 'metadata' | 'is_profile' | 'valid_to' | 'expires_at'>>;
+    reason: string | null;
+  },
+): Promise<void> {
+  const { status, importance, metadata, is_profile: isProfile, valid_to: validTo, expires_at: expiresAt } = of.set;
+  await tx.query(
+    `update memory_entries set status = coalesce($2, status), importance = coalesce($3, importance),
+        metadata = coalesce($4::jsonb, metadata), is_profile = coalesce($5, is_profile), valid_to = coalesce($6, valid_to),
+        expires_at = coalesce($7, expires_at), reason = coalesce($8, reason), version = version + 1, updated_at = now()
+      where id = $1`,
+    [
+      of.id,
+      status ?? null,
+      importance ?? null,
+      metadata === undefined ? null : JSON.stringify(metadata),
+      isProfile ?? null,
+      validTo ?? null,
+      expiresAt ?? null,
+      of.reason,
+    ],
+  );
+  if (status !== undefined) await indexWords(tx, [of.id]);
+}
+
+/** Counts uses of entries, all of one recall together. */
+export async function countAccesses(tx: Tx, ids: readonly string[]): Promise<void> {
+  // In one order, so that two recalls never wait for each other.
+  await tx.query(
+    `update memory_entries e set access_count = e.access_count + 1, last_accessed = now()
+       from (select id from memory_entries where id = any($1::uuid[]) order by id for no key update) used where e.id = used.id`,
+    [ids],
+  );
+}
+
+/** Entries that have no vector of the model yet, those without any first. */
+export async function listUnembedded(
+  tx: Tx,
+  of: { agentId: string; model: string; limit: number },
+): Promise<{ id: string; content: string }[]> {
+  return tx.query(
+    `(select id, content from memory_entries where agent_id = $1 and embedding is null and ${LIVE} order by id limit $3)
+     union all
+     (select id, content from memory_entries where agent_id = $1 and embedding is not null and ${LIVE}
+        and (embedding_model < $2 or embedding_model > $2) limit $3)
+     limit $3`,
+    [of.agentId, of.model, of.limit],
+  );
+}
+
+/** Stores vectors, as pgvector writes them. An entry whose text has gone meanwhile is left alone. */
+export async function storeEmbeddings(
+  tx: Tx,
+  of: { model: string; rows: readonly { id: string; vector: string }[] },
+): Promise<void> {
+  await tx.query(
+    `update memory_entries e set embedding = r.vector::vector, embedding_model = $1
+       from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text) where e.id = r.id and e.${LIVE}`,
+    [of.model, JSON.stringify(of.rows)],
+  );
+}

@@ -1,0 +1,84 @@
+/** Forgets memories for good: rows, their versions, what was made from them, and what the archive has of them. */
+import type { Tx } from './database.ts';
+import { LIVE } from './memory-entries.ts';
+import { restoreMemories } from './memory-archive.ts';
+
+/** What forgetting removes, by kind. */
+export interface Forgotten {
+  entries: number;
+  summaries: number;
+  archive: number;
+  events: number;
+}
+
+/** What is to be forgotten: versions of the same facts, and entries that were made from them. */
+export interface ForgetTargets {
+  entries: string[];
+  summaries: string[];
+  archive: string[];
+}
+
+/** Finds the ids of facts whose `metadata.subject` is exactly this. */
+export async function findBySubject(tx: Tx, of: { agentId: string; subject: string }): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from memory_entries where agent_id = $1 and metadata->>'subject' = $2
+     union select id from memory_archive where agent_id = $1 and entry->'metadata'->>'subject' = $2`,
+    [of.agentId, of.subject],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** All that goes when these go: their other versions, archived ones, and summaries, however many times removed. */
+export async function findForgetTargets(
+  tx: Tx,
+  of: { agentId: string; ids: readonly string[] },
+): Promise<ForgetTargets> {
+  const rows = await tx.query<{ id: string; kind: keyof ForgetTargets }>(
+    `with recursive every as materialized (
+        select id, root_id, coalesce(made_from, '{}') as made_from, false as archived from memory_entries where agent_id = $1
+          and (made_from is not null or root_id in (select root_id from memory_entries where id = any($2::uuid[])
+            union select root_id from memory_archive where id = any($2::uuid[])))
+        union all
+        select id, root_id, coalesce((select array_agg(m::uuid) from jsonb_array_elements_text(
+            case jsonb_typeof(entry->'made_from') when 'array' then entry->'made_from' else '[]' end) m), '{}'), true
+          from memory_archive where agent_id = $1
+      ), gone as (
+        select e.id, e.root_id, e.archived, false as summary from every e
+          where e.root_id in (select root_id from every where id = any($2::uuid[]))
+        union
+        select e.id, e.root_id, e.archived, true from gone g join every e on g.id = any(e.made_from)
+      )
+     select distinct on (id) id, case when archived then 'archive' when summary then 'summaries' else 'entries' end as kind
+       from gone order by id, summary`,
+    [of.agentId, of.ids],
+  );
+  const ids = (kind: keyof ForgetTargets) => rows.filter((row) => row.kind === kind).map(({ id }) => id);
+  return { entries: ids('entries'), summaries: ids('summaries'), archive: ids('archive') };
+}
+
+/** Removes them. What a summary was made from beside them is remembered by itself again. */
+export async function removeMemories(
+  tx: Tx,
+  { agentId, targets }: { agentId: string; targets: ForgetTargets },
+): Promise<void> {
+  const all = [...targets.entries, ...targets.summaries, ...targets.archive];
+  const left = await tx.query<{ id: string }>(
+    `select distinct m.id from memory_entries e cross join unnest(e.made_from) as m (id)
+      where e.id = any($1::uuid[]) and m.id <> all($2::uuid[])`,
+    [targets.summaries, all],
+  );
+  await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [all]);
+  await tx.query('delete from memory_archive where agent_id = $1 and id = any($2::uuid[])', [agentId, all]);
+  await tx.query('delete from memory_entries where agent_id = $1 and id = any($2::uuid[])', [agentId, all]);
+  await restoreMemories(tx, { agentId, ids: left.map(({ id }) => id) });
+}
+
+/** Live entries of the agent whose text has all of these words. */
+export async function findByText(tx: Tx, of: { agentId: string; text: string }): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from memory_entries where agent_id = $1 and ${LIVE}
+       and to_tsvector('english', left(content, 200000)) @@ plainto_tsquery('english', $2)`,
+    [of.agentId, of.text],
+  );
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,27 @@
+/** What is to be done for memories beside runs. */
+import type { Database } from './database.ts';
+import type { LostFilter } from './maintenance.ts';
+import { LIVE } from './memory-entries.ts';
+
+/** Agents with entries that have waited for their vectors for a while. */
+export async function listUnembeddedAgents(
+  db: Database,
+  { quietMs, tenantId, after, limit }: LostFilter,
+): Promise<{ tenant_id: string; agent_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select distinct tenant_id, agent_id from memory_entries
+        where embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
+          and ($3::uuid is null or tenant_id = $3) order by agent_id limit $4`,
+      [after, quietMs, tenantId ?? null, limit],
+    ),
+  );
+}
+
+/** Makes the index of nearest neighbours for a model that has none; answers whether it was missing. */
+export async function ensureMemoryIndex(db: Database, of: { model: string; dimensions: number }): Promise<boolean> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ made: boolean }>('select ensure_memory_index($1, $2) as made', [of.model, of.dimensions]),
+  );
+  return row?.made ?? false;
+}

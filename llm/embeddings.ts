@@ -1,0 +1,76 @@
+/**
+ * Texts as vectors, by one function: the model that comes with Drover, or one of a provider (docs/memory.md). A text that was
+ * embedded lately is not embedded again.
+ */
+import { LRUCache } from 'lru-cache';
+import { LIMITS } from '../core/limits.ts';
+import { sha256 } from '../core/ids.ts';
+import type { EmbedTexts } from './embed-texts.ts';
+import { openOfflineEmbeddings } from './offline-embeddings.ts';
+import { embedOverHttp } from './openai-embeddings.ts';
+import type { Credential } from './provider.ts';
+
+export interface EmbeddingsConfig {
+  /** `DROVER_EMBEDDING_MODEL`: `offline`, `off`, or `openai/…`. */
+  embeddingModel: string;
+  modelKeys: Readonly<Record<string, Credential>>;
+}
+
+export interface Embeddings {
+  /** The model that an agent's entries are embedded with: the one it names if this installation has a key for it. Undefined where none is used. */
+  modelFor: (wanted: string | undefined) => string | undefined;
+  /** Vectors of texts, in their order. Throws where the model gives none, or when `signal` fires. */
+  embed: (model: string, texts: readonly string[], signal: AbortSignal) => Promise<number[][]>;
+  close: () => Promise<void>;
+}
+
+export const OFFLINE_EMBEDDINGS = 'offline';
+export const NO_EMBEDDINGS = 'off';
+const OPENAI = /^openai\/(.+)$/;
+
+/** The embeddings of this process. Nothing is loaded before a text is embedded. */
+export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig): Embeddings {
+  const offline = openOfflineEmbeddings();
+  const cache = new LRUCache<string, number[]>({ max: LIMITS.cachedEmbeddings });
+  const { openai } = modelKeys;
+  const find = (model: string): EmbedTexts => {
+    if (model === OFFLINE_EMBEDDINGS) return offline.embed;
+    const [, name] = OPENAI.exec(model) ?? [];
+    if (!openai || name === undefined) throw new Error(`There is no key for the embedding model "${model}".`);
+    return (texts, signal) => embedOverHttp(openai, { model: name, texts, signal });
+  };
+  return {
+    modelFor: (wanted) => {
+      if (embeddingModel === NO_EMBEDDINGS) return undefined;
+      if (wanted === undefined || wanted === OFFLINE_EMBEDDINGS) return wanted ?? embeddingModel;
+      return openai ? nameOf(wanted) : embeddingModel;
+    },
+    embed: async (model, texts, signal) => {
+      const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
+      const missing = texts.filter((_, index) => !cache.has(keys[index] ?? ''));
+      const made = missing.length === 0 ? [] : await find(model)(missing.map(cut), signal);
+      let next = 0;
+      return keys.map((key) => {
+        const vector = cache.get(key) ?? made[next++];
+        if (vector === undefined) throw new Error(`The embedding model "${model}" has left a text out.`);
+        cache.set(key, vector);
+        return vector;
+      });
+    },
+    close: () => offline.close(),
+  };
+}
+
+/** A vector as pgvector reads it. */
+export function toVector(values: readonly number[]): string {
+  return `[${values.map((value) => Math.fround(value)).join(',')}]`;
+}
+
+/** Names of providers' models are stored with their provider. */
+function nameOf(model: string): string {
+  return model.includes('/') ? model : `openai/${model}`;
+}
+
+function cut(text: string): string {
+  return text.slice(0, LIMITS.embeddedChars);
+}

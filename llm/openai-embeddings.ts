@@ -1,0 +1,58 @@
+/** Embeddings of OpenAI, or of any server that speaks its form. */
+import { z } from 'zod';
+import { LIMITS } from '../core/limits.ts';
+import { startDeadline } from '../lib/deadline.ts';
+import type { Credential } from './provider.ts';
+
+/** Texts of one request. */
+const BATCH = 128;
+/** What such an answer may come to: 128 vectors of 4096 numbers in base64 are 3 MB. */
+const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+
+const answer = z.object({
+  data: z.array(z.object({ index: z.int().min(0), embedding: z.union([z.string(), z.array(z.number())]) })),
+});
+
+interface Asked {
+  model: string;
+  texts: readonly string[];
+  signal: AbortSignal;
+}
+
+/** Vectors of texts, in their order; one attempt of each request. */
+export async function embedOverHttp(credential: Credential, { model, texts, signal }: Asked): Promise<number[][]> {
+  const vectors: number[][] = [];
+  for (let at = 0; at < texts.length; at += BATCH)
+    vectors.push(...(await embedBatch(credential, { model, texts: texts.slice(at, at + BATCH), signal })));
+  return vectors;
+}
+
+async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signal }: Asked): Promise<number[][]> {
+  const deadline = startDeadline(LIMITS.embeddingTimeoutMs, signal);
+  try {
+    const response = await fetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, input: texts, encoding_format: 'base64' }),
+      signal: deadline.signal,
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`The embedding model "${model}" answered ${response.status}.`);
+    if (text.length > MAX_ANSWER_BYTES) throw new Error(`The embedding model "${model}" answered too much.`);
+    const { data } = answer.parse(JSON.parse(text));
+    const byIndex = new Map(data.map(({ index, embedding }) => [index, embedding]));
+    return texts.map((_, index) => {
+      const embedding = byIndex.get(index);
+      if (embedding === undefined) throw new Error(`The embedding model "${model}" has left a text out.`);
+      return typeof embedding === 'string' ? decode(embedding) : embedding;
+    });
+  } finally {
+    deadline.clear();
+  }
+}
+
+/** 32-bit floats, little-endian. */
+function decode(base64: string): number[] {
+  const bytes = Buffer.from(base64, 'base64');
+  return Array.from({ length: Math.floor(bytes.length / 4) }, (_, index) => bytes.readFloatLE(index * 4));
+}

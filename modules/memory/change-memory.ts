@@ -1,0 +1,93 @@
+/** Corrects what an agent remembers: a fact is superseded by another one, with who and why; the old one stays readable. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict } from '../../core/errors.ts';
+import { readMetadata, isTrusted, type MemoryStatus, type MemoryType } from '../../core/memory/entry.ts';
+import type { Tx } from '../../db/database.ts';
+import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { toMemoryRow } from './add-memory.ts';
+import { requireMemory } from './read-memories.ts';
+
+export interface MemoryPatch {
+  content?: string | undefined;
+  memory_type?: MemoryType | undefined;
+  importance?: number | undefined;
+  metadata?: Record<string, unknown> | undefined;
+  status?: Exclude<MemoryStatus, 'superseded'> | undefined;
+  valid_to?: Date | undefined;
+  expires_at?: Date | undefined;
+  reason?: string | undefined;
+}
+
+/**
+ * Changes a memory; answers the id that it has from now on: another one where the content or the type has changed.
+ * Throws 404, 409 for a fact that another one has superseded.
+ */
+export async function changeMemory(
+  tx: Tx,
+  caller: Caller,
+  { agentId, id, patch }: { agentId: string; id: string; patch: MemoryPatch },
+): Promise<string> {
+  await requireMemory(tx, caller, { agentId, id });
+  const entry = await findMemory(tx, { agentId, id, lock: true });
+  if (!entry || entry.status === 'superseded') {
+    throw conflict('Another entry has superseded this one.', { superseded_by: entry?.superseded_by ?? null });
+  }
+  const { content = entry.content, memory_type: type = entry.memory_type, reason = null } = patch;
+  const isNewFact = content !== entry.content || type !== entry.memory_type;
+  const next = isNewFact ? await supersede(tx, caller, { entry, patch: { ...patch, content, memory_type: type } }) : id;
+  if (!isNewFact) await update(tx, { entry, patch, reason });
+  const action = isNewFact ? 'memory.superseded' : 'memory.updated';
+  await recordAudit(tx, caller, {
+    action,
+    target: ['memory', next],
+    details: { agent_id: agentId, ...(next !== id && { supersedes: id }) },
+  });
+  return next;
+}
+
+async function supersede(
+  tx: Tx,
+  caller: Caller,
+  { entry, patch }: { entry: MemoryRow; patch: MemoryPatch & { content: string; memory_type: MemoryType } },
+): Promise<string> {
+  const from = { tenantId: caller.tenantId, agentId: entry.agent_id, origin: 'user' as const, keyId: caller.keyId };
+  const row = toMemoryRow(
+    {
+      content: patch.content,
+      memory_type: patch.memory_type,
+      thread_id: entry.thread_id,
+      importance: patch.importance ?? entry.importance,
+      relevance_score: entry.relevance_score,
+      metadata: patch.metadata ?? entry.metadata,
+      valid_to: patch.valid_to,
+      expires_at: patch.expires_at ?? entry.expires_at ?? undefined,
+    },
+    from,
+    entry,
+  );
+  await supersedeMemory(tx, { id: entry.id, by: row.id, validTo: null, reason: null });
+  await insertMemories(tx, [{ ...row, status: patch.status ?? 'active', reason: patch.reason ?? null }]);
+  return row.id;
+}
+
+async function update(
+  tx: Tx,
+  { entry, patch, reason }: { entry: MemoryRow; patch: MemoryPatch; reason: string | null },
+): Promise<void> {
+  const { importance, status, metadata, valid_to: validTo, expires_at: expiresAt } = patch;
+  await updateMemory(tx, {
+    id: entry.id,
+    set: {
+      ...(importance !== undefined && { importance }),
+      ...(status !== undefined && { status }),
+      ...(metadata !== undefined && {
+        metadata,
+        is_profile: readMetadata(metadata).isProfile && isTrusted(entry.origin),
+      }),
+      ...(validTo !== undefined && { valid_to: validTo }),
+      ...(expiresAt !== undefined && { expires_at: expiresAt }),
+    },
+    reason,
+  });
+}

@@ -1,0 +1,45 @@
+/** Forgets: shows first what would go, then removes it wherever it is. */
+import type { Caller } from '../../core/caller.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  findBySubject,
+  findByText,
+  findForgetTargets,
+  removeMemories,
+  type Forgotten,
+} from '../../db/memory-forget.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { requireAgent } from '../agents/read-agents.ts';
+
+export type { Forgotten };
+
+/** What is to be forgotten: entries by id, by all words of a query, or by their `metadata.subject`. */
+export type ForgetRequest = { ids: readonly string[] } | { query: string } | { subject: string };
+
+/**
+ * Removes memories with their other versions, summaries made from them and what the archive has of them; with `dryRun` it
+ * only says what would go. Throws 404 if there is no such agent.
+ */
+export async function forgetMemories(
+  tx: Tx,
+  caller: Caller,
+  { agentId, what, dryRun }: { agentId: string; what: ForgetRequest; dryRun: boolean },
+): Promise<{ removed: Forgotten; ids: string[] }> {
+  await requireAgent(tx, caller, agentId);
+  const found = await findIds(tx, agentId, what);
+  const targets = await findForgetTargets(tx, { agentId, ids: found });
+  const { entries, summaries, archive } = targets;
+  const ids = [...entries, ...summaries, ...archive];
+  const removed = { entries: entries.length, summaries: summaries.length, archive: archive.length, events: 0 };
+  if (dryRun || ids.length === 0) return { removed, ids };
+  await removeMemories(tx, { agentId, targets });
+  await recordAudit(tx, caller, { action: 'memory.forgotten', target: ['agent', agentId], details: { removed } });
+  return { removed, ids };
+}
+
+async function findIds(tx: Tx, agentId: string, what: ForgetRequest): Promise<readonly string[]> {
+  if ('ids' in what) return what.ids;
+  return 'subject' in what
+    ? findBySubject(tx, { agentId, subject: what.subject })
+    : findByText(tx, { agentId, text: what.query });
+}

@@ -1,0 +1,48 @@
+/** Memories as the API shows them, of agents of the caller's workspace alone. */
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import { MEMORY_ORIGINS, type MemoryOrigin } from '../../core/memory/entry.ts';
+import type { Tx } from '../../db/database.ts';
+import { listArchive, type ArchiveRow } from '../../db/memory-archive.ts';
+import { findMemory, listMemories, listVersions, type MemoryRow } from '../../db/memory-entries.ts';
+import { requireAgent } from '../agents/read-agents.ts';
+
+export type { ArchiveRow, MemoryRow };
+
+/** A page of an agent's memories, the most important first. Throws 404 if there is no such agent. */
+export async function readMemories(
+  tx: Tx,
+  caller: Caller,
+  page: Parameters<typeof listMemories>[1],
+): Promise<MemoryRow[]> {
+  await requireAgent(tx, caller, page.agentId);
+  return listMemories(tx, page);
+}
+
+/** A page of what was taken from among an agent's memories, newest first. Throws 404 if there is no such agent. */
+export async function readArchive(
+  tx: Tx,
+  caller: Caller,
+  page: Parameters<typeof listArchive>[1],
+): Promise<ArchiveRow[]> {
+  await requireAgent(tx, caller, page.agentId);
+  return listArchive(tx, page);
+}
+
+/** A memory with all versions of its fact, newest first. Throws 404. */
+export async function requireMemory(
+  tx: Tx,
+  caller: Caller,
+  of: { agentId: string; id: string },
+): Promise<{ entry: MemoryRow; versions: MemoryRow[] }> {
+  await requireAgent(tx, caller, of.agentId);
+  const entry = await findMemory(tx, of);
+  if (!entry) throw notFound('This memory');
+  return { entry, versions: await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id }) };
+}
+
+/** Whose word a client's entry is, by the documents' `metadata.source`. */
+export function originOf(metadata: Readonly<Record<string, unknown>>): MemoryOrigin {
+  const { source } = metadata;
+  return MEMORY_ORIGINS.find((origin) => origin === source && origin !== 'memory') ?? 'user';
+}

@@ -1,0 +1,68 @@
+/** Recall: one function behind the API, the built-in tool and the context of every turn. */
+import { rank, type Ranked } from '../../core/memory/ranking.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { countAccesses } from '../../db/memory-entries.ts';
+import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
+import { startDeadline } from '../../lib/deadline.ts';
+import { toVector } from '../../llm/embeddings.ts';
+import type { MemoryContext } from './context.ts';
+
+export type { FoundMemory };
+export type Recalled = Ranked<FoundMemory>;
+
+export interface RecallQuestion {
+  text: string;
+  /** When it is asked: times that it names are resolved against that. */
+  at: Date;
+  topK: number;
+  /** Scores below are left out. */
+  minScore?: number | undefined;
+  /** What the agent's memories are embedded with. */
+  model: string | undefined;
+}
+
+/** The memories that answer a question best, with why, best first; each is counted as used. */
+export async function recall(
+  context: MemoryContext,
+  scope: MemoryScope & { tenantId: string },
+  question: RecallQuestion,
+): Promise<Recalled[]> {
+  const vector = await vectorOf(context, question);
+  const { minScore = 0, topK } = question;
+  return context.db.withTenant(scope.tenantId, async (tx) => {
+    const candidates = await findCandidates(tx, scope, { text: question.text, vector });
+    const inScope = candidates.filter((each) => isInScope(each, scope));
+    const hits = rank(question, inScope).filter(({ score }) => score >= minScore);
+    const best = hits.slice(0, topK);
+    if (best.length > 0)
+      await countAccesses(
+        tx,
+        best.map(({ entry }) => entry.id),
+      );
+    return best;
+  });
+}
+
+/** Neighbours come from the whole conversation. */
+function isInScope({ memory_type: type, thread_id: thread }: FoundMemory, scope: MemoryScope): boolean {
+  const { memoryTypes, threadId } = scope;
+  return (memoryTypes?.includes(type) ?? true) && (threadId === undefined || thread === threadId);
+}
+
+/** The question's vector. Without one in time, words alone decide: a recall never fails for its model. */
+async function vectorOf(
+  { embeddings, log }: MemoryContext,
+  { text, model }: RecallQuestion,
+): Promise<QuestionVector | undefined> {
+  if (model === undefined) return undefined;
+  const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
+  try {
+    const [values = []] = await embeddings.embed(model, [text], deadline.signal);
+    return { model, vector: toVector(values), dimensions: values.length };
+  } catch (error) {
+    log.warn({ err: error, model }, 'a question has no vector: recall goes by words');
+    return undefined;
+  } finally {
+    deadline.clear();
+  }
+}

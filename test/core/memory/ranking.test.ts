@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { rank, RECALL_WEIGHTS, type Candidate } from '../../../core/memory/ranking.ts';
+
+const AT = new Date('2026-03-18T12:00:00Z');
+const DAY_MS = 86_400_000;
+
+function candidate(id: string, over: Partial<Candidate> = {}): Candidate {
+  return {
+    id,
+    content: `content of ${id}`,
+    memory_type: 'EPISODIC',
+    thread_id: null,
+    importance: 0.5,
+    metadata: {},
+    created_at: AT,
+    valid_from: null,
+    lexical: 0,
+    cosine: undefined,
+    neighbours: [],
+    ...over,
+  };
+}
+
+const order = (text: string, candidates: Candidate[]) =>
+  rank({ text, at: AT }, candidates).map(({ entry }) => entry.id);
+
+describe('the ranking of memories', () => {
+  it('puts words that fit before a meaning that is near', () => {
+    const words = candidate('words', { lexical: 0.8, cosine: 0.3 });
+    const meaning = candidate('meaning', { lexical: 0.1, cosine: 0.9 });
+    assert.deepEqual(order('which city', [meaning, words]), ['words', 'meaning']);
+  });
+
+  it('finds by meaning alone what shares no word', () => {
+    assert.deepEqual(order('beverages', [candidate('coffee', { cosine: 0.5 }), candidate('other')]), ['coffee']);
+  });
+
+  it('puts the newer of two that fit equally first', () => {
+    const old = candidate('old', { lexical: 0.7, created_at: new Date(AT.getTime() - 10 * DAY_MS) });
+    const young = candidate('young', { lexical: 0.7, created_at: new Date(AT.getTime() - DAY_MS) });
+    assert.deepEqual(order('what is my budget', [old, young]), ['young', 'old']);
+  });
+
+  it('prefers what was said at the time that the question names', () => {
+    const then = { metadata: { occurred_at: '2026-03-10T09:00:00Z' }, lexical: 0.5 };
+    const now = { metadata: { occurred_at: '2026-03-18T09:00:00Z' }, lexical: 0.6 };
+    const both = [candidate('now', now), candidate('then', then)];
+    assert.deepEqual(order('what did we discuss last week', both), ['then', 'now']);
+    assert.deepEqual(order('what did we discuss', both), ['now', 'then']);
+  });
+
+  it('prefers the words of the one who is asked about', () => {
+    const both = ['Ada', 'Bob'].map((speaker) => candidate(speaker, { lexical: 0.4, metadata: { speaker } }));
+    assert.deepEqual(order('What does Bob like?', both), ['Bob', 'Ada']);
+  });
+
+  it('lifts what stands beside a good hit in the same conversation', () => {
+    const found = [
+      candidate('question', { thread_id: 't', lexical: 0.9, neighbours: ['answer'] }),
+      candidate('answer', { thread_id: 't', lexical: 0.1, neighbours: ['question'] }),
+      candidate('elsewhere', { thread_id: 'u', lexical: 0.15 }),
+    ];
+    assert.deepEqual(order('how long does it take', found), ['question', 'answer', 'elsewhere']);
+  });
+
+  it('says of each hit what has found it, and the parts make the score', () => {
+    const [hit] = rank({ text: 'coffee', at: AT }, [candidate('a', { lexical: 0.9, cosine: 0.4 })]);
+    assert.deepEqual(Object.keys(hit?.why ?? {}).slice(0, 2), ['lexical', 'vector']);
+    const sum = Object.values(hit?.why ?? {}).reduce((total, part) => total + part, 0);
+    assert.ok(Math.abs(sum - (hit?.score ?? 0)) < 0.001);
+  });
+
+  it('leaves out what is only new or important', () => {
+    assert.deepEqual(order('coffee', [candidate('a', { importance: 1 })]), []);
+  });
+
+  const signal = fc.double({ min: 0, max: 1, noNaN: true });
+  const candidates = fc
+    .array(
+      fc.record({
+        lexical: signal,
+        cosine: fc.option(signal, { nil: undefined }),
+        importance: signal,
+        thread_id: fc.constantFrom(null, 's', 't'),
+        age: fc.nat(1000),
+      }),
+      { maxLength: 30 },
+    )
+    .map((list) =>
+      list.map(({ age, ...over }, index) =>
+        candidate(`c${index}`, { ...over, created_at: new Date(AT.getTime() - age * DAY_MS) }),
+      ),
+    );
+
+  it('gives scores from 0 to 1 in falling order, whatever the candidates', () => {
+    fc.assert(
+      fc.property(candidates, (list) => {
+        const scores = rank({ text: 'What did Ada say last week?', at: AT }, list).map(({ score }) => score);
+        assert.ok(scores.every((score) => score >= 0 && score <= 1));
+        assert.deepEqual(
+          scores,
+          scores.toSorted((a, b) => b - a),
+        );
+      }),
+    );
+  });
+
+  it('does not depend on the order of the candidates', () => {
+    fc.assert(
+      fc.property(candidates, (list) => {
+        const ids = (of: Candidate[]) => rank({ text: 'x', at: AT }, of).map(({ entry }) => entry.id);
+        assert.deepEqual(ids(list.toReversed()), ids(list));
+      }),
+    );
+  });
+
+  it('never ranks an entry lower for fitting better', () => {
+    fc.assert(
+      fc.property(candidates, signal, (list, more) => {
+        const [first, ...others] = list;
+        if (!first) return;
+        const place = (of: Candidate) => order('x', [of, ...others]).indexOf(of.id);
+        const before = place({ ...first, lexical: 0.01 + first.lexical * 0.5 });
+        assert.ok(place({ ...first, lexical: Math.min(1, 0.02 + first.lexical * 0.5 + more) }) <= before);
+      }),
+    );
+  });
+
+  it('keeps the vector weaker than the words', () => assert.ok(RECALL_WEIGHTS.vector < RECALL_WEIGHTS.lexical));
+});

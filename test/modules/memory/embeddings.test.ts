@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createEmbeddings } from '../../../llm/embeddings.ts';
+import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+describe('embeddings of memories', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let agent: string;
+
+  before(async () => {
+    api = await startTestApi(undefined, { env: { DROVER_EMBEDDING_MODEL: 'offline' } });
+    workers = await startWorkers(api.context);
+    agent = (await api.call('POST', '/v1/agents', { body: { name: 'a' } })).json.id;
+  });
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+  });
+
+  it('follow an entry, which then is found by its meaning', async () => {
+    const body = { content: 'I love espresso.', memory_type: 'SEMANTIC' };
+    const { json: added } = await api.call('POST', `/v1/agents/${agent}/memory`, { body });
+    assert.equal(added.embedding_generated, false);
+    await api.call('POST', `/v1/agents/${agent}/memory`, {
+      body: { content: 'The server runs Debian.', memory_type: 'SEMANTIC' },
+    });
+    await waitUntil('the entry has its vector', async () => {
+      const { json } = await api.call('GET', `/v1/agents/${agent}/memory/${added.id}`);
+      return json.embedding_generated;
+    });
+    const { json } = await api.call('POST', `/v1/agents/${agent}/memory/query`, {
+      body: { query: 'Which hot drinks does the person like?' },
+    });
+    assert.equal(json.entries[0].content, 'I love espresso.');
+    assert.ok(json.entries[0].why.vector > 0);
+    const again = await api.call('POST', `/v1/agents/${agent}/memory`, { body });
+    assert.equal(again.json.embedding_generated, true, 'the same text has its vector at once');
+  });
+});
+
+describe('embeddings over HTTP', () => {
+  let server: Server;
+  let asked: { input: string[]; model: string; encoding_format: string }[];
+  let respond: (texts: string[]) => { status: number; body: unknown };
+
+  before(async () => {
+    server = createServer((request, response) => {
+      void (async () => {
+        let text = '';
+        for await (const chunk of request) text += String(chunk);
+        const body = JSON.parse(text) as (typeof asked)[number];
+        asked.push(body);
+        const answer = respond(body.input);
+        response.writeHead(answer.status, { 'content-type': 'application/json' }).end(JSON.stringify(answer.body));
+      })();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  });
+  after(() => new Promise((resolve) => server.close(resolve)));
+  beforeEach(() => {
+    asked = [];
+    const base64 = (text: string) => Buffer.from(new Float32Array([text.length, 0.5]).buffer).toString('base64');
+    respond = (texts) => ({
+      status: 200,
+      body: { data: texts.map((text, index) => ({ index, embedding: base64(text) })).toReversed() },
+    });
+  });
+
+  const embeddings = () =>
+    createEmbeddings({
+      embeddingModel: 'openai/some-model',
+      modelKeys: { openai: { apiKey: 'k', baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` } },
+    });
+  const { signal } = new AbortController();
+
+  it('come in the order of the texts, in batches, and each text is asked for once', async () => {
+    const { embed } = embeddings();
+    const texts = Array.from({ length: 130 }, (_, index) => 'x'.repeat(index + 1));
+    const vectors = await embed('openai/some-model', texts, signal);
+    assert.deepEqual(vectors[2], [3, 0.5]);
+    assert.deepEqual(
+      asked.map(({ input, model, encoding_format: format }) => [input.length, model, format]),
+      [
+        [128, 'some-model', 'base64'],
+        [2, 'some-model', 'base64'],
+      ],
+    );
+    assert.deepEqual(await embed('openai/some-model', ['xxx', 'y'], signal), [
+      [3, 0.5],
+      [1, 0.5],
+    ]);
+    assert.deepEqual(asked.at(-1)?.input, ['y']);
+  });
+
+  it('fail where the provider refuses, leaves one out, or the caller has gone', async () => {
+    const { embed } = embeddings();
+    respond = () => ({ status: 429, body: {} });
+    await assert.rejects(embed('openai/some-model', ['a'], signal), /answered 429/);
+    respond = () => ({ status: 200, body: { data: [] } });
+    await assert.rejects(embed('openai/some-model', ['a'], signal), /left a text out/);
+    await assert.rejects(embed('openai/some-model', ['a'], AbortSignal.abort(new Error('gone'))), /abort/i);
+    await assert.rejects(embed('other/model', ['a'], signal), /no key/);
+  });
+
+  it('are those of the installation where an agent names a model without a key', () => {
+    const { modelFor } = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} });
+    assert.deepEqual([modelFor(undefined), modelFor('text-embedding-3-small')], ['offline', 'offline']);
+    assert.equal(embeddings().modelFor('text-embedding-3-small'), 'openai/text-embedding-3-small');
+    assert.equal(createEmbeddings({ embeddingModel: 'off', modelKeys: {} }).modelFor(undefined), undefined);
+  });
+});

@@ -5,7 +5,7 @@ import { problem } from '../../api/kit/problems.ts';
 import { ROUTES } from '../../api/routes.ts';
 import { createRandom } from '../../scripts/torture/random.ts';
 import { assertAsDescribed, startTestApi, type TestApi } from '../support/api.ts';
-import { nextRequest, type FuzzRequest, type OpenApi } from '../support/fuzz.ts';
+import { nextRequest, requestsWithNul, type FuzzRequest, type OpenApi } from '../support/fuzz.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { sized } from '../support/size.ts';
 
@@ -47,6 +47,19 @@ for (const mode of DOMAIN_MODES) {
         JSON.stringify([...statuses]),
       );
       assert.equal((await api.call('GET', '/readyz', { key: null })).status, 200);
+    });
+
+    it('get such an answer where any text of theirs has a NUL', async () => {
+      const document = openApi(ROUTES, { title: 'Drover', version: '1.2.3' }) as unknown as OpenApi;
+      const random = createRandom(SEED, 'texts');
+      const { key } = await api.newTenant();
+      const { json: agent } = await api.call('POST', '/v1/agents', { key, body: { name: 'nobody' } });
+      const places = new Set<string>();
+      for (const asked of requestsWithNul({ random, document, ids: [agent.id] })) {
+        places.add(`${asked.method} ${asked.path}`);
+        assertFair(asked, await send(asked, key));
+      }
+      assert.ok(places.size > 150, String(places.size));
     });
 
     /** An answer without an end is left when it has begun. */

@@ -75,14 +75,26 @@ interface Maker {
   document: OpenApi;
   /** Ids that answers have had. */
   ids: readonly string[];
+  /** Objects have every field that they may have. */
+  isWhole?: boolean;
+}
+
+interface Asked {
+  path: string;
+  method: string;
+  operation: Operation;
+}
+
+function operationsOf({ paths }: OpenApi): Asked[] {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  );
 }
 
 /** The next request: any operation, most often as its schemas have it, with ids that there are. */
 export function nextRequest(maker: Maker): FuzzRequest {
   const { random, document } = maker;
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
-  );
+  const operations = operationsOf(document);
   const { path, method, operation } = operations[random.whole(0, operations.length - 1)] ?? never();
   const query = new URLSearchParams();
   let filled = path;
@@ -94,6 +106,54 @@ export function nextRequest(maker: Maker): FuzzRequest {
   }
   const tail = query.size > 0 ? `?${query.toString()}` : '';
   return { method: method.toUpperCase(), path: filled + tail, ...contentOf(maker, operation) };
+}
+
+/**
+ * One request for each place of each operation that takes text: path, query, and every text of a body that has all its
+ * fields. That text holds a NUL, which no text in the database can.
+ */
+export function requestsWithNul(maker: Maker): FuzzRequest[] {
+  return operationsOf(maker.document).flatMap((asked) => [...inUrl(maker, asked), ...inBody(maker, asked)]);
+}
+
+function inUrl({ random, ids }: Maker, { path, method, operation }: Asked): FuzzRequest[] {
+  const base = { method: method.toUpperCase(), headers: ASYNC, body: undefined };
+  const places = operation.parameters.filter((parameter) => parameter.in !== 'header');
+  return places.map(({ name, in: place }) => {
+    if (place === 'path')
+      return { ...base, path: fill(path, (id) => (id === name ? WITH_NUL : random.pick(['x', ...ids]))) };
+    return { ...base, path: `${fill(path, () => random.pick(['x', ...ids]))}?${name}=${WITH_NUL}` };
+  });
+}
+
+function inBody(maker: Maker, { path, method, operation }: Asked): FuzzRequest[] {
+  const schema = operation.requestBody?.content['application/json']?.schema;
+  if (!schema) return [];
+  const headers = { ...ASYNC, 'content-type': 'application/json' };
+  return [...textsSpoilt(make({ ...maker, isWhole: true }, schema, 0))].map((spoilt) => ({
+    method: method.toUpperCase(),
+    path: fill(path, () => maker.random.pick(['x', ...maker.ids])),
+    headers,
+    body: JSON.stringify(spoilt),
+  }));
+}
+
+function fill(path: string, valueOf: (name: string) => string): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => valueOf(name));
+}
+
+const ASYNC = { prefer: 'respond-async' };
+const WITH_NUL = 'a%00b';
+
+/** The value once for each text in it, which has a NUL there. */
+function* textsSpoilt(value: unknown): Generator {
+  if (typeof value === 'string') yield `${value}\u0000`;
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, inner] of Object.entries(value)) {
+    for (const spoilt of textsSpoilt(inner)) {
+      yield Array.isArray(value) ? value.with(Number(key), spoilt) : { ...value, [key]: spoilt };
+    }
+  }
 }
 
 function contentOf(maker: Maker, { requestBody }: Operation): Pick<FuzzRequest, 'headers' | 'body'> {
@@ -148,7 +208,9 @@ function make(maker: Maker, schema: Schema, depth: number): unknown {
 
 function makeObject(maker: Maker, schema: Schema, depth: number): Record<string, unknown> {
   const chosen = Object.entries(schema.properties ?? {}).filter(
-    ([name]) => schema.required?.includes(name) === true || (depth < DEPTH && maker.random.chance(0.3)),
+    ([name]) =>
+      schema.required?.includes(name) === true ||
+      (depth < DEPTH && (maker.isWhole === true || maker.random.chance(0.3))),
   );
   const made = chosen.map(([name, inner]): [string, unknown] => [name, make(maker, inner, depth + 1)]);
   if (typeof schema.additionalProperties === 'object' && depth < DEPTH && maker.random.chance(0.5)) {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { SCOPES } from '../core/scopes.ts';
 import { createApiKey } from '../modules/tenants/create-api-key.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
+import { announceKeyEnd } from '../modules/runs/watch-key.ts';
 import { endApiKey, readApiKeys, type ApiKeyRow } from '../modules/tenants/read-keys.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
@@ -78,6 +79,7 @@ const revoke = defineRoute({
   async handle({ caller, params, context, app }) {
     await context.db.withTenant(caller.tenantId, (tx) => endApiKey(tx, caller, params.id));
     app.authenticator.forget(params.id);
+    announceKeyEnd(context.bus, params.id);
     return { status: 204 };
   },
 });

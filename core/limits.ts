@@ -132,7 +132,7 @@ export const LIMITS = {
   webhookPauseSeconds: 300,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,
-  /** Seconds between two pings on a quiet stream, and between two looks into the log. */
+  /** Seconds between two pings on a quiet stream, and between two looks of a process for all its open streams. */
   streamPingSeconds: 15,
   streamPollSeconds: 3,
   /** A stream whose client takes nothing for so long is cut off. More than streamPingSeconds. */

@@ -626,6 +626,7 @@ table sessions row level security forced
   constraint sessions_id_fkey FOREIGN KEY (id) REFERENCES threads(id)
   constraint sessions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint sessions_pkey PRIMARY KEY (id)
+  policy maintenance_look_for_streams for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -668,6 +669,7 @@ table threads row level security forced
   run_count integer not null default 0
   erased_at timestamp with time zone
   constraint threads_pkey PRIMARY KEY (id)
+  policy maintenance_look_for_streams for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 

@@ -6,6 +6,7 @@ import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readAnswerCalls } from '../../modules/runs/read-runs.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
+import { watchKey } from '../../modules/runs/watch-key.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { presentAnswer, turnAnswer } from './schemas.ts';
@@ -57,13 +58,23 @@ function prefers(ctx: ApiContext, preference: string): boolean {
     .some((part) => part.trim() === preference);
 }
 
-/** Fires when the client has left, its token has ended, or the server stops: none of them cancels the work. */
-export function untilGone(ctx: ApiContext, closing: AbortSignal, leftMs?: number): AbortSignal {
-  const gone = new AbortController();
-  const { signal, release } = linkSignals(gone.signal, closing);
-  const end = leftMs === undefined ? undefined : setTimeout(() => gone.abort(), leftMs);
+/** The same for what stays open: fires when the key is revoked or expires, or its token ends, too. */
+export function untilEnded({ ctx, app, caller, context }: Omit<TurnRequest, 'params'>): AbortSignal {
+  const revoked = new AbortController();
+  const unwatch = watchKey(context, caller.keyId, () => revoked.abort());
+  const end = caller.tokenLeftMs === undefined ? undefined : setTimeout(() => revoked.abort(), caller.tokenLeftMs);
   ctx.res.once('close', () => {
     clearTimeout(end);
+    unwatch();
+  });
+  return untilGone(ctx, app.closing, revoked.signal);
+}
+
+/** Fires when the client has left or the server stops: neither cancels the work. */
+export function untilGone(ctx: ApiContext, ...ends: readonly AbortSignal[]): AbortSignal {
+  const gone = new AbortController();
+  const { signal, release } = linkSignals(gone.signal, ...ends);
+  ctx.res.once('close', () => {
     gone.abort();
     release();
   });

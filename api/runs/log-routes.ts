@@ -20,7 +20,7 @@ import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
-import { untilGone } from './answer-turn.ts';
+import { untilEnded } from './answer-turn.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { eventStream, hasMore, SSE_CONTENT } from './sse.ts';
 import { streamBody } from './stream-body.ts';
@@ -45,7 +45,7 @@ const stream = defineRunRoutes({
     const after = lastEventId(ctx) ?? query.after ?? 0;
     const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };
-    const events = eventStream(context, { ...ref, signal: untilGone(ctx, app.closing, caller.tokenLeftMs) });
+    const events = eventStream(context, { ...ref, signal: untilEnded({ ctx, app, caller, context }) });
     return { status: 200, body: streamBody(ctx.res, events), headers: { 'content-type': 'text/event-stream' } };
   },
 });

@@ -10,7 +10,7 @@ import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
-import { answerTurn, TURN_ANSWERS, untilGone } from './answer-turn.ts';
+import { answerTurn, TURN_ANSWERS, untilEnded } from './answer-turn.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { postTurnBody, presentTurn, presentTurnDetail, turn, turnDetail } from './schemas.ts';
 import { eventStream, SSE_CONTENT } from './sse.ts';
@@ -42,7 +42,7 @@ const stream = defineRunRoutes({
   async handle(request) {
     const { caller, params, context, app, ctx } = request;
     const { turnId, after, replayed } = await start(request);
-    const signal = untilGone(ctx, app.closing);
+    const signal = untilEnded({ ctx, app, caller, context });
     const events = eventStream(context, {
       tenantId: caller.tenantId,
       runId: params.run,

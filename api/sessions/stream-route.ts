@@ -1,10 +1,14 @@
 /** `GET /agent/stream/{id}`: a session over a WebSocket (docs/sessions.md, Watching). */
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
+import { watchKey } from '../../modules/runs/watch-key.ts';
 import { readSessionPosition } from '../../modules/sessions/stream-session.ts';
 import { defineRoute } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { watchSession } from './session-socket.ts';
+
+/** Closed since the key is not valid any more. */
+const KEY_ENDED = 4001;
 
 /** Answers 101 and streams. Refusals are plain answers, before the upgrade; the URL takes no query, so that no key is in it. */
 export const streamRoute = defineRoute({
@@ -27,6 +31,10 @@ export const streamRoute = defineRoute({
       );
     }
     sockets.open(ctx.req, keyId, (open) => {
+      const unwatch = watchKey(context, keyId, () =>
+        open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
+      );
+      open.socket.once('close', unwatch);
       watchSession(context, { open, session: { tenantId, sessionId: params.id }, after });
     });
     ctx.respond = false;

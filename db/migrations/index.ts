@@ -27,6 +27,7 @@ import { modelOutages } from './0029-model-outages.ts';
 import { rateCounts } from './0033-rate-counts.ts';
 import { months } from './0034-months.ts';
 import { memory } from './0045-memory.ts';
+import { openStreams } from './0037-open-streams.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -59,4 +60,5 @@ export const MIGRATIONS: readonly Migration[] = [
   rateCounts,
   months,
   memory,
+  openStreams,
 ];

@@ -1,10 +1,13 @@
 /** That a thread has another run, as something to wait for. A hint only: whoever waits looks at the thread anyway. */
 import type { Bus } from '../../bus/bus.ts';
+import type { Context } from '../governance/context.ts';
 import { listenToRun } from './streams/run-notices.ts';
 
 export interface ThreadNotices {
-  /** Waits until the thread is worth a look: it may have a run at `place`, the bus had a gap, a while has passed, or the signal fired. */
+  /** Waits until the thread is worth a look: it may have a run at `place`, its session was deleted, or the signal fired. */
   next: (place: number) => Promise<void>;
+  /** Whether it may have a run after `place`, or its session was deleted. */
+  isBeyond: (place: number) => boolean;
   close: () => void;
 }
 
@@ -16,12 +19,13 @@ export function announceThread(bus: Bus, threadId: string, places: number): void
 
 /** Listens from now on. */
 export function listenToThread(
-  bus: Bus,
+  context: Context,
   { threadId, signal }: { threadId: string; signal: AbortSignal },
 ): ThreadNotices {
-  const notices = listenToRun(bus, { runId: threadId, signal });
+  const notices = listenToRun(context, { about: { kind: 'thread', id: threadId }, signal });
   return {
-    next: async (place) => void (await notices.next(place - 1)),
+    next: async (place) => void (await notices.next(place - 1, Number.POSITIVE_INFINITY)),
+    isBeyond: notices.isBeyond,
     close: notices.close,
   };
 }

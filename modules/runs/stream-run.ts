@@ -35,10 +35,12 @@ const PAGE = 500;
 
 /**
  * Yields durable events in order, each once, and deltas of the answer that is being written. Ends with the turn, or with
- * the run where no turn is given. Nothing is lost when the bus is: the log is looked at every few seconds anyway.
+ * the run where no turn is given. Nothing is lost when the bus is: one look every few seconds finds what it has not told,
+ * for all streams together.
  */
 export async function* streamRun(context: Context, request: StreamRequest): AsyncGenerator<StreamItem> {
-  const notices = listenToRun(context.bus, request);
+  const { runId: id, turnId, signal } = request;
+  const notices = listenToRun(context, { about: { kind: 'run', id }, turnId, signal });
   try {
     yield* follow(context, request, notices);
   } finally {
@@ -55,17 +57,18 @@ export function lookAhead(
 }
 
 async function* follow(context: Context, request: StreamRequest, notices: RunNotices): AsyncGenerator<StreamItem> {
-  const at = { seq: request.after, finishedStep: 0, quietSinceMs: Date.now() };
+  const at = { seq: request.after, finishedStep: 0, quietSinceMs: performance.now() };
   for (;;) {
     const page = await readPage(context, { ...request, after: at.seq });
     for (const event of page.events) {
       yield { kind: 'logged', event };
       if (event.type === 'model.responded') at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
-    if (page.isOver || page.endsTurn || request.signal.aborted) return;
+    if (page.isOver || page.endsTurn) return;
     at.seq = page.lastSeq;
-    if (page.events.length > 0) at.quietSinceMs = Date.now();
+    if (page.events.length > 0) at.quietSinceMs = performance.now();
     if (!page.hasMore) yield* live(notices, at);
+    if (request.signal.aborted) return;
   }
 }
 
@@ -74,14 +77,15 @@ async function* live(
   notices: RunNotices,
   at: { seq: number; finishedStep: number; quietSinceMs: number },
 ): AsyncGenerator<StreamItem> {
-  for (let delta = await notices.next(at.seq); delta; delta = await notices.next(at.seq)) {
-    at.quietSinceMs = Date.now();
+  for (;;) {
+    const notice = await notices.next(at.seq, at.quietSinceMs + LIMITS.streamPingSeconds * 1000);
+    if (notice === 'look') return;
+    at.quietSinceMs = performance.now();
+    if (notice === 'quiet') yield { kind: 'ping' };
     // Reasoning is shown once it is whole: pieces are pieces of the answer (docs/api.md, Streams).
-    if (delta.kind === 'progress' || (delta.delta.type === 'text' && delta.step > at.finishedStep)) yield delta;
+    else if (notice.kind === 'progress' || (notice.delta.type === 'text' && notice.step > at.finishedStep))
+      yield notice;
   }
-  if (Date.now() - at.quietSinceMs < LIMITS.streamPingSeconds * 1000) return;
-  at.quietSinceMs = Date.now();
-  yield { kind: 'ping' };
 }
 
 interface Page {

@@ -1,10 +1,10 @@
 /** Waits for the end of a turn, for those who want their answer in one request. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LIMITS } from '../../core/limits.ts';
 import { findTurn, type TurnRow } from '../../db/turns.ts';
 import type { Tx } from '../../db/database.ts';
 import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
+import { watchPosition } from './streams/watch-positions.ts';
 
 export interface WaitedTurn {
   tenantId: string;
@@ -23,18 +23,23 @@ export async function waitForTurn(
   const unsubscribe = context.bus.subscribe(ref.runId, (message) => {
     if (message.kind === 'advanced') advanced.abort();
   });
+  let position = -1;
+  const unwatch = watchPosition(context, { kind: 'run', id: ref.runId }, (now) => {
+    if (now !== position) advanced.abort();
+    position = now;
+  });
   try {
     for (;;) {
       advanced = new AbortController();
       const { turn, isOver } = await context.db.withTenant(ref.tenantId, (tx) => lookAt(tx, ref));
       const leftMs = deadlineMs - Date.now();
       if (isOver || leftMs <= 0 || wait.signal.aborted) return turn;
-      const pollMs = Math.min(leftMs, LIMITS.streamPollSeconds * 1000);
-      await sleep(pollMs, undefined, { signal: AbortSignal.any([advanced.signal, wait.signal]) }).catch(
+      await sleep(leftMs, undefined, { signal: AbortSignal.any([advanced.signal, wait.signal]) }).catch(
         () => undefined,
       );
     }
   } finally {
+    unwatch();
     unsubscribe();
   }
 }

@@ -5,7 +5,7 @@ import type { LoggedEvent } from '../../db/events.ts';
 import { findFollowedRun, findSessionHead, findTurnStart, type FollowedRun } from '../../db/sessions.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
-import { listenToThread } from '../runs/listen-to-thread.ts';
+import { listenToThread, type ThreadNotices } from '../runs/listen-to-thread.ts';
 import { streamRun, type StreamItem } from '../runs/stream-run.ts';
 import { requireSession } from './session.ts';
 
@@ -51,14 +51,14 @@ export async function* streamSession(
 ): AsyncGenerator<SessionStreamItem> {
   const { sessionId, signal } = request;
   // From before the first look, so that no run begins unheard between a look and the wait after it.
-  const notices = listenToThread(context.bus, { threadId: sessionId, signal });
+  const notices = listenToThread(context, { threadId: sessionId, signal });
   try {
     let at = request.after;
     while (!signal.aborted) {
       const found = await look(context, request, at.place);
       if (found?.run) {
         const { run } = found;
-        yield* followRun(context, request, { run, after: run.place === at.place ? at.seq : 0 });
+        yield* followRun(context, request, { run, after: run.place === at.place ? at.seq : 0, notices });
         at = { place: run.place + 1, seq: 0 };
       } else if (!found || found.is_archived) {
         yield { kind: 'deleted' };
@@ -76,7 +76,7 @@ export async function* streamSession(
 async function* followRun(
   context: Context,
   request: SessionStreamRequest,
-  { run, after }: { run: FollowedRun; after: number },
+  { run, after, notices }: { run: FollowedRun; after: number; notices: ThreadNotices },
 ): AsyncGenerator<SessionStreamItem> {
   const { tenantId, types, signal } = request;
   const start = await context.db.withTenant(tenantId, (tx) => findTurnStart(tx, { runId: run.id, seq: after }));
@@ -89,7 +89,8 @@ async function* followRun(
       yield item;
     }
     // Who deletes a session cancels its run, too; if the process died between the two, nothing else tells of it.
-    if (item.kind === 'ping' && (await look(context, request, run.place))?.is_archived !== false) {
+    if (item.kind !== 'ping' || !notices.isBeyond(run.place)) continue;
+    if ((await look(context, request, run.place))?.is_archived !== false) {
       yield { kind: 'deleted' };
       return;
     }

@@ -1,70 +1,82 @@
-/** What the bus tells about one run, as something to wait for. A hint only: whoever waits looks into the log anyway. */
-import type { Bus, BusMessage } from '../../../bus/bus.ts';
+/** What becomes of one run, as something to wait for. Hints only: whoever waits looks into the log. */
+import type { BusMessage } from '../../../bus/bus.ts';
+import type { Context } from '../../governance/context.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { watchPosition, type WatchedThing } from './watch-positions.ts';
 
 /** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
 export type Delta = Extract<BusMessage, { kind: 'delta' | 'progress' }>;
 
 export interface RunNotices {
-  /** Waits for the next piece of an answer; undefined once the log is worth a look: it moved on beyond `seq`, the bus had a gap, a while has passed, or `signal` fired. */
-  next: (seq: number) => Promise<Delta | undefined>;
+  /**
+   * Waits for the next piece of an answer; `look` once the log has more than `seq` or the signal fired; `quiet` if there
+   * has been nothing of it until then (by `performance.now()`).
+   */
+  next: (seq: number, untilMs: number) => Promise<Delta | 'look' | 'quiet'>;
+  /** Whether there is more than `seq`, as far as is known. */
+  isBeyond: (seq: number) => boolean;
   close: () => void;
 }
 
-/** Listens from now on; `turn` leaves out the deltas of other turns. */
-export function listenToRun(
-  bus: Bus,
-  about: { runId: string; turnId?: string | undefined; signal: AbortSignal },
-): RunNotices {
-  const { runId, turnId, signal } = about;
+export interface Listening {
+  /** A run, or a thread, whose `seq` is the place of its newest run. */
+  about: WatchedThing;
+  /** Leaves out the deltas of other turns. */
+  turnId?: string | undefined;
+  signal: AbortSignal;
+}
+
+/** Listens from now on. */
+export function listenToRun(context: Context, { about, turnId, signal }: Listening): RunNotices {
   const deltas = keepDeltas();
   let advancedTo = 0;
-  let hadGap = false;
-  let lookAtMs = Number.POSITIVE_INFINITY;
   let notify: () => void = () => undefined;
+  const advance = (position: number) => {
+    advancedTo = Math.max(advancedTo, position);
+    notify();
+  };
 
   const onAbort = () => notify();
   signal.addEventListener('abort', onAbort);
   const stops = [
-    bus.subscribe(runId, (message) => {
-      if (message.kind === 'advanced') advancedTo = Math.max(advancedTo, message.seq);
+    context.bus.subscribe(about.id, (message) => {
+      if (message.kind === 'advanced') return advance(message.seq);
       const isDelta = message.kind === 'delta' || message.kind === 'progress';
       if (isDelta && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
       notify();
     }),
-    bus.onGap(() => {
-      hadGap = true;
-      notify();
+    watchPosition(context, about, (position) => {
+      if (position > advancedTo) advance(position);
     }),
     () => signal.removeEventListener('abort', onAbort),
   ];
 
-  const isTimeToLook = (seq: number) => signal.aborted || hadGap || advancedTo > seq || Date.now() >= lookAtMs;
-
   return {
-    next: async (seq) => {
-      if (lookAtMs === Number.POSITIVE_INFINITY) lookAtMs = Date.now() + LIMITS.streamPollSeconds * 1000;
+    next: async (seq, untilMs) => {
       for (;;) {
         const delta = deltas.shift();
         if (delta) return delta;
-        if (isTimeToLook(seq)) break;
+        if (signal.aborted || advancedTo > seq) return 'look';
+        const leftMs = untilMs - performance.now();
+        if (leftMs <= 0) return 'quiet';
         await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, Math.max(1, lookAtMs - Date.now()));
+          const timer = setTimeout(resolve, Math.min(leftMs, LONGEST_TIMER_MS));
           notify = () => {
             clearTimeout(timer);
             resolve();
           };
         });
       }
-      hadGap = false;
-      lookAtMs = Number.POSITIVE_INFINITY;
-      return undefined;
     },
+    isBeyond: (seq) => advancedTo > seq,
     close: () => {
       for (const stop of stops) stop();
     },
   };
 }
+
+/** What a timer can take. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Pieces for a reader that may be slow: beyond so many characters those of an answer, or of a call, are left out from there on. */
 function keepDeltas() {

@@ -1,0 +1,92 @@
+/**
+ * Looks into the database for all that waits in this process, streams above all: one statement every few seconds, however
+ * many there are. It is what finds what the bus has not told.
+ */
+import type { Database } from '../../../db/database.ts';
+import { readPositions, type Position } from '../../../db/open-streams.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import type { Context } from '../../governance/context.ts';
+
+/** What can be watched: `db/open-streams.ts` says how far each is. */
+export interface WatchedThing {
+  kind: 'run' | 'thread' | 'key';
+  id: string;
+}
+
+type Watcher = Pick<Context, 'db' | 'bus' | 'log'>;
+
+/** Told at every look how far it is: `Infinity` if it is over. */
+type Listener = (position: number) => void;
+
+interface Watch {
+  add(thing: WatchedThing, listener: Listener): () => void;
+}
+
+/** A watch for each database of a context; one of which nothing is watched has neither timer nor listener. */
+const watches = new WeakMap<Database, Watch>();
+
+/** Tells how far it is every few seconds, and after a gap of the bus. Gives the end of it. */
+export function watchPosition(context: Watcher, thing: WatchedThing, listener: Listener): () => void {
+  const watch = watches.get(context.db) ?? createWatch(context);
+  watches.set(context.db, watch);
+  return watch.add(thing, listener);
+}
+
+function createWatch({ db, bus, log }: Watcher): Watch {
+  const listeners = new Map<string, Set<Listener>>();
+  let stop: (() => void) | undefined;
+
+  const look = async () => {
+    const ids = (kind: WatchedThing['kind']) =>
+      [...listeners.keys()].flatMap((key) => (key.startsWith(`${kind} `) ? [key.slice(kind.length + 1)] : []));
+    const watched = { runs: ids('run'), threads: ids('thread'), keys: ids('key') };
+    const tell = ({ kind, id, position, is_over }: Position) =>
+      listeners.get(`${kind} ${id}`)?.forEach((listener) => listener(is_over ? Infinity : position));
+    try {
+      (await db.asMaintenance((tx) => readPositions(tx, watched))).forEach(tell);
+    } catch (error) {
+      // Streams stay open while the database is away; there is nothing for them to show.
+      log.warn({ err: error }, 'a look for open streams failed');
+    }
+  };
+
+  return {
+    add({ kind, id }, listener) {
+      const key = `${kind} ${id}`;
+      const own: Listener = (position) => listener(position);
+      listeners.set(key, (listeners.get(key) ?? new Set()).add(own));
+      stop ??= lookAgainAndAgain(look, bus);
+      return () => {
+        const left = listeners.get(key);
+        left?.delete(own);
+        if (left?.size === 0) listeners.delete(key);
+        if (listeners.size > 0) return;
+        stop?.();
+        stop = undefined;
+      };
+    },
+  };
+}
+
+/** Never two looks at once; what asks for one while it is under way gets another one after it. Gives the end of it. */
+function lookAgainAndAgain(look: () => Promise<void>, bus: Watcher['bus']): () => void {
+  let isLooking = false;
+  let isAsked = false;
+  const now = async () => {
+    isAsked = true;
+    if (isLooking) return;
+    isLooking = true;
+    while (isAsked) {
+      isAsked = false;
+      await look();
+    }
+    isLooking = false;
+  };
+  const timer = setInterval(() => void now(), LIMITS.streamPollSeconds * 1000);
+  timer.unref();
+  const stopGap = bus.onGap(() => void now());
+  return () => {
+    clearInterval(timer);
+    stopGap();
+  };
+}

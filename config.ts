@@ -293,7 +293,7 @@ function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queue
     concurrency[queue] = limit ?? concurrency[queue];
   }
   // In 0.1.0 sending webhooks was maintenance: who has said who serves that has said who sends.
-  if (served.has('maintenance')) served.add('webhooks');
+  if (served.has('maintenance')) served.add('webhooks').add('titles');
   const queues = QUEUE_NAMES.filter((name) => served.size === 0 || served.has(name));
   return { queues: Object.freeze(queues), concurrency: Object.freeze(concurrency) };
 }

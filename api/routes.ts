@@ -21,6 +21,7 @@ import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
 import { TENANT_ROUTES } from './tenants.ts';
 import { MCP_SERVER_ROUTES } from './tools/mcp-servers.ts';
+import { THREAD_ROUTES } from './threads/routes.ts';
 import { SESSION_ROUTES } from './sessions/routes.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
 import { WEBHOOK_ROUTES } from './webhooks.ts';
@@ -38,6 +39,7 @@ export const ROUTES: readonly Route[] = [
   ...TOKEN_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
+  ...THREAD_ROUTES,
   ...SESSION_ROUTES,
   ...APPROVAL_ROUTES,
   ...HOOK_ROUTES,

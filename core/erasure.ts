@@ -12,6 +12,10 @@ const KEPT: ReadonlySet<string> = new Set([
   'config.model_override',
   'config.session.user_id',
   'cost_usd',
+  'costs.cache_read',
+  'costs.cache_write',
+  'costs.input',
+  'costs.output',
   'digest',
   'error.code',
   'from',
@@ -28,6 +32,7 @@ const KEPT: ReadonlySet<string> = new Set([
   'stop_reason',
   'to',
   'tool',
+  'tool_choice.tool',
   'tool_use_id',
   'traceparent',
 ]);
@@ -54,6 +59,10 @@ function withoutContent(schema: unknown, value: unknown, path: string): unknown 
   if (schema instanceof z.ZodObject && typeof value === 'object') return ofObject(schema, value, path);
   if (schema instanceof z.ZodArray && Array.isArray(value)) {
     return value.map((item) => withoutContent(schema.element, item, path));
+  }
+  if (schema instanceof z.ZodUnion) {
+    const meant = schema.options.find((option) => z.safeParse(option, value).success);
+    return meant && withoutContent(meant, value, path);
   }
   if (schema instanceof z.ZodRecord) return {};
   if (isText(schema, path)) return '';

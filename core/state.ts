@@ -143,6 +143,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'model.responded':
       return takeResponse(state, event);
     case 'model.failed':
+      if (event.payload.tool !== undefined) return {};
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
@@ -274,11 +275,13 @@ function rejectIntent(state: RunState, event: Extract<RunEvent, { type: 'intent.
 
 function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.called' }>): Partial<RunState> {
   const { payload } = event;
+  const { tool_choice: toolChoice } = payload;
+  if (typeof toolChoice === 'object') return {};
   return {
     ...onTurn(state, { begun: true }),
     ...(state.unread && { unread: [] }),
     length: payload.length,
-    modelCall: { step: event.step ?? 0, toolChoice: payload.tool_choice, failures: 0, retries: 0 },
+    modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0 },
   };
 }
 
@@ -286,6 +289,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
   const { ordinal, tool_calls: toolCalls, stop_reason: stopReason, latency_ms: latencyMs } = event.payload;
   const { empty = false } = event.payload;
   const turn = state.turn;
+  if (event.payload.tool !== undefined) return onTurn(state, { drivenMs: (turn?.drivenMs ?? 0) + latencyMs });
   // A model that pauses is asked again, but not beyond the limit: the turn has to end.
   const isAnswer = toolCalls === 0 && !empty && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
   return {

@@ -116,6 +116,8 @@ export interface RunChange {
   checkpoint?: Columns;
   outbox?: OutboxRow[];
   reservations?: ReservationChange[];
+  /** The thread whose first turn has ended: it is to get a title. */
+  title_of?: string;
   /** Jobs that are sent as well if no queued call of the run is open any more. */
   continuation?: OutboxRow | undefined;
   /** Claims the run instead of sending those jobs, if nobody holds it. */

@@ -21,6 +21,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
   approvals: `update approvals set arguments = '{}', original_arguments = null, message = null, reason = null where run_id = $1`,
   plans: `update plans set purpose = '', reason = null where run_id = $1`,
   policy_decisions: `update policy_decisions set reason = '' where run_id = $1`,
+  // Its title was made from its first turn; what clients keep with it goes with the thread.
+  threads: 'update threads set title = null where id = (select thread_id from runs where id = $1 and thread_place = 1)',
   sessions: `update sessions set context = '{}' where id = (select thread_id from runs where id = $1)`,
   // What was learnt from the run goes with it; the words of the text index first.
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
@@ -66,6 +68,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   outbox: 'ids alone',
   parked_runs: 'ids and names of models',
   rate_counts: 'ids, digests and counts',
+  own_model_calls: 'ids, names of models, sums and a state',
   reservations: 'sums and a state',
   schema_functions: 'names and hashes of functions',
   schema_migrations: 'names of migrations',
@@ -119,10 +122,10 @@ export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string
   return rows.map(({ id }) => id);
 }
 
-/** Marks a thread; answers when it was erased first. */
+/** Marks a thread, whose title and extras go; answers when it was erased first. */
 export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | undefined> {
   const [row] = await tx.query<{ erased_at: Date }>(
-    'update threads set erased_at = coalesce(erased_at, now()) where id = $1 returning erased_at',
+    `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}' where id = $1 returning erased_at`,
     [threadId],
   );
   return row?.erased_at;

@@ -66,7 +66,7 @@ const TABLES = `
   run_events e
   join runs r on r.id = e.run_id
   left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
-    and e.type in ('model.responded', 'turn.completed')
+    and e.type in ('model.responded', 'turn.completed') and e.payload->'tool' is null
   left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid`;
 /** A page of a run's log in order of `seq`, each event with what it refers to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<EventPage<LoggedEvent>> {

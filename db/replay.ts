@@ -98,8 +98,8 @@ export async function listRecordedAnswers(
      join runs r on r.id = e.run_id
      left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
      left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'model.called'
-       and b.seq < e.seq order by b.seq desc limit 1) c on true
-     where e.run_id = $1 and e.type = 'model.responded' and e.step >= $2 and ($3::int is null or e.step <= $3)
+       and jsonb_typeof(b.payload->'tool_choice') = 'string' and b.seq < e.seq order by b.seq desc limit 1) c on true
+     where e.run_id = $1 and e.type = 'model.responded' and e.payload->'tool' is null and e.step >= $2 and ($3::int is null or e.step <= $3)
      order by e.seq`,
     [runId, steps.from, steps.to ?? null],
   );

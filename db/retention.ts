@@ -22,6 +22,8 @@ const FORGETTABLE = {
   // The budget of a run counts those of all runs under its root.
   reservations: `t.run_id < ${BEFORE} and t.rolled_up and t.settled_at < ${OLD}
     and not exists (select from runs r where r.id in (t.run_id, t.root_run_id) and r.status not in ${ENDED})`,
+  // Whoever compares reservations with the calls finds those for as long as them.
+  own_model_calls: `t.created_at < ${OLD} and t.state <> 'open'`,
   // Nobody waits for its end: nobody uses the credential any more.
   model_outages: `t.next_at < ${OLD} and not exists (select from parked_runs p where p.outage = t.name)`,
   rate_counts: `t.until < ${OLD}`,

@@ -196,6 +196,18 @@ table checkpoints partition by RANGE (run_id) row level security forced
 
 table checkpoints_default partition of checkpoints DEFAULT
 
+table due_titles row level security forced
+  thread_id uuid not null
+  tenant_id uuid not null
+  due_at timestamp with time zone not null
+  attempts integer not null default 0
+  constraint due_titles_pkey PRIMARY KEY (thread_id)
+  CREATE INDEX due_titles_due ON public.due_titles USING btree (due_at)
+  policy maintenance_take_due_titles for all to drover_maintenance using true with check true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select, update to drover_maintenance
+
 table idempotency_keys row level security forced
   tenant_id uuid not null
   route text not null
@@ -394,6 +406,35 @@ table outbox row level security forced
   constraint outbox_pkey PRIMARY KEY (id)
   policy maintenance_outbox_sent for delete to drover_maintenance using true
   policy maintenance_outbox_sweep for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
+table own_model_calls row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  agent_id uuid
+  thread_id uuid
+  run_id uuid
+  purpose text not null
+  provider text not null
+  model text not null
+  state text not null
+  tokens_in bigint not null default 0
+  tokens_out bigint not null default 0
+  usage jsonb
+  cost_usd numeric
+  error_code text
+  created_at timestamp with time zone not null default clock_timestamp()
+  settled_at timestamp with time zone
+  constraint own_model_calls_state_check CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'estimated'::text, 'released'::text])))
+  constraint own_model_calls_pkey PRIMARY KEY (id)
+  CREATE INDEX own_model_calls_age ON public.own_model_calls USING btree (created_at)
+  CREATE INDEX own_model_calls_by_thread ON public.own_model_calls USING btree (thread_id) WHERE (thread_id IS NOT NULL)
+  CREATE INDEX own_model_calls_open ON public.own_model_calls USING btree (tenant_id, created_at) WHERE (state = 'open'::text)
+  CREATE INDEX own_model_calls_page ON public.own_model_calls USING btree (tenant_id, created_at DESC)
+  policy maintenance_forget_own_calls for all to drover_maintenance using true with check true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
@@ -668,7 +709,12 @@ table threads row level security forced
   head_run_id uuid
   run_count integer not null default 0
   erased_at timestamp with time zone
+  title text
+  extras jsonb not null default '{}'::jsonb
+  updated_at timestamp with time zone
   constraint threads_pkey PRIMARY KEY (id)
+  CREATE INDEX threads_by_agent ON public.threads USING btree (agent_id, id DESC)
+  CREATE INDEX threads_page ON public.threads USING btree (workspace_id, id DESC)
   policy maintenance_look_for_streams for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app

@@ -224,8 +224,9 @@ export async function findUnreadInput(
   if (run.open_turn_id === null) return undefined;
   const [row] = await tx.query<{ input: TurnInput }>(
     `select t.input from turns t where t.run_id = $1 and t.id = $2 and t.steps = 0 and not exists (
-        select from (select turn_id, type from run_events where run_id = $1 order by seq desc limit 50) e
-          where e.turn_id = t.id and e.type = 'model.called')`,
+        select from (select turn_id, type, payload from run_events where run_id = $1 order by seq desc limit 50) e
+          where e.turn_id = t.id and e.type = 'model.called'
+            and jsonb_typeof(e.payload->'tool_choice') = 'string')`,
     [run.id, run.open_turn_id],
   );
   return row?.input;

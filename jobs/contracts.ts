@@ -2,10 +2,18 @@
 import type { AnyJob } from './define-job.ts';
 import { CONSOLIDATION } from './consolidation.ts';
 import { MAINTENANCE } from './maintenance.ts';
+import { TITLES } from './titles.ts';
 import { TOOL_CALLS } from './tool-calls.ts';
 import { TURNS } from './turns.ts';
 import { WEBHOOKS } from './webhooks.ts';
 
-export const CONTRACTS = [TURNS, TOOL_CALLS, MAINTENANCE, WEBHOOKS, CONSOLIDATION] as const satisfies readonly AnyJob[];
+export const CONTRACTS = [
+  TURNS,
+  TOOL_CALLS,
+  MAINTENANCE,
+  WEBHOOKS,
+  CONSOLIDATION,
+  TITLES,
+] as const satisfies readonly AnyJob[];
 
 export type QueueName = (typeof CONTRACTS)[number]['name'];

@@ -14,6 +14,7 @@ export const MAINTENANCE_ACTS = [
   'make-partitions',
   'seal-audit',
   'send-webhooks',
+  'title-threads',
   'renew-priorities',
   'split-outputs',
 ] as const;
@@ -38,6 +39,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'end-waits':
     case 'wake-parked':
     case 'send-webhooks':
+    case 'title-threads':
       return 1000;
     case 'sweep-outbox':
     case 'expire-approvals':

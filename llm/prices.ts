@@ -15,7 +15,7 @@ const BY_NAME = new Map(
  */
 export function costOf(provider: string, model: string, usage: TokenUsage): string | null {
   if (provider === 'offline') return '0';
-  const rates = ratesFor(BY_NAME.get(`${provider}/${undated(model)}`), usage);
+  const rates = ratesFor(priceOf(provider, model), usage);
   if (!rates) return null;
   const pico =
     part(usage.input, rates.input) +
@@ -26,15 +26,44 @@ export function costOf(provider: string, model: string, usage: TokenUsage): stri
   return decimalOf(pico);
 }
 
+/** What a call cost in USD by kind of token, exact; undefined where the price is not known or nothing is paid. */
+export function costsOf(
+  provider: string,
+  model: string,
+  usage: TokenUsage,
+): { input: string; output: string; cache_read: string; cache_write: string } | undefined {
+  const rates = ratesFor(priceOf(provider, model), usage);
+  if (!rates || provider === 'offline') return undefined;
+  return {
+    input: decimalOf(part(usage.input, rates.input)),
+    output: decimalOf(part(usage.output, rates.output)),
+    cache_read: decimalOf(part(usage.cache_read, rates.cacheRead)),
+    cache_write: decimalOf(part(usage.cache_write_5m, rates.write5m) + part(usage.cache_write_1h, rates.write1h)),
+  };
+}
+
+/** Whether the whole prompt is so long that the provider's rates for long ones hold. */
+export function isLongContext(provider: string, model: string, usage: TokenUsage): boolean {
+  const long = priceOf(provider, model)?.long;
+  return long !== undefined && promptOf(usage) > long.overTokens;
+}
+
 /** `claude-haiku-4-5-20251001`, `gpt-4.1-2025-04-14` and `…-latest` cost and take what the undated name does. */
 export function undated(model: string): string {
   return model.replace(/-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$/, '');
 }
 
+function priceOf(provider: string, model: string): Price | undefined {
+  return BY_NAME.get(`${provider}/${undated(model)}`);
+}
+
+function promptOf(usage: TokenUsage): number {
+  return usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+}
+
 function ratesFor(price: Price | undefined, usage: TokenUsage): Rates | null {
   if (!price) return null;
-  const prompt = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
-  return price.long && prompt > price.long.overTokens ? price.long.rates : price;
+  return price.long && promptOf(usage) > price.long.overTokens ? price.long.rates : price;
 }
 
 function part(tokens: number, dollarsPerMillion: number): bigint {

@@ -59,7 +59,7 @@ describe('config', () => {
     assert.equal(chosen.concurrency['tool-calls'], 100);
     assert.equal(chosen.concurrency.maintenance, 5);
     assert.equal(loadConfig({ DROVER_CONCURRENCY: '7' }).concurrency.maintenance, 7);
-    assert.deepEqual(loadConfig({ DROVER_QUEUES: 'maintenance' }).queues, ['maintenance', 'webhooks']);
+    assert.deepEqual(loadConfig({ DROVER_QUEUES: 'maintenance' }).queues, ['maintenance', 'webhooks', 'titles']);
     const together = loadConfig({ DROVER_QUEUES: 'turns=3' });
     assert.deepEqual([together.queues, together.concurrency.turns], [['turns'], 3]);
   });

@@ -76,6 +76,7 @@ function viewOf(event: LoggedEvent): View {
       // `error` is what an `EventSource` itself dispatches when its connection breaks.
       return { event: 'turn_error', data: { error: payload['error'] } };
     case 'model.responded':
+      if (payload['tool'] !== undefined) return null;
       return payload['tool_calls'] === 0 ? answer(event) : thought(event);
     case 'model.deferred':
       return { event: 'status', data: { status: 'executing', waiting_for: providerWait(payload) } };

@@ -182,6 +182,7 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
       if (payload['outcome'] === 'succeeded') turn.failed.delete(id);
       return;
     case 'model.responded':
+      if (payload['tool'] !== undefined) return;
       turn.answer = textOf(event.content ?? []);
       return;
     default:
@@ -198,7 +199,7 @@ function show(turn: TurnView, { event, place }: PlacedEvent, payload: Payload): 
     case 'model.called':
       return planningStarted(turn, event);
     case 'model.responded':
-      return payload['tool_calls'] === 0 || turn.answer === ''
+      return payload['tool'] !== undefined || payload['tool_calls'] === 0 || turn.answer === ''
         ? null
         : { type: 'thinking', payload: { content: turn.answer } };
     case 'plan.proposed':

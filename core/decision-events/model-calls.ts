@@ -37,6 +37,9 @@ export interface Answered extends Omit<ModelResponse, 'content'> {
   /** It holds neither text nor a call. */
   empty?: EmptyFault | undefined;
   cost: string | null;
+  /** What the cost is made of, where that is known, and whether the rates of long prompts held. */
+  costs?: Payload<'model.responded'>['costs'];
+  longContext?: boolean;
   latencyMs: number;
   /** In a replay: where the answer comes from, or what made the request another one. */
   replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs'> | undefined;
@@ -59,6 +62,8 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
       ...(answer.empty && { empty: true }),
       usage: answer.usage,
       cost_usd: answer.cost,
+      ...(answer.costs && { costs: answer.costs }),
+      ...(answer.longContext && { long_context: true }),
       latency_ms: answer.latencyMs,
       ...answer.replay,
     },
@@ -70,6 +75,40 @@ export function rejectEmptyAnswer(state: RunState, step: number, fault: EmptyFau
   const payload = { ...fault, attempt: invalidAnswersBefore(state) + 1 };
   return { type: 'intent.rejected', actor: 'system', turn_id: state.turn?.id, step, payload };
 }
+
+/** Drover asks for itself: a tool is forced, and the call is no step of the run. */
+export function announceOwnCall({ turn, length }: RunState, asked: OwnCall & { estimatedTokens: number }): NewEvent {
+  const { provider, model, tool, step, estimatedTokens: estimated_tokens } = asked;
+  const payload = { provider, model, length, estimated_tokens, tool_choice: { tool } };
+  return { type: 'model.called', actor: 'system', turn_id: turn?.id, step, payload };
+}
+
+/** Such a call has its answer, which is in no message. */
+export function recordOwnAnswer({ turn, length }: RunState, { tool, ...answer }: OwnCall & OwnAnswer): NewEvent {
+  const { provider, model, stopReason: stop_reason, usage, cost: cost_usd, latencyMs: latency_ms, step } = answer;
+  const counts = { ordinal: length, tool_calls: 0 };
+  const payload = { provider, model, stop_reason, ...counts, usage, cost_usd, latency_ms, tool };
+  return {
+    type: 'model.responded',
+    actor: 'system',
+    turn_id: turn?.id,
+    step,
+    payload: {
+      ...payload,
+      ...(answer.costs && { costs: answer.costs }),
+      ...(answer.longContext && { long_context: true }),
+    },
+  };
+}
+
+interface OwnCall {
+  provider: string;
+  model: string;
+  tool: string;
+  step: number;
+}
+
+type OwnAnswer = Pick<Answered, 'stopReason' | 'usage' | 'cost' | 'costs' | 'longContext' | 'latencyMs'>;
 
 /** A model has failed for good: the next one is asked, or none is left. */
 export function recordModelFailure({ turn }: RunState, step: number, payload: Payload<'model.failed'>): NewEvent {

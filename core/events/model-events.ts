@@ -31,12 +31,13 @@ const budgetStanding = {
 };
 
 export const MODEL_EVENTS = {
-  'model.called': defineEvent(1, {
+  'model.called': defineEvent(2, {
     provider: z.string(),
     model: z.string(),
     length: count,
     estimated_tokens: count,
-    tool_choice: z.enum(['auto', 'none']),
+    /** A tool is forced where Drover asks for itself: such a call is no step of the run. */
+    tool_choice: z.union([z.enum(['auto', 'none']), z.object({ tool: z.string() })]),
   }),
   'model.responded': defineEvent(2, {
     provider: z.string(),
@@ -50,6 +51,14 @@ export const MODEL_EVENTS = {
     empty: z.boolean().optional(),
     usage,
     cost_usd: money,
+    /** What `cost_usd` is made of, where the price is known and the model costs anything. */
+    costs: z
+      .object({ input: z.string(), output: z.string(), cache_read: z.string(), cache_write: z.string() })
+      .optional(),
+    /** The prompt was long enough for the provider's higher rates. */
+    long_context: z.boolean().optional(),
+    /** The tool that Drover forced for itself; the answer is in no message, and `ordinal` is the conversation's length. */
+    tool: z.string().optional(),
     latency_ms: count,
     /** In a replay: the answer is the record's; its tokens were spent there. */
     recorded: z.boolean().optional(),
@@ -57,8 +66,10 @@ export const MODEL_EVENTS = {
     differs: z.array(z.enum(REQUEST_PARTS)).optional(),
   }),
   'model.retried': defineEvent(1, { model: z.string(), attempt: count, error: problem, wait_ms: count }),
-  'model.failed': defineEvent(1, {
+  'model.failed': defineEvent(2, {
     model: z.string(),
+    /** The tool that Drover forced for itself. */
+    tool: z.string().optional(),
     error: problem,
     /** What it had said by then. After the turn's end where the turn was cancelled meanwhile. */
     partial: z.string().optional(),

@@ -97,8 +97,9 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'message.dequeued':
       return { set: { dequeued_id: event.payload.message_id, length: event.payload.length } };
     case 'model.called':
-      return { set: { length: event.payload.length } };
+      return typeof event.payload.tool_choice === 'object' ? undefined : { set: { length: event.payload.length } };
     case 'model.responded':
+      if (event.payload.tool !== undefined) return { add: spentBy(event) };
       return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
     case 'model.deferred':
       return { set: { waiting_for: waitForProvider(event) } };
@@ -162,5 +163,10 @@ export function stopReasonOf({ code }: { code: string }): string {
 export function spentBy({ payload }: Extract<NewEvent, { type: 'model.responded' }>): Columns {
   const spent = payload.recorded ? NO_TOKENS : payload.usage;
   const tokensIn = spent.input + spent.cache_read + spent.cache_write_5m + spent.cache_write_1h;
-  return { steps: 1, tokens_in: tokensIn, tokens_out: spent.output, cost_usd: payload.cost_usd };
+  return {
+    steps: payload.tool === undefined ? 1 : 0,
+    tokens_in: tokensIn,
+    tokens_out: spent.output,
+    cost_usd: payload.cost_usd,
+  };
 }

@@ -153,7 +153,9 @@ $$;
 -- Of what there was before the day whole_since, not all reservations may be there any more.
 create or replace function budget_drift(tenant uuid, whole_since date) returns table (run_id uuid, budget_id uuid, step integer, what text) language sql stable as $$
   select r.run_id, null::uuid, r.step, case when c.run_id is null then 'settled without a model call' else 'settled at another use' end
-    from reservations r left join llm_calls c on c.run_id = r.run_id and c.step = r.step
+    from reservations r left join (select l.run_id, l.step, l.tokens_in, l.tokens_out, l.cost_usd from llm_calls l where l.tenant_id = tenant
+      union all select o.id, 0, o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o where o.tenant_id = tenant) c
+      on c.run_id = r.run_id and c.step = r.step
     where r.tenant_id = tenant and r.state = 'settled' and (c.run_id is null
       or r.tokens <> c.tokens_in + c.tokens_out or r.cost_usd is distinct from c.cost_usd)
   union all

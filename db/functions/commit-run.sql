@@ -196,6 +196,9 @@ begin
       select tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
         hash, created_at from jsonb_populate_record(null::checkpoints, c->'checkpoint');
   end if;
+  if c ? 'title_of' then
+    insert into due_titles (thread_id, tenant_id, due_at) values ((c->>'title_of')::uuid, tenant, clock_timestamp()) on conflict do nothing;
+  end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   -- The change that ends the last call which the run waits for sends the job that drives it on.
   if c ? 'continuation' then

@@ -25,7 +25,7 @@ begin
     if left_rows = 0 then return jsonb_build_object('last', last, 'has_more', true); end if;
     left_rows := left_rows - 1;
     room := room - json_bytes(item.payload);
-    if shown is not null and item.type in ('model.responded', 'turn.completed') then
+    if shown is not null and item.type in ('model.responded', 'turn.completed') and not item.payload ? 'tool' then
       if line is null then select r.lineage into line from runs r where r.id = run; end if;
       select m.content into stored from messages m where m.lineage = line and m.ordinal = (item.payload->>'ordinal')::int;
       room := room - coalesce(json_bytes(stored), 0);

@@ -26,6 +26,7 @@ import { claims } from './0027-claims.ts';
 import { modelOutages } from './0029-model-outages.ts';
 import { rateCounts } from './0033-rate-counts.ts';
 import { months } from './0034-months.ts';
+import { threadsAndOwnCalls } from './0038-threads-and-own-calls.ts';
 import { memory } from './0045-memory.ts';
 import { openStreams } from './0037-open-streams.ts';
 import type { Migration } from './migration.ts';
@@ -59,6 +60,7 @@ export const MIGRATIONS: readonly Migration[] = [
   sessions,
   rateCounts,
   months,
+  threadsAndOwnCalls,
   memory,
   openStreams,
 ];

@@ -11,6 +11,7 @@ const HOURS: Record<Forgettable, number> = {
   waits: 24 * LIMITS.settledDays,
   signals: 24 * LIMITS.settledDays,
   reservations: 24 * LIMITS.settledDays,
+  own_model_calls: 24 * (LIMITS.settledDays + 1),
   model_outages: 24,
   rate_counts: 1,
 };

@@ -12,6 +12,7 @@ import { expireRun } from '../runs/end-run.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { forgetOldRows } from './forget-old.ts';
+import { titleThreads } from '../conversations/title-threads.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
@@ -32,6 +33,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { expired: await expireApprovals(context) };
     case 'send-webhooks':
       return { sent: await dispatchWebhooks(context) };
+    case 'title-threads':
+      return { titled: await titleThreads(context) };
     case 'seal-audit':
       return { sealed: await sealAudit(context) };
     case 'end-waits':

@@ -62,7 +62,7 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
     const page = await readPage(context, { ...request, after: at.seq });
     for (const event of page.events) {
       yield { kind: 'logged', event };
-      if (event.type === 'model.responded') at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
+      if (isStep(event)) at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
     if (page.isOver || page.endsTurn) return;
     at.seq = page.lastSeq;
@@ -70,6 +70,11 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
     if (!page.hasMore) yield* live(notices, at);
     if (request.signal.aborted) return;
   }
+}
+
+/** A model's answer in the conversation, not one that Drover asked for itself. */
+function isStep({ type, payload }: LoggedEvent): boolean {
+  return type === 'model.responded' && !(typeof payload === 'object' && payload !== null && 'tool' in payload);
 }
 
 /** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */

@@ -5,6 +5,7 @@ import { answerOf, type PlannedStep, type Script } from './plan.ts';
 
 interface ModelRequest {
   model: string;
+  tools?: { name: string }[];
   messages: { role: string; content: string | { type: string; text?: string }[] }[];
 }
 
@@ -22,7 +23,11 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
       response.writeHead(outage.status, { 'content-type': 'application/json' }).end(OUTAGE);
       return;
     }
-    const { model, messages } = body as ModelRequest;
+    const { model, messages, tools } = body as ModelRequest;
+    if (tools?.[0]?.name === 'submit_title') {
+      sendTitle(response, model);
+      return;
+    }
     const { script, place, before } = readScripts(messages);
     const step = script.steps[place];
     watch(script.label);
@@ -55,6 +60,13 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
 }
 
 const OUTAGE = JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
+
+/** What Drover itself asks for is in no script. */
+function sendTitle(response: ServerResponse, model: string): void {
+  const use = { type: 'tool_use', id: 'toolu_title', name: 'submit_title', input: { title: 'A run of the torture' } };
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ ...messageOf(model), content: [use], stop_reason: 'tool_use' }));
+}
 
 /** The script of the last message of a user, how many answers it has had, and the labels of those before it. */
 function readScripts(messages: ModelRequest['messages']): { script: Script; place: number; before: string[] } {

@@ -71,7 +71,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
   const gatedBy = new Map<string, number>();
   let script: Script = () => text('ok');
   let toolScript: ToolScript = () => undefined;
-  const model = await startFakeAnthropic((request, n) => script(request, n));
+  const model = await startFakeAnthropic((request, n) => script(request, n), { scriptsTitles: true });
   const tools = await startServer((request, response) => {
     const answer = toolScript(request, tools.seen.length - 1) ?? Promise.resolve({ status: 200, body: { ok: true } });
     void answer.then(({ status, body }) => {

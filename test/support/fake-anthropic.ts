@@ -1,7 +1,7 @@
 /** A stand-in for Anthropic's Messages API: real HTTP and the real stream format, with scripted answers. */
 import type { ServerResponse } from 'node:http';
 import { delay, errorHeaders, sendEvent, startFakeHttp } from './fake-http.ts';
-import type { FakeServer, Faults } from './fake-http.ts';
+import type { FakeRequest, FakeServer, Faults } from './fake-http.ts';
 
 type Block = { type: string } & Record<string, unknown>;
 
@@ -29,19 +29,32 @@ export interface AnthropicRequest extends Record<string, unknown> {
 /** Answers `POST /v1/messages` with what the script says; `n` counts requests from 0. Close it after the test. */
 export function startFakeAnthropic(
   script: (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>,
+  options: { scriptsTitles?: boolean } = {},
 ): Promise<FakeServer> {
-  return startFakeHttp(async ({ path, body }, response, n) => {
-    if (path !== '/v1/messages') {
-      response.writeHead(404, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(errorBody('not_found_error', `no such path: ${path}`)));
-      return;
-    }
-    const request = body as AnthropicRequest;
-    const reply = await script(request, n);
-    if (reply.delayMs) await delay(response, reply.delayMs);
-    if (response.destroyed) return;
-    await answer(response, { ...reply, model: reply.model ?? request.model });
-  });
+  return startFakeHttp(
+    async ({ path, body }, response, n) => {
+      if (path !== '/v1/messages') {
+        response.writeHead(404, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(errorBody('not_found_error', `no such path: ${path}`)));
+        return;
+      }
+      const request = body as AnthropicRequest;
+      const reply = await script(request, n);
+      if (reply.delayMs) await delay(response, reply.delayMs);
+      if (response.destroyed) return;
+      await answer(response, { ...reply, model: reply.model ?? request.model });
+    },
+    options.scriptsTitles ? undefined : answerTitle,
+  );
+}
+
+/** Titles come when they come: a script that does not say so is not asked for them, and they are no request of a test. */
+async function answerTitle({ path, body }: FakeRequest, response: ServerResponse): Promise<boolean> {
+  const { tools, model } = body as AnthropicRequest;
+  if (path !== '/v1/messages' || tools?.length !== 1 || tools[0]?.name !== 'submit_title') return false;
+  const use = { type: 'tool_use', id: 'toolu_title', name: 'submit_title', input: { title: 'A title' } };
+  await answer(response, { content: [use], model });
+  return true;
 }
 
 async function answer(response: ServerResponse, reply: AnthropicReply): Promise<void> {

@@ -41,12 +41,16 @@ export interface Faults {
 
 type Answer = (request: FakeRequest, response: ServerResponse, n: number) => Promise<void>;
 
-/** Starts a server on a free port of the loopback interface; `n` counts requests from 0. */
-export async function startFakeHttp(answer: Answer): Promise<FakeServer> {
+/** Starts a server on a free port of the loopback interface; `n` counts requests from 0. What `aside` answers counts as none. */
+export async function startFakeHttp(
+  answer: Answer,
+  aside: (request: FakeRequest, response: ServerResponse) => Promise<boolean> = async () => false,
+): Promise<FakeServer> {
   const requests: FakeRequest[] = [];
   const server = createServer((incoming, response) => {
     void (async () => {
       const request = await readRequest(incoming);
+      if (await aside(request, response)) return;
       requests.push(request);
       try {
         await answer(request, response, requests.length - 1);

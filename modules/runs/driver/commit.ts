@@ -88,6 +88,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (reservations.length > 0) change.reservations = reservations;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
+  if (endsFirstTurn(session)) change.title_of = run.thread_id;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
@@ -121,6 +122,13 @@ function reportedRun({ tenantId, run, log, tools }: DriveSession): ReportedRun {
 /** Of a model call that is announced and that this driver does not make: whoever goes on sets aside anew. */
 function releaseOf({ step: { reservation } }: DriveSession): ReservationChange[] {
   return reservation?.call ? [{ step: reservation.step, settle: 'released' }] : [];
+}
+
+/** Whether the commit completes the first turn of the thread. */
+function endsFirstTurn({ run, log }: DriveSession): boolean {
+  const { pending, state } = log;
+  const isFirst = run.thread_place === 1 && state.turnCount === 1;
+  return isFirst && pending.events.some(({ type }) => type === 'turn.completed');
 }
 
 /** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */

@@ -7,7 +7,7 @@ import { canonicalJson } from '../../../core/ids.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfEmpty, intentsOf, type Intent } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
-import { costOf } from '../../../llm/prices.ts';
+import { costOf, costsOf, isLongContext } from '../../../llm/prices.ts';
 import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
@@ -39,7 +39,15 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
   if (!recorded) observe(session, { response, latencyMs, cost });
   const ordinal = appendMessage(session.log, { role: 'assistant', content, outcomes: null });
-  const answer = { ...response, step: call.step, ordinal, toolCalls: calls, cost, latencyMs };
+  const answer = {
+    ...response,
+    ...paidFor(response, recorded),
+    step: call.step,
+    ordinal,
+    toolCalls: calls,
+    cost,
+    latencyMs,
+  };
   const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const kinds = intents.map(({ kind }) => kind);
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
@@ -51,6 +59,12 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   // Where only others have something to do, the hand-over to them is the commit.
   const { kind } = decide(session.log.state, session.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+}
+
+/** What the cost of an answer is made of; nothing where the record gave it. */
+function paidFor({ provider, model, usage }: ModelResponse, recorded: boolean) {
+  if (recorded) return {};
+  return { costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
 }
 
 /** Requests the calls; if the policy epoch has advanced by the commit, they are gated once more from here. */

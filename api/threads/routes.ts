@@ -1,0 +1,68 @@
+/** Threads: conversations that outlive runs. */
+import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
+import { cleanJson } from '../../core/content.ts';
+import { threadTitle } from '../../core/titles.ts';
+import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { presentThread, thread } from './schemas.ts';
+
+const params = z.strictObject({ thread: idParam });
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/threads',
+  access: 'runs:read',
+  summary: 'List threads, newest first',
+  query: pageQuery().extend({ agent_id: idParam.optional() }),
+  responses: { 200: pageFields('threads', thread) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: before, agent_id: agentId } = query;
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readThreads(tx, caller, { before, agentId, limit: limit + 1 }),
+    );
+    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { threads: items.map(presentThread), ...page } };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/threads/:thread',
+  access: 'runs:read',
+  summary: 'Get a thread',
+  params,
+  responses: { 200: thread },
+  async handle({ caller, params: { thread: id }, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireThread(tx, caller, id));
+    return { status: 200, body: presentThread(row) };
+  },
+});
+
+const extras = z
+  .record(z.string(), z.unknown())
+  .transform(cleanJson)
+  .refine((given) => Buffer.byteLength(JSON.stringify(given)) <= LIMITS.threadExtrasBytes, {
+    message: `is longer than ${LIMITS.threadExtrasBytes} bytes as JSON`,
+  });
+
+const patch = defineRoute({
+  method: 'patch',
+  path: '/v1/threads/:thread',
+  access: 'runs:write',
+  summary: 'Change a thread: its title, its extras as a whole',
+  params,
+  body: z.strictObject({
+    title: threadTitle.nullable().optional().describe('`null` takes it away.'),
+    extras: extras.optional().describe('Whatever the client wants to keep with it; replaces what was there.'),
+  }),
+  responses: { 200: thread },
+  async handle({ caller, params: { thread: id }, body, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => changeThread(tx, caller, { id, ...body }));
+    return { status: 200, body: presentThread(row) };
+  },
+});
+
+export const THREAD_ROUTES: readonly Route[] = [list, get, patch];

@@ -1,0 +1,85 @@
+/** The model calls that Drover makes for itself: a row each, and under its id the reservation that budgets count. */
+import type { TokenUsage } from '../core/model.ts';
+import type { Tx } from './database.ts';
+
+export interface NewOwnCall {
+  id: string;
+  tenantId: string;
+  workspaceId: string;
+  agentId: string | null;
+  threadId: string | null;
+  runId: string | null;
+  /** Whose budget the call also falls under; its own id where it belongs to no run. */
+  rootRunId: string;
+  purpose: string;
+  provider: string;
+  model: string;
+  /** What is set aside; USD, null if the price is not known. */
+  tokens: number;
+  cost: string | null;
+}
+
+/** A call that belongs to no agent is set aside under this one. */
+export const NO_AGENT = '00000000-0000-0000-0000-000000000000';
+
+/** Writes down a call that is about to be made, and sets aside what it may use. */
+export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
+  await tx.query(
+    `insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open')`,
+    [
+      call.id,
+      call.tenantId,
+      call.workspaceId,
+      call.agentId,
+      call.threadId,
+      call.runId,
+      call.purpose,
+      call.provider,
+      call.model,
+    ],
+  );
+  await tx.query(
+    `insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, state, tokens, cost_usd, created_at)
+     values ($1, 0, 0, $2, $3, $4, $5, 'open', $6, $7, clock_timestamp())`,
+    [call.id, call.tenantId, call.workspaceId, call.agentId ?? NO_AGENT, call.rootRunId, call.tokens, call.cost],
+  );
+}
+
+export interface OwnCallEnd {
+  /** Settled at what it has used; released: it was not made, or used nothing. */
+  state: 'settled' | 'estimated' | 'released';
+  tokensIn: number;
+  tokensOut: number;
+  cost: string | null;
+  usage?: TokenUsage;
+  errorCode?: string;
+}
+
+/** Settles a call that is open; one that was given up meanwhile gets what it has really used. */
+export async function settleOwnCall(tx: Tx, id: string, end: OwnCallEnd): Promise<void> {
+  const { state, tokensIn, tokensOut, cost, usage, errorCode } = end;
+  await tx.query(
+    `update own_model_calls set state = $2, tokens_in = $3, tokens_out = $4, cost_usd = $5, usage = $6::jsonb, error_code = $7,
+       settled_at = clock_timestamp() where id = $1 and state in ('open', 'estimated')`,
+    [id, state, tokensIn, tokensOut, cost, usage ? JSON.stringify(usage) : null, errorCode ?? null],
+  );
+  await tx.query(
+    `update reservations set state = $2, tokens = $3, cost_usd = $4, settled_at = now()
+     where run_id = $1 and step = 0 and fence = 0 and state in ('open', 'estimated') and not rolled_up`,
+    [id, state, tokensIn + tokensOut, cost],
+  );
+}
+
+/** Settles, at what was set aside, the calls of a tenant that nobody can be waiting for any more; answers how many. */
+export async function settleLostOwnCalls(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
+  const rows = await tx.query(
+    `with lost as (
+       update own_model_calls set state = 'estimated', settled_at = clock_timestamp()
+         where tenant_id = $1 and state = 'open' and created_at < clock_timestamp() - $2 * interval '1 ms' returning id)
+     update reservations r set state = 'estimated', settled_at = now() from lost
+       where r.run_id = lost.id and r.state = 'open' returning 1 as one`,
+    [tenantId, quietMs],
+  );
+  return rows.length;
+}

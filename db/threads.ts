@@ -1,0 +1,129 @@
+/** Threads as people see them, and the titles that are due. */
+import type { TurnInput } from '../core/events.ts';
+import type { RunStatus } from '../core/events.ts';
+import type { StoredBlock } from '../core/content.ts';
+import type { Database, Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+
+export interface ThreadView {
+  id: string;
+  workspace_id: string;
+  agent_id: string;
+  title: string | null;
+  extras: Record<string, unknown>;
+  head_run_id: string | null;
+  total_runs: number;
+  /** When the newest run began; null where there is none. */
+  last_run_at: Date | null;
+  last_run_status: RunStatus | null;
+  created_at: Date;
+  updated_at: Date;
+  erased_at: Date | null;
+}
+
+const COLUMNS = `t.id, t.workspace_id, t.agent_id, t.title, t.extras, t.head_run_id, t.run_count as total_runs,
+  r.created_at as last_run_at, r.status as last_run_status, t.created_at,
+  greatest(t.created_at, t.updated_at, r.updated_at) as updated_at, t.erased_at`;
+const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
+
+export interface ThreadFilter {
+  workspaceId: string;
+  agentId?: string | undefined;
+  before?: string | undefined;
+  limit: number;
+}
+
+/** A page of threads, newest first. */
+export async function listThreads(
+  tx: Tx,
+  { workspaceId, agentId, before, limit }: ThreadFilter,
+): Promise<ThreadView[]> {
+  const query = selectFrom(COLUMNS, TABLES, [
+    ['t.workspace_id', '=', workspaceId],
+    ['t.agent_id', '=', agentId],
+    ['t.id', '<', before],
+  ]);
+  return fetchRows<ThreadView>(tx, query.orderBy('t.id', 'desc').limit(limit));
+}
+
+/** A thread; undefined if there is none. */
+export async function findThread(tx: Tx, id: string): Promise<ThreadView | undefined> {
+  const [row] = await fetchRows<ThreadView>(tx, selectFrom(COLUMNS, TABLES, [['t.id', '=', id]]));
+  return row;
+}
+
+export interface ThreadChange {
+  title?: string | null | undefined;
+  extras?: Record<string, unknown> | undefined;
+}
+
+/** Changes what is given; answers false for a thread that is erased. A title that a person gives is not due any more. */
+export async function updateThread(tx: Tx, id: string, { title, extras }: ThreadChange): Promise<boolean> {
+  if (title !== undefined) await tx.query('delete from due_titles where thread_id = $1', [id]);
+  const rows = await tx.query(
+    `update threads set title = case when $2 then $3 else title end, extras = coalesce($4::jsonb, extras), updated_at = now()
+     where id = $1 and erased_at is null returning id`,
+    [id, title !== undefined, title ?? null, extras ? JSON.stringify(extras) : null],
+  );
+  return rows.length > 0;
+}
+
+export interface DueTitle {
+  tenant_id: string;
+  thread_id: string;
+  attempts: number;
+}
+
+/** Takes threads whose titles are due; who loses one gets it again after a while, which grows. Over all tenants. */
+export async function takeDueTitles(db: Database, limit: number): Promise<DueTitle[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<DueTitle>(
+      `update due_titles d set attempts = attempts + 1,
+         due_at = clock_timestamp() + least(power(2, attempts + 1), 60) * interval '1 minute'
+       where thread_id in (select thread_id from due_titles where due_at <= clock_timestamp() order by due_at limit $1
+         for update skip locked)
+       returning tenant_id, thread_id, attempts`,
+      [limit],
+    ),
+  );
+}
+
+/** What a title is made from: the first turn of a thread and its answer. */
+export interface FirstTurn {
+  thread_id: string;
+  workspace_id: string;
+  run_id: string;
+  agent_id: string;
+  agent_version: string;
+  model_override: string | null;
+  input: TurnInput;
+  answer: StoredBlock[] | null;
+}
+
+/** The first turns of threads that have no title. Of those that are erased, or have no finished turn, there is none. */
+export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Promise<FirstTurn[]> {
+  return tx.query<FirstTurn>(
+    `select t.id as thread_id, t.workspace_id, r.id as run_id, r.agent_id, r.agent_version,
+       r.config->>'model_override' as model_override, u.input, m.content as answer
+     from threads t
+     join runs r on r.thread_id = t.id and r.thread_place = 1
+     join turns u on u.run_id = r.id and u.number = 1
+     left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal
+     where t.id = any($1::uuid[]) and t.title is null and t.erased_at is null and r.erased_at is null`,
+    [threadIds],
+  );
+}
+
+/** Gives threads their titles, those that have none yet, and strikes them off the list of those that are due. */
+export async function setTitles(tx: Tx, titles: readonly { thread: string; title: string | null }[]): Promise<void> {
+  const list = JSON.stringify(titles);
+  await tx.query(
+    `update threads t set title = x.title from jsonb_to_recordset($1::jsonb) as x (thread uuid, title text)
+     where t.id = x.thread and t.title is null and t.erased_at is null and x.title is not null`,
+    [list],
+  );
+  await tx.query(
+    'delete from due_titles where thread_id in (select thread from jsonb_to_recordset($1::jsonb) as x (thread uuid))',
+    [list],
+  );
+}

@@ -1,0 +1,139 @@
+/**
+ * The model calls that Drover makes for itself: titles, summaries, plans, verdicts. Each forces one tool, so that any
+ * provider answers in structure, and goes through budgets, rate limits, fallback and log like those of agents.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { cleanJson, type Message } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { ModelError, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
+import type { ResolvedModel } from '../../llm/models.ts';
+import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
+import { throttle } from './throttle.ts';
+import type { ModelCallContext } from './context.ts';
+import type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
+
+export type { OwnCallRecord, OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
+
+export type ToolAnswer<T> = { arguments: T; usage: TokenUsage; model: string } | { fault: ToolFault };
+
+/** Answers that cannot be used are asked for so many times in all. */
+const MOST_ANSWERS = 2;
+const OUTPUT_TOKENS = 1024;
+
+/**
+ * Asks the first of the models that answers, and validates what it has answered; an answer that cannot be used is asked
+ * for once more. Throws only where `signal` fires or the database is away: what a model does wrong is a fault.
+ */
+export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>): Promise<ToolAnswer<T>> {
+  let fault: ToolFault = { code: 'rejected', message: 'No model can be asked.' };
+  let complaint: string | undefined;
+  let answers = 0;
+  for (const resolved of resolveAll(context, ask.models)) {
+    while (answers < MOST_ANSWERS) {
+      const answer = await askModel(context, { ask, resolved, request: requestOf(ask, resolved, complaint) });
+      if ('code' in answer) {
+        fault = answer;
+        break;
+      }
+      answers += 1;
+      const read = readAnswer(ask.tool, answer);
+      if ('arguments' in read) return { arguments: read.arguments, usage: answer.usage, model: answer.model };
+      complaint = read.complaint;
+      fault = { code: 'unusable', message: complaint };
+    }
+    // Another model would have to hold to another budget only if this one's was not looked at.
+    if (fault.code === 'budget' || answers >= MOST_ANSWERS) return { fault };
+  }
+  return { fault };
+}
+
+function resolveAll(context: ModelCallContext, names: readonly (string | undefined)[]): ResolvedModel[] {
+  return [...new Set(names)].flatMap((name) => {
+    try {
+      return [context.models.resolve(name)];
+    } catch (error) {
+      context.log.debug({ model: name, err: error }, 'model left out');
+      return [];
+    }
+  });
+}
+
+function requestOf<T>(ask: ToolAsk<T>, { model }: ResolvedModel, complaint: string | undefined): ModelRequest {
+  const { name, description } = ask.tool;
+  const { $schema: _, ...input_schema } = z.toJSONSchema(ask.tool.arguments, { io: 'input' }) as Record<
+    string,
+    unknown
+  >;
+  const more: Message[] =
+    complaint === undefined ? [] : [{ role: 'user', content: [{ type: 'text', text: complaint }] }];
+  return {
+    model,
+    system: ask.system,
+    messages: [...ask.messages, ...more],
+    tools: [{ name, description, input_schema }],
+    toolChoice: { tool: name },
+    maxTokens: ask.maxTokens ?? OUTPUT_TOKENS,
+    examples: [],
+  };
+}
+
+interface Asked<T> {
+  ask: ToolAsk<T>;
+  resolved: ResolvedModel;
+  request: ModelRequest;
+}
+
+/** One model's answer, tried as often as any model call; each attempt is written down and paid by itself. */
+async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<ModelResponse | ToolFault> {
+  const { ask, resolved, request } = asked;
+  for (let attempt = 1; ; attempt++) {
+    const waits = await throttle(context.db, { resolved, request, signal: ask.signal });
+    if (!waits.ok)
+      return { code: 'unavailable', message: `${resolved.model} may be asked again in ${waits.waitMs} ms.` };
+    const call = await openOwnCall(context, callOf(asked));
+    if ('code' in call) return call;
+    const error = await attemptOnce(asked, call);
+    if (!(error instanceof ModelError)) return error;
+    ask.signal.throwIfAborted();
+    const waitMs = error.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
+    if (!error.transient || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS) {
+      return { code: error.transient ? 'unavailable' : 'rejected', message: error.message };
+    }
+    await sleep(waitMs, undefined, { signal: ask.signal });
+  }
+}
+
+/** A provider that asks for a longer pause is not waited for. */
+const LONGEST_WAIT_MS = 10_000;
+
+async function attemptOnce<T>(
+  { ask, resolved, request }: Asked<T>,
+  call: OpenedCall,
+): Promise<ModelResponse | ModelError> {
+  const maxTokens = Math.min(request.maxTokens, call.maxTokens);
+  try {
+    const response = await resolved.stream({ ...request, maxTokens }, { signal: ask.signal, onDelta: () => undefined });
+    await call.settle(response);
+    return response;
+  } catch (error) {
+    if (!(error instanceof ModelError)) throw error;
+    await call.fail(error);
+    return error;
+  }
+}
+
+function callOf<T>({ ask, resolved, request }: Asked<T>): OwnCallOf {
+  const { tenantId, workspaceId, agentId, threadId, run, purpose, record, tool } = ask;
+  return { tenantId, workspaceId, agentId, threadId, run, purpose, record, tool: tool.name, resolved, request };
+}
+
+type Read<T> = { arguments: T } | { complaint: string };
+
+function readAnswer<T>(tool: OwnTool<T>, { content }: ModelResponse): Read<T> {
+  const block = content.find((each) => each.type === 'tool_use' && each.name === tool.name);
+  if (block?.type !== 'tool_use') return { complaint: `Call the tool \`${tool.name}\`; nothing else is read.` };
+  const { data, error } = tool.arguments.safeParse(cleanJson(block.input));
+  if (error === undefined) return { arguments: data };
+  return { complaint: `The arguments of \`${tool.name}\` are not valid: ${z.prettifyError(error)}. Call it again.` };
+}

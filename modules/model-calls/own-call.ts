@@ -1,0 +1,135 @@
+/** One call in the books: set aside before it is made, settled after it, and told in the log of the run that it is for. */
+import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core/decision-events/model-calls.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { NO_TOKENS, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
+import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
+import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
+import { newId } from '../../lib/new-id.ts';
+import { estimateRequest } from '../../llm/estimate-tokens.ts';
+import type { ResolvedModel } from '../../llm/models.ts';
+import { costOf, costsOf, isLongContext } from '../../llm/prices.ts';
+import type { ToolAsk, ToolFault } from './tool-ask.ts';
+import type { ModelCallContext } from './context.ts';
+
+export interface OwnCallOf extends Pick<
+  ToolAsk<unknown>,
+  'tenantId' | 'workspaceId' | 'agentId' | 'threadId' | 'run' | 'purpose' | 'record'
+> {
+  tool: string;
+  resolved: ResolvedModel;
+  request: ModelRequest;
+}
+
+export interface OpenedCall {
+  /** Output tokens that the budgets leave. */
+  maxTokens: number;
+  settle: (response: ModelResponse) => Promise<void>;
+  fail: (error: ModelError) => Promise<void>;
+}
+
+/** Opens a call, or says that no budget is left for it. */
+export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Promise<OpenedCall | ToolFault> {
+  const id = newId();
+  const { resolved, request, record } = of;
+  const { provider, model } = resolved;
+  const input = estimateRequest(request);
+  const cost = costOf(provider, model, { ...NO_TOKENS, input, output: request.maxTokens });
+  await context.db.withTenant(of.tenantId, (tx) =>
+    beginOwnCall(tx, {
+      id,
+      tenantId: of.tenantId,
+      workspaceId: of.workspaceId,
+      agentId: of.agentId ?? null,
+      threadId: of.threadId ?? null,
+      runId: of.run?.id ?? null,
+      rootRunId: of.run?.rootId ?? id,
+      purpose: of.purpose,
+      provider,
+      model,
+      tokens: input + request.maxTokens,
+      cost,
+    }),
+  );
+  const granted = await lookAtBudgets(context, of, { id, input });
+  if (granted === undefined) {
+    await end(context, of, { id, state: 'released', ...NOTHING, errorCode: 'budget' });
+    return { code: 'budget', message: 'No budget is left for a model call.' };
+  }
+  if (record) {
+    const asked = { provider, model, tool: of.tool, step: record.step, estimatedTokens: input };
+    record.append(announceOwnCall(record.state(), asked));
+    await record.commit();
+  }
+  const startedMs = performance.now();
+  const latency = () => Math.round(performance.now() - startedMs);
+  return {
+    maxTokens: granted,
+    settle: (response) => settle(context, of, { id, response, latencyMs: latency() }),
+    async fail(error) {
+      await end(context, of, { id, state: 'released', ...NOTHING, errorCode: error.kind });
+      if (!record) return;
+      const failed = { model, tool: of.tool, error: { code: error.kind, message: error.message } };
+      record.append(recordModelFailure(record.state(), record.step, failed));
+    },
+  };
+}
+
+const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
+
+/** Output tokens that the budgets leave for the call; undefined if that is too few. */
+async function lookAtBudgets(
+  { db, budgets }: ModelCallContext,
+  of: OwnCallOf,
+  { id, input }: { id: string; input: number },
+): Promise<number | undefined> {
+  const { resolved, request, run } = of;
+  const agent_id = of.agentId ?? NO_AGENT;
+  const owner = { tenant_id: of.tenantId, workspace_id: of.workspaceId, agent_id };
+  if (!run?.budget && !(await budgets.applyTo(owner))) return request.maxTokens;
+  const { provider, model } = resolved;
+  const output = request.maxTokens;
+  const call: ReservedCall = {
+    ...owner,
+    run_id: id,
+    root_run_id: run?.rootId ?? id,
+    step: 0,
+    fence: 0,
+    run_budget: run?.budget,
+    input,
+    input_cost: costOf(provider, model, { ...NO_TOKENS, input }),
+    output,
+    output_cost: costOf(provider, model, { ...NO_TOKENS, output }),
+    least: Math.min(output, LIMITS.budgetLeastOutputTokens),
+  };
+  const verdict = await checkBudgets(db, call);
+  return verdict.fits ? verdict.output : undefined;
+}
+
+async function settle(
+  context: ModelCallContext,
+  of: OwnCallOf,
+  answered: { id: string; response: ModelResponse; latencyMs: number },
+): Promise<void> {
+  const { id, response, latencyMs } = answered;
+  const { provider, model, usage, stopReason } = response;
+  const cost = costOf(provider, model, usage);
+  const tokensIn = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+  const state = usage.estimated ? 'estimated' : 'settled';
+  await end(context, of, { id, state, tokensIn, tokensOut: usage.output, cost, usage });
+  context.metrics.tokens.inc({ model, kind: 'input' }, usage.input);
+  context.metrics.tokens.inc({ model, kind: 'output' }, usage.output);
+  if (cost !== null) context.metrics.costUsd.inc({ model }, Number(cost));
+  if (!of.record) return;
+  const { record, tool } = of;
+  const call = { provider, model, tool, step: record.step, stopReason, usage, latencyMs };
+  const paid = { cost, costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
+  record.append(recordOwnAnswer(record.state(), { ...call, ...paid }));
+}
+
+function end(
+  { db }: ModelCallContext,
+  { tenantId }: OwnCallOf,
+  { id, ...how }: OwnCallEnd & { id: string },
+): Promise<void> {
+  return db.withTenant(tenantId, (tx) => settleOwnCall(tx, id, how));
+}

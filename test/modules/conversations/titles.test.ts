@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { plainTitle } from '../../../core/titles.ts';
+import { titleThread } from '../../../modules/conversations/title-thread.ts';
+import { titleThreads } from '../../../modules/conversations/title-threads.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+describe('the title of a thread', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const never = new AbortController().signal;
+  const titleOf = async (thread: string) =>
+    (await engine.row<{ title: string | null }>('select title from threads where id = $1', thread)).title;
+  const due = () => engine.rows('select * from due_titles');
+  const give = (thread: string) => titleThread(engine.context, { tenantId: engine.tenantId, threadId: thread }, never);
+  const turn = async (model = 'anthropic/claude-haiku-4-5') => {
+    const agent = await engine.agent({ name: `a ${Math.random()}`, llm_config: { default_model: model } });
+    const { run, thread } = await engine.start(agent, 'How many cars are there in the garage? I forgot.');
+    await engine.finish(run);
+    return { agent, run, thread };
+  };
+
+  it('is asked of the agent’s model once its first turn has ended, and given once', async () => {
+    engine.say([text('Three.'), use({ name: 'submit_title', input: { title: ' Cars in\nthe garage ' } })]);
+    const { thread } = await turn();
+    assert.equal((await due()).length, 1);
+    assert.equal(await titleThreads(engine.context), 1);
+    assert.equal(await titleThreads(engine.context), 0, 'it is not due again at once');
+    assert.equal(await give(thread), 'given');
+    assert.equal(await titleOf(thread), 'Cars in the garage');
+    assert.match(JSON.stringify(engine.model.requests[1]?.body), /How many cars.*Three\./);
+    assert.deepEqual(await due(), []);
+    assert.equal(await give(thread), 'none', 'a second job for it asks nobody');
+    assert.equal(engine.model.requests.length, 2);
+  });
+
+  it('is made of the message where the model is the offline one, without a call', async () => {
+    const { thread } = await turn('offline');
+    await titleThreads(engine.context);
+    assert.equal(await titleOf(thread), 'How many cars are there in the garage?');
+    assert.deepEqual(await due(), []);
+    assert.deepEqual(await engine.rows(`select * from own_model_calls where thread_id = $1`, thread), []);
+  });
+
+  it('stays due where the provider is away, and is given up where its answers cannot be used', async () => {
+    engine.say([text('Three.'), { error: { status: 529, type: 'overloaded_error', retryAfter: 60 } }]);
+    const { thread } = await turn();
+    assert.equal(await give(thread), 'later');
+    assert.equal((await due()).length, 1);
+    engine.say([text('A title'), text('Another')]);
+    assert.equal(await give(thread), 'none');
+    assert.equal(await titleOf(thread), null);
+    assert.deepEqual(await due(), []);
+  });
+
+  it('is not due for later turns, nor for a thread that failed', async () => {
+    engine.say([{ error: { status: 401, type: 'authentication_error' } }]);
+    await turn();
+    assert.deepEqual(await due(), []);
+  });
+
+  it('made of a message is one line, cut between words', () => {
+    assert.equal(plainTitle('  \n '), undefined);
+    assert.equal(plainTitle('Hello there. And more.'), 'Hello there');
+    assert.equal(plainTitle('word '.repeat(20)), `${'word '.repeat(12).trim()}…`);
+    assert.ok(plainTitle('😀'.repeat(100))?.isWellFormed());
+  });
+});

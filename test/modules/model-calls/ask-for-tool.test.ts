@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { z } from 'zod';
+import type { NewEvent } from '../../../core/events.ts';
+import { foldAll } from '../../../core/state.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { askForTool, type OwnTool, type ToolAsk } from '../../../modules/model-calls/ask-for-tool.ts';
+import { findBudgetDrift, settleBudgets } from '../../../modules/budgets/settle-budgets.ts';
+import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+const VERDICT: OwnTool<{ meets: boolean; gaps: string[] }> = {
+  name: 'submit_verdict',
+  description: 'Gives the verdict.',
+  arguments: z.object({ meets: z.boolean(), gaps: z.array(z.string()) }),
+};
+const GOOD = { meets: true, gaps: [] };
+
+describe('a model call that Drover makes for itself', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const ask = (more: Partial<ToolAsk<{ meets: boolean; gaps: string[] }>> = {}) =>
+    askForTool(engine.context, {
+      tenantId: engine.tenantId,
+      workspaceId: engine.platform.workspaceId,
+      purpose: 'verdict',
+      models: ['anthropic/claude-haiku-4-5'],
+      tool: VERDICT,
+      system: 'Judge.',
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'Is it done?' }] }],
+      signal: new AbortController().signal,
+      ...more,
+    });
+  const rows = () =>
+    engine.rows<{ state: string; purpose: string; cost_usd: string; reserved: string; error_code: string | null }>(
+      `select o.state, o.purpose, o.cost_usd, r.state as reserved, o.error_code from own_model_calls o
+       join reservations r on r.run_id = o.id order by o.created_at`,
+    );
+  const forget = () =>
+    engine.rows('with o as (delete from own_model_calls), b as (delete from budgets) delete from reservations');
+
+  it('forces the tool, and answers its validated arguments and what they have cost', async () => {
+    engine.say([use({ name: 'submit_verdict', input: GOOD })]);
+    const answer = await ask();
+    assert.ok('arguments' in answer);
+    assert.deepEqual(answer.arguments, GOOD);
+    const [request] = engine.model.requests;
+    assert.deepEqual(request?.body['tool_choice'], { type: 'tool', name: 'submit_verdict' });
+    const [row] = await rows();
+    assert.equal(row?.state, 'settled');
+    assert.equal(row.reserved, 'settled');
+    assert.ok(Number(row.cost_usd) > 0);
+    assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+    await forget();
+  });
+
+  it('asks once more where the answer cannot be used, saying what was wrong, and then gives up', async () => {
+    const bad = use({ name: 'submit_verdict', input: { meets: 'perhaps' } });
+    engine.say([bad, use({ name: 'submit_verdict', input: GOOD })]);
+    assert.ok('arguments' in (await ask()));
+    assert.match(JSON.stringify(engine.model.requests[1]?.body['messages']), /not valid/);
+    engine.say([bad, text('no')]);
+    const answer = await ask();
+    assert.ok('fault' in answer);
+    assert.equal(answer.fault.code, 'unusable');
+    assert.equal(engine.model.requests.length, 2);
+    assert.equal((await rows()).filter(({ state }) => state === 'settled').length, 4, 'each answer was paid');
+    await forget();
+  });
+
+  it('asks the next model where one cannot be asked or refuses', async () => {
+    engine.say([
+      { error: { status: 400, type: 'invalid_request_error', message: 'no such thing' } },
+      use({ name: 'submit_verdict', input: GOOD }),
+    ]);
+    const models = ['openai/gpt-4.1', 'anthropic/claude-sonnet-4-5', 'anthropic/claude-haiku-4-5'];
+    const answer = await ask({ models });
+    assert.ok('arguments' in answer);
+    assert.deepEqual(
+      (await rows()).map(({ state, error_code }) => [state, error_code]),
+      [
+        ['released', 'invalid_request'],
+        ['settled', null],
+      ],
+    );
+    await forget();
+  });
+
+  it('is not made where no budget of the tenant is left', async () => {
+    engine.say([use({ name: 'submit_verdict', input: GOOD })]);
+    await engine.rows(
+      `insert into budgets (id, tenant_id, name, period, max_tokens) values ($1, $2, 'small', 'total', 1)`,
+      newId(),
+      engine.tenantId,
+    );
+    engine.context.budgets.forget(engine.tenantId);
+    const answer = await ask();
+    assert.ok('fault' in answer);
+    assert.equal(answer.fault.code, 'budget');
+    assert.equal(engine.model.requests.length, 0);
+    assert.deepEqual(
+      (await rows()).map(({ state, reserved }) => [state, reserved]),
+      [['released', 'released']],
+    );
+    await forget();
+    engine.context.budgets.forget(engine.tenantId);
+  });
+
+  it('is settled at what was set aside where its process died', async () => {
+    engine.say([use({ name: 'submit_verdict', input: GOOD })]);
+    await ask();
+    await engine.rows(`update own_model_calls set state = 'open', created_at = now() - interval '1 day'`);
+    await engine.rows(`update reservations set state = 'open', tokens = 4242, rolled_up = false`);
+    await settleBudgets(engine.context);
+    const [row] = await rows();
+    assert.deepEqual([row?.state, row?.reserved], ['estimated', 'estimated']);
+    await forget();
+  });
+
+  it('stands in the log of the run that it is made for, without being a step of it', async () => {
+    engine.say([text('hello'), use({ name: 'submit_verdict', input: GOOD }), text('again')]);
+    const agent = await engine.agent({ llm_config: { default_model: 'anthropic/claude-haiku-4-5' } });
+    const { run } = await engine.start(agent, 'hi', { config: { keep_open: true } });
+    await engine.finish(run);
+    const before = await engine.row<{ steps: number; tokens_in: number }>('select * from runs where id = $1', run);
+    const pending: NewEvent[] = [];
+    const state = foldAll(null, await engine.log(run));
+    assert.ok(state);
+    const commit = () =>
+      appendToRun(engine.context, { tenantId: engine.tenantId, runId: run }, () => ({ events: pending.splice(0) }));
+    const record = { step: 1, state: () => state, append: (event: NewEvent) => void pending.push(event), commit };
+    const answer = await ask({ record, run: { id: run, rootId: run } });
+    assert.ok('arguments' in answer);
+    await commit();
+    const log = await engine.log(run);
+    const own = log.filter(({ type, actor }) => type.startsWith('model.') && actor === 'system');
+    assert.deepEqual(
+      own.map(({ type }) => type),
+      ['model.called', 'model.responded'],
+    );
+    const after = await engine.row<{ steps: number; tokens_in: number }>('select * from runs where id = $1', run);
+    assert.equal(after.steps, before.steps);
+    assert.ok(after.tokens_in > before.tokens_in, 'what it has used is the run’s');
+    await engine.post(agent, run, 'and now?');
+    await engine.finish(run);
+    assert.equal((await engine.log(run)).at(-1)?.type, 'turn.completed');
+  });
+});

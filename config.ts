@@ -1,6 +1,7 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { LIMITS } from './core/limits.ts';
 import { CONTRACTS, type QueueName } from './jobs/contracts.ts';
+import { parseFilesUrl, type FileStoreAddress } from './lib/file-store.ts';
 import { parseModelName } from './llm/model-name.ts';
 import type { Credential } from './llm/provider.ts';
 import { PROVIDERS, variableOf } from './llm/providers.ts';
@@ -17,6 +18,8 @@ export interface Config {
   readonly redisUrl: string | undefined;
   /** An absolute path, or `memory:`. */
   readonly dataDir: string;
+  /** Where contents of files are kept; undefined where nobody has said, and where nothing is kept (`memory:`). */
+  readonly fileStore: FileStoreAddress | undefined;
   readonly port: number;
   readonly host: string;
   /** Origins whose pages may read the API's answers in a browser; `*`: any. */
@@ -87,6 +90,7 @@ export function loadConfig(env: Environment = process.env): Config {
     databaseUrl,
     redisUrl,
     dataDir: readDataDir(env),
+    fileStore: readFileStore(env, mode),
     port: readPort(env, 'PORT', 3000),
     host: read(env, 'HOST') ?? '127.0.0.1',
     workerPort: read(env, 'DROVER_WORKER_PORT') === undefined ? undefined : readPort(env, 'DROVER_WORKER_PORT', 0),
@@ -177,6 +181,21 @@ function readDataDir(env: Environment): string {
     throw new ConfigError('DROVER_DATA_DIR', `is ${quote(value)}`, 'a directory, or memory: to keep nothing');
   }
   return resolve(value);
+}
+
+function readFileStore(env: Environment, mode: Config['mode']): Config['fileStore'] {
+  const value = read(env, 'DROVER_FILES_URL');
+  if (value === undefined) {
+    const dataDir = readDataDir(env);
+    return mode === 'embedded' && dataDir !== 'memory:' ? { kind: 'file', path: join(dataDir, 'files') } : undefined;
+  }
+  const address = parseFilesUrl(value);
+  // The value may hold a key, so it is not repeated.
+  if (!address) {
+    const expected = 'file:PATH, or s3://BUCKET/PREFIX?endpoint=https://host&region=name';
+    throw new ConfigError('DROVER_FILES_URL', 'is no place for files', expected);
+  }
+  return address.kind === 'file' ? { ...address, path: resolve(address.path) } : address;
 }
 
 function readPort(env: Environment, name: string, fallback: number): number {

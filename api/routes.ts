@@ -4,6 +4,7 @@ import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
 import { AUDIT_ROUTES } from './audit.ts';
 import { BUDGET_ROUTES } from './budgets.ts';
+import { FILE_ROUTES } from './files/routes.ts';
 import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
 import { MEMORY_ROUTES } from './memory/routes.ts';
@@ -41,6 +42,7 @@ export const ROUTES: readonly Route[] = [
   ...REPLAY_ROUTES,
   ...THREAD_ROUTES,
   ...SESSION_ROUTES,
+  ...FILE_ROUTES,
   ...APPROVAL_ROUTES,
   ...HOOK_ROUTES,
   ...TOOL_ROUTES,

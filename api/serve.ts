@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import type { Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
@@ -29,6 +29,9 @@ export interface RunningApi {
   close(graceMs: number): Promise<void>;
 }
 
+const UPLOAD_MS = LIMITS.uploadSeconds * 1000;
+const LINGER_MS = 10_000;
+
 /** How often connections are looked at for requests that have taken too long, in ms. */
 const MOST_CHECKING_MS = 5000;
 
@@ -46,13 +49,19 @@ export async function serve(
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
-    requestTimeout: requestTimeoutMs,
+    // Of its body each request is told apart from an upload below.
+    requestTimeout: 0,
     headersTimeout: requestTimeoutMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
   };
+  const uploads = new Set(
+    routes.filter(({ upload }) => upload).map(({ method, path }) => `${method.toUpperCase()} ${path}`),
+  );
   const answers = new WeakMap<Duplex, ServerResponse>();
   const server = createServer(limits, (request, response) => {
     answers.set(request.socket, response);
+    const isUpload = uploads.has(`${request.method} ${request.url?.replace(/\?.*/, '')}`);
+    holdToTime({ request, response }, isUpload ? Math.max(requestTimeoutMs, UPLOAD_MS) : requestTimeoutMs, server);
     // A kept connection would carry requests to a server that is about to go.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
@@ -77,6 +86,28 @@ export async function serve(
       await counter.close();
     },
   };
+}
+
+/** Lets a body come in for so long; what comes of one that was refused is let through for a moment, so that the answer is read. */
+function holdToTime(
+  { request, response }: { request: IncomingMessage; response: ServerResponse },
+  timeoutMs: number,
+  server: Server,
+): void {
+  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+  if (coding === undefined && (length === undefined || length === '0')) return;
+  const { socket } = request;
+  const end = () => {
+    if (response.writableFinished) socket.destroy();
+    else server.emit('clientError', Object.assign(new Error('timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket);
+  };
+  let timer = setTimeout(end, timeoutMs);
+  response.once('finish', () => {
+    if (request.complete) return;
+    clearTimeout(timer);
+    timer = setTimeout(end, Math.min(timeoutMs, LINGER_MS));
+  });
+  request.once('close', () => clearTimeout(timer));
 }
 
 /** A connection that is lost tells so several times a second. */

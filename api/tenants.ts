@@ -16,8 +16,15 @@ const rateLimits = z.strictObject({
   chats_per_hour: rate,
   executes_per_minute: rate,
 });
+const bytes = z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 const settings = z
-  .strictObject({ rate_limits: rateLimits.optional().describe("In place of the tier's figures; null: no limit.") })
+  .strictObject({
+    rate_limits: rateLimits.optional().describe("In place of the tier's figures; null: no limit."),
+    files: z
+      .strictObject({ file_bytes: bytes, total_bytes: bytes })
+      .optional()
+      .describe('In place of the usual limits.'),
+  })
   .meta({ id: 'TenantSettings' });
 
 const create = defineRoute({

@@ -49,6 +49,8 @@ const AUDIT_ACTIONS = [
   'budget.created',
   'budget.updated',
   'budget.deleted',
+  'file.stored',
+  'file.deleted',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 

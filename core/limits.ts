@@ -6,6 +6,18 @@ export const LIMITS = {
   urlBytes: 16 * 1024,
   headerBytes: 16 * 1024,
   requestSeconds: 60,
+  /** A file, and all contents of a tenant's files, in bytes, where the tenant's settings do not say. */
+  fileBytes: 100 * 1024 * 1024,
+  tenantFileBytes: 10 * 1024 * 1024 * 1024,
+  /** Time in seconds in which all of an upload has come, and for which it may bring nothing. */
+  uploadSeconds: 3600,
+  uploadStallSeconds: 60,
+  /** What a multipart request has beside its file, in bytes. */
+  uploadFieldBytes: 64 * 1024,
+  /** Characters of a file's name. */
+  filenameChars: 255,
+  /** Hours after which a content that nobody has finished is swept: far more than an upload may take. */
+  unfinishedFileHours: 24,
   /** A tool's answer as the model sees it, in bytes; longer ones are cut, with a note. */
   toolOutputForModelBytes: 1024 * 1024,
   /** What the built-in tool `read_tool_output` reads of an output at a time, in characters. */

@@ -3,6 +3,7 @@
  * table that is neither. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
  */
 import type { Tx } from './database.ts';
+import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
 import type { StoredEvent } from '../core/events.ts';
 
@@ -31,6 +32,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',
+  // With the contents of their files, as far as no other run has them.
+  files: 'select erase_files_of_run($1)',
   // They are asked for by key: those of a day are looked through. With its digest, the same request is still no other.
   idempotency_keys: `update idempotency_keys set response = (
       select jsonb_object_agg(name, value) from jsonb_each(response) as e (name, value)
@@ -60,6 +63,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   webhooks: SET_UP,
   workspaces: SET_UP,
   audit_heads: 'a hash',
+  file_contents: 'digests, sizes and states',
   audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
   maintenance_acts: 'names of acts',
   model_outages: 'names of models, and what their providers said of themselves',
@@ -128,5 +132,7 @@ export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | u
     `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}' where id = $1 returning erased_at`,
     [threadId],
   );
+  // Files that were stored for it; those of its runs go with them.
+  await eraseFilesOfThread(tx, threadId);
   return row?.erased_at;
 }

@@ -3,11 +3,14 @@
 domain call_mode as text CHECK ((VALUE = ANY (ARRAY['pure'::text, 'inline'::text, 'queued'::text, 'wait'::text])))
 domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'::text, 'awaiting_approval'::text, 'pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
 domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
+domain file_content_state as text CHECK ((VALUE = ANY (ARRAY['writing'::text, 'stored'::text, 'garbage'::text])))
+domain file_origin as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'tool'::text, 'provider'::text])))
 domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
 domain reservation_state as text CHECK ((VALUE = ANY (ARRAY['open'::text, 'settled'::text, 'estimated'::text, 'released'::text])))
 domain run_kind as text CHECK ((VALUE = ANY (ARRAY['agent'::text, 'workflow'::text])))
 domain run_status as text CHECK ((VALUE = ANY (ARRAY['created'::text, 'initializing'::text, 'planning'::text, 'executing'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'reflecting'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 domain tool_effect as text CHECK ((VALUE = ANY (ARRAY['read_only'::text, 'idempotent'::text, 'unknown'::text])))
+domain trust as text CHECK ((VALUE = ANY (ARRAY['trusted'::text, 'untrusted'::text])))
 domain turn_status as text CHECK ((VALUE = ANY (ARRAY['running'::text, 'complete'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'failed'::text, 'cancelled'::text])))
 
 table agent_versions row level security forced
@@ -207,6 +210,61 @@ table due_titles row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
   grant select, update to drover_maintenance
+
+table file_contents row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  state file_content_state not null
+  sha256 text
+  size bigint
+  changed_at timestamp with time zone not null default now()
+  constraint file_contents_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX file_contents_stored ON public.file_contents USING btree (tenant_id, sha256) WHERE ((state)::text = 'stored'::text)
+  CREATE INDEX file_contents_to_sweep ON public.file_contents USING btree (changed_at) WHERE ((state)::text <> 'stored'::text)
+  policy maintenance_finds_garbage for all to drover_maintenance using ((state)::text <> 'stored'::text)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
+table file_usage row level security forced
+  tenant_id uuid not null
+  bytes bigint not null default 0
+  constraint file_usage_pkey PRIMARY KEY (tenant_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table file_uses row level security forced
+  tenant_id uuid not null
+  run_id uuid not null
+  file_id uuid not null
+  constraint file_uses_file_id_fkey FOREIGN KEY (file_id) REFERENCES files(id) ON DELETE CASCADE
+  constraint file_uses_pkey PRIMARY KEY (run_id, file_id)
+  CREATE INDEX file_uses_by_file ON public.file_uses USING btree (file_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table files row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  thread_id uuid
+  run_id uuid
+  content_id uuid not null
+  sha256 text not null
+  size bigint not null
+  filename text not null
+  mime_type text not null
+  origin file_origin not null
+  trust trust not null
+  created_at timestamp with time zone not null default now()
+  constraint files_content_id_fkey FOREIGN KEY (content_id) REFERENCES file_contents(id)
+  constraint files_pkey PRIMARY KEY (id)
+  CREATE INDEX files_by_content ON public.files USING btree (content_id)
+  CREATE INDEX files_by_run ON public.files USING btree (run_id, id DESC) WHERE (run_id IS NOT NULL)
+  CREATE INDEX files_by_thread ON public.files USING btree (thread_id, id DESC) WHERE (thread_id IS NOT NULL)
+  CREATE INDEX files_page ON public.files USING btree (tenant_id, workspace_id, id DESC)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
 
 table idempotency_keys row level security forced
   tenant_id uuid not null
@@ -928,11 +986,14 @@ function charge_model_rate(rate_limiter text, tokens integer, tokens_a_minute in
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
+function delete_files(ids uuid[]) returns integer executable by public
 function end_model_outages(run uuid) returns void executable by public
 function ensure_memory_index(model text, dimensions integer) returns boolean security definer executable by drover_maintenance
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
 function erase_checkpoints(run uuid) returns void security definer executable by drover_app
+function erase_files_of_run(run uuid) returns integer executable by public
+function erase_files_of_thread(thread uuid) returns integer executable by public
 function erase_messages(run uuid) returns void security definer executable by drover_app
 function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function events_page(p jsonb) returns jsonb executable by public

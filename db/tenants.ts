@@ -10,6 +10,8 @@ export interface NewTenant {
 
 export interface TenantSettings {
   rate_limits?: RateSettings | undefined;
+  /** Bytes of one file, and of all contents of its files. */
+  files?: { file_bytes?: number | undefined; total_bytes?: number | undefined } | undefined;
 }
 
 export interface TenantRow {

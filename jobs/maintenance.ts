@@ -17,6 +17,7 @@ export const MAINTENANCE_ACTS = [
   'title-threads',
   'renew-priorities',
   'split-outputs',
+  'sweep-files',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
@@ -51,6 +52,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'expire-idle':
     case 'renew-priorities':
     case 'split-outputs':
+    case 'sweep-files':
       return 60_000;
     case 'forget-old':
     case 'make-partitions':

@@ -11,6 +11,7 @@ import type { QueueBackend } from '../jobs/backend.ts';
 import type { FairOrder } from '../jobs/fair-order.ts';
 import type { Outbox } from '../jobs/outbox.ts';
 import type { Embeddings } from '../llm/embeddings.ts';
+import type { FileStore } from '../lib/file-store.ts';
 import type { Models } from '../llm/models.ts';
 import type { Egress } from '../tools/egress.ts';
 import type { Tools } from '../tools/execute-tool.ts';
@@ -32,5 +33,7 @@ export interface ProcessContext {
   /** For secrets at rest. */
   keyring: Keyring;
   metrics: Metrics;
+  /** Where contents of files are; undefined where this process was given no place for them. */
+  fileStore: FileStore | undefined;
   log: Logger;
 }

@@ -5,6 +5,7 @@ import { VERSION } from '../core/version.ts';
 import { addApprovals } from './cli/approvals.ts';
 import { addAudit } from './cli/audit.ts';
 import { EXIT, explain } from './cli/errors.ts';
+import { addFiles } from './cli/files.ts';
 import { addKeys } from './cli/keys.ts';
 import { addLocal } from './cli/local.ts';
 import { addRuns } from './cli/runs.ts';
@@ -28,6 +29,7 @@ const program = new Command('drover')
 addApprovals(program);
 addRuns(program);
 addAudit(program);
+addFiles(program);
 addKeys(program);
 addLocal(program);
 overrideExits(program);

@@ -77,6 +77,38 @@ describe('config', () => {
     });
   });
 
+  it('reads where files are kept, and repeats no key of a place that is none', () => {
+    const store = (DROVER_FILES_URL: string, env = {}) => loadConfig({ ...env, DROVER_FILES_URL }).fileStore;
+    assert.deepEqual(store(''), { kind: 'file', path: resolve('./.drover/files') });
+    assert.equal(store('', POSTGRES), undefined);
+    assert.deepEqual(store('file:some/where'), { kind: 'file', path: resolve('some/where') });
+    assert.deepEqual(store('file:///srv/my%20files'), { kind: 'file', path: '/srv/my files' });
+    const amazons = {
+      kind: 's3',
+      bucket: 'b-1',
+      prefix: '',
+      endpoint: undefined,
+      region: 'us-east-1',
+      pathStyle: false,
+    };
+    assert.deepEqual(store('s3://b-1'), { ...amazons, credentials: undefined });
+    const own = { prefix: 'a/b/', endpoint: 'http://minio:9000', region: 'eu', pathStyle: true };
+    assert.deepEqual(store('s3://me:hunter%2F2@b-1/a/b/?endpoint=http://minio:9000&region=eu'), {
+      ...amazons,
+      ...own,
+      credentials: { accessKeyId: 'me', secretAccessKey: 'hunter/2' },
+    });
+    const wrong = ['https://x', 's3:b', 's3://me@b-1', 's3://me:hunter2@B_', 's3://b-1?x=1', 's3://b-1/ä', 'file:'];
+    for (const value of [...wrong, 's3://me:hunter2@b-1?endpoint=ftp://x', 's3://me:hunter2@b-1?path_style=perhaps']) {
+      assert.throws(
+        () => store(value),
+        (error) =>
+          error instanceof ConfigError && !error.message.includes('hunter') && error.variable === 'DROVER_FILES_URL',
+        value,
+      );
+    }
+  });
+
   it('keeps memory: apart from directories', () => {
     assert.equal(loadConfig({ DROVER_DATA_DIR: 'memory:' }).dataDir, 'memory:');
     assert.equal(loadConfig({ DROVER_DATA_DIR: 'data' }).dataDir, resolve('data'));

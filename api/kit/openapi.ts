@@ -40,13 +40,20 @@ function operationOf(route: Route, components: Components): Record<string, unkno
     summary: route.summary,
     tags: [tag],
     parameters: parametersOf(route, components),
-    ...(route.body === undefined
-      ? {}
-      : { requestBody: { content: { 'application/json': { schema: convert(route.body, 'input', components) } } } }),
+    ...requestBodyOf(route, components),
     responses: responsesOf(route, components),
     ...securityOf(route.access),
     ...(route.runToken && { 'x-run-token': route.runToken }),
   };
+}
+
+function requestBodyOf({ body, upload }: Route, components: Components): Record<string, unknown> {
+  if (body) return { requestBody: { content: { 'application/json': { schema: convert(body, 'input', components) } } } };
+  if (!upload) return {};
+  const { properties, ...rest } = convert(upload, 'input', components);
+  const file = { type: 'string', contentMediaType: 'application/octet-stream' };
+  const schema = { ...rest, properties: { ...(properties as object), file }, required: ['file'] };
+  return { requestBody: { required: true, content: { 'multipart/form-data': { schema } } } };
 }
 
 function securityOf(access: Access): Record<string, unknown> {

@@ -69,6 +69,8 @@ interface RouteHead {
   tokenInQuery?: true;
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
+  /** The body is `multipart/form-data` with one file, which `handle` reads itself, and has as long as an upload may take; these are its other fields. */
+  upload?: z.ZodType;
   /** By status. Problems need not be named. */
   responses: Record<number, z.ZodType | OtherContent | 'empty'>;
 }
@@ -125,7 +127,7 @@ export function defineRoute<
     const checked = {
       params: checkParams(params, ctx),
       query: checkPart(query ?? NOTHING, { ...ctx.query }, 'query'),
-      body: takesBody(spec.method) ? checkPart(body ?? NOTHING, await readBody(ctx), 'body') : undefined,
+      body: takesBody(spec) ? checkPart(body ?? NOTHING, await readBody(ctx), 'body') : undefined,
     };
     const request = { ...checked, caller, idempotency: idempotencyOf(ctx, caller, checked.body), context, app, ctx };
     return handle(request as unknown as RouteRequest<P, Q, B, A>);
@@ -140,7 +142,8 @@ export function isStream(body: unknown): body is Readable {
 
 const NOTHING = z.strictObject({});
 
-function takesBody(method: RouteHead['method']): boolean {
+function takesBody({ method, upload }: Pick<RouteHead, 'method' | 'upload'>): boolean {
+  if (upload) return false;
   return method === 'post' || method === 'put' || method === 'patch';
 }
 

@@ -11,6 +11,7 @@ import { forEachIsolated } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
+import { sweepFiles } from '../files/sweep-files.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
 import { reconcile } from '../run-log/reconcile.ts';
@@ -55,6 +56,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return settleBudgets(context);
     case 'split-outputs':
       return { split: await splitOutputs(context) };
+    case 'sweep-files':
+      return { swept: await sweepFiles(context) };
     case 'make-partitions': {
       const partitions = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
       if (partitions.astray > 0) context.log.error(partitions, 'rows lie in a default partition');

@@ -1,4 +1,7 @@
 /** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import pino, { type Logger } from 'pino';
@@ -22,6 +25,8 @@ import { createEmbeddings } from '../../llm/embeddings.ts';
 import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
+import type { FileStore } from '../../lib/file-store.ts';
+import { openFileStore } from '../../lib/open-file-store.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
@@ -111,6 +116,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   const order = createFairOrder();
   const outbox = createOutbox({ db, queues, order, log });
   closers.add('outbox', () => outbox.close());
+  const fileStore = await openStore(config, closers);
   signal.throwIfAborted();
   const models = createModels(config);
   const embeddings = createEmbeddings(config);
@@ -123,9 +129,23 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     definitions: createDefinitionCache(db),
     metrics: createMetrics(),
   };
-  const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring };
+  const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore };
   const context: Context = { config, log, ...parts, ...engine };
   return { context, apiKey, closers, close: () => closers.close() };
+}
+
+/** Where nothing is kept, the files are gone with the process as well. */
+async function openStore(config: Config, closers: Closers): Promise<FileStore | undefined> {
+  let address = config.fileStore;
+  if (!address && config.mode === 'embedded') {
+    const path = await mkdtemp(join(tmpdir(), 'drover-files-'));
+    closers.add('files kept in memory', () => rm(path, { recursive: true, force: true }));
+    address = { kind: 'file', path };
+  }
+  if (!address) return undefined;
+  const store = await openFileStore(address);
+  closers.add('files', () => store.close());
+  return store;
 }
 
 /** Once a process for each tool and secret: every call of such a tool uses it. */

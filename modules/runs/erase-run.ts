@@ -7,6 +7,7 @@ import { findRunRow, lockThread } from '../../db/runs.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { sweepTenant } from '../files/sweep-files.ts';
 import { announceAppended, appendIn } from '../run-log/append-to-run.ts';
 import { cancelRun } from './end-run.ts';
 
@@ -45,6 +46,7 @@ export async function eraseThread(
     return { erasedAt: at, runs: [...others.toReversed(), ...own], wasMarked: thread.erased_at !== null };
   });
   const any = await eraseAll(context, caller, runs);
+  await sweepTenant(context, caller.tenantId);
   return { isNew: any || !wasMarked, erasedAt };
 }
 
@@ -72,6 +74,7 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
   });
   // What this process remembers of the run is forgotten; others hold it no longer than what they drive.
   context.runCache.take(runId);
+  await sweepTenant(context, caller.tenantId);
   if (appended) announceAppended(context, { ...appended, runId });
   return appended !== null;
 }

@@ -1,15 +1,14 @@
-import type { RateSettings } from '../../core/rate-limits.ts';
 import type { Caller } from '../../core/caller.ts';
 import { forbidden, notFound } from '../../core/errors.ts';
 import type { Database } from '../../db/database.ts';
-import { asOtherTenant, changeTenant, type TenantRow } from '../../db/tenants.ts';
+import { asOtherTenant, changeTenant, type TenantRow, type TenantSettings } from '../../db/tenants.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 export interface TenantChange {
   id: string;
   plan_tier?: string | undefined;
   /** Each in place of what the tenant had of it. */
-  settings?: { rate_limits?: RateSettings | undefined } | undefined;
+  settings?: TenantSettings | undefined;
 }
 
 /**

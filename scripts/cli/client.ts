@@ -3,6 +3,8 @@ import { readSse, type SseMessage } from '../demo/read-sse.ts';
 import { CommandError, EXIT } from './errors.ts';
 
 const REQUEST_MS = 60_000;
+/** For a whole file. */
+const TRANSFER_MS = 3_600_000;
 
 export interface Client {
   readonly url: string;
@@ -10,6 +12,10 @@ export interface Client {
   get<T>(path: string, query?: Record<string, string | undefined>): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
   delete(path: string): Promise<void>;
+  /** Sends a form, whose answer is JSON. */
+  upload<T>(path: string, form: FormData): Promise<T>;
+  /** The answer as it comes. */
+  download(path: string): Promise<ReadableStream<Uint8Array>>;
   /** Server-sent events after `lastEventId`, until the stream ends or breaks. */
   follow(path: string, lastEventId: string | undefined): AsyncGenerator<SseMessage>;
 }
@@ -34,6 +40,17 @@ export function createClient({ url, key }: { url: string; key: string | undefine
     post: async <T>(path: string, body: unknown) => (await (await send('POST', path, body)).json()) as T,
     async delete(path) {
       await send('DELETE', path);
+    },
+    async upload<T>(path: string, body: FormData) {
+      const signal = AbortSignal.timeout(TRANSFER_MS);
+      const response = await reach(url, `${url}${path}`, { method: 'POST', headers, body, signal });
+      if (!response.ok) throw await problemOf(response, `POST ${path}`);
+      return (await response.json()) as T;
+    },
+    async download(path) {
+      const response = await reach(url, `${url}${path}`, { headers, signal: AbortSignal.timeout(TRANSFER_MS) });
+      if (!response.ok || !response.body) throw await problemOf(response, `GET ${path}`);
+      return response.body;
     },
     async *follow(path, lastEventId) {
       const resume = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };

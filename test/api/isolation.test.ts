@@ -135,7 +135,11 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const { json: told } = await api.call('GET', `/v1/webhooks/${hook.id}/deliveries`, { key });
   const talk = { message: 'message-of-a', user_id: 'user-of-a', agent_id: agents, autonomy_level: 2 };
   const { session_id: session } = await make('/agent/chat', talk);
+  const form = '--b\r\ncontent-disposition: form-data; name="file"; filename="file-of-a"\r\n\r\nx\r\n--b--\r\n';
+  const type = { 'content-type': 'multipart/form-data; boundary=b' };
+  const { json: file } = await api.call('POST', '/v1/files', { key, raw: form, headers: type });
   const ids = {
+    files: file.id,
     session,
     stream: session,
     memory,

@@ -37,6 +37,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   approvals: ['select'],
   audit_heads: ['insert', 'select', 'update'],
   audit_log: ['select'],
+  file_contents: ['select'],
   idempotency_keys: ['delete', 'select'],
   // Whose they are, not what they say.
   memory_entries: ['select'],

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
 import { difference, plain } from '../../scripts/cli/print.ts';
@@ -52,6 +53,22 @@ describe('drover, the command line', function () {
 
   const there = (...args: string[]) => drover(args, cliEnv);
   const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
+
+  it('uploads a file, lists it, gives it back and deletes it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'drover-cli-'));
+    const [from, to] = [join(folder, 'notes.txt'), join(folder, 'back.txt')];
+    writeFileSync(from, 'kept in a file');
+    const { out, code } = await there('files', 'put', from);
+    assert.equal(code, 0);
+    const file = out.trim();
+    assert.match((await there('files', 'list')).out, new RegExp(`${file} +notes.txt +text/plain +14 +user`));
+    assert.equal((await there('files', 'get', file)).out, 'kept in a file');
+    assert.equal((await there('files', 'get', file, '--out', to)).code, 0);
+    assert.equal(readFileSync(to, 'utf8'), 'kept in a file');
+    assert.equal((await there('files', 'delete', file)).out, `deleted: ${file}\n`);
+    assert.equal((await there('files', 'get', file)).code, 1);
+    rmSync(folder, { recursive: true });
+  });
 
   /** A run that asks whether it may calculate. */
   const asking = async (message = 'What is 6*7?') => {

@@ -1,0 +1,61 @@
+/** How the content of a file is answered: whole or in part, always to be saved and never to be shown as a page. */
+import { UNKNOWN_TYPE } from '../../core/file-types.ts';
+import type { ByteRange } from '../../lib/file-store.ts';
+
+/** Types that a browser would run something of. */
+const ACTIVE = /html|xml|svg|script|wasm|x-shockwave/;
+
+interface Served {
+  sha256: string;
+  filename: string;
+  mime_type: string;
+}
+
+/** The digest is the tag: the same content is the same, whatever the file is called. */
+export function etagOf({ sha256 }: Pick<Served, 'sha256'>): string {
+  return `"${sha256}"`;
+}
+
+/** Headers of a content, but for its length. */
+export function contentHeaders(file: Served): Record<string, string> {
+  return {
+    'accept-ranges': 'bytes',
+    'content-disposition': `attachment; filename="${asciiName(file.filename)}"; filename*=UTF-8''${encodeName(file.filename)}`,
+    'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
+    'content-type': ACTIVE.test(file.mime_type) ? UNKNOWN_TYPE : file.mime_type,
+    etag: etagOf(file),
+    'x-content-type-options': 'nosniff',
+  };
+}
+
+/**
+ * The part that a `Range` header asks for: undefined for all of it, as where the header is not understood, names several parts,
+ * or `If-Range` has another tag (RFC 9110, 14.2); `none` for a part that the content does not have.
+ */
+export function rangeOf(
+  { range, ifRange }: { range: string; ifRange: string },
+  file: { size: number; sha256: string },
+): ByteRange | 'none' | undefined {
+  const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(range.trim()) ?? [];
+  if ((from === '' && to === '') || (ifRange !== '' && ifRange !== etagOf(file))) return undefined;
+  const { size } = file;
+  const start = from === '' ? Math.max(0, size - Number(to)) : Number(from);
+  const end = from === '' || to === '' ? size - 1 : Math.min(Number(to), size - 1);
+  if (from !== '' && to !== '' && Number(to) < Number(from)) return undefined;
+  return start < size && start <= end ? { start, end } : 'none';
+}
+
+/** Whether `If-None-Match` names the content. */
+export function isKnown(ifNoneMatch: string, file: Pick<Served, 'sha256'>): boolean {
+  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return tags.includes('*') || tags.includes(etagOf(file));
+}
+
+function asciiName(name: string): string {
+  return name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_');
+}
+
+/** RFC 8187. */
+function encodeName(name: string): string {
+  return encodeURIComponent(name).replaceAll(/['()*!]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+}

@@ -1,0 +1,164 @@
+/** The one file of a `multipart/form-data` request, as a stream: no more of it is in memory than what is just on its way. */
+import busboy from 'busboy';
+import { z } from 'zod';
+import { badRequest, DroverError, messageOf, tooLarge } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Upload } from '../../modules/files/upload-file.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { checkPart, idParam } from '../kit/validate.ts';
+
+/** What may stand beside the file. */
+export const uploadFields = z.strictObject({ thread_id: idParam.optional() });
+
+const MOST_FIELDS = 8;
+/** What may have come in before anybody looks at it. */
+const AHEAD_BYTES = 128 * 1024;
+
+type Fields = z.output<typeof uploadFields>;
+type UploadedFile = Pick<Upload, 'source' | 'filename' | 'mimeType'>;
+
+/** A promise with the functions that settle it. */
+interface Pending<T> {
+  promise: Promise<T>;
+  resolve: (value: T) => void;
+  reject: (reason: unknown) => void;
+}
+
+interface Reading {
+  ctx: ApiContext;
+  parser: busboy.Busboy;
+  file: Pending<UploadedFile>;
+  /** What stood beside the file, once all of the request has come. */
+  fields: Pending<Fields>;
+  /** Fires with the fault that has ended the reading. */
+  stopped: AbortController;
+}
+
+/**
+ * Hands the file over to `work` as soon as it begins, and gives what that makes of it. Throws, or lets `upload.fields` reject:
+ * 400 for a body that is no multipart, has no file or several, or breaks off; 408 where nothing comes; 413 for too much
+ * beside the file; 415 for another content type.
+ */
+export async function receiveUpload<T>(ctx: ApiContext, work: (upload: Upload) => Promise<T>): Promise<T> {
+  if (!ctx.request.is('multipart/form-data')) {
+    const message = 'A file comes as multipart/form-data, in the part "file".';
+    throw new DroverError('unsupported-media-type', 415, message);
+  }
+  const reading: Reading = {
+    ctx,
+    parser: openParser(ctx),
+    file: pending(),
+    fields: pending(),
+    stopped: new AbortController(),
+  };
+  const stopWatching = watch(reading);
+  collect(reading);
+  ctx.req.pipe(reading.parser);
+  try {
+    const file = await reading.file.promise;
+    return await work({ ...file, fields: reading.fields.promise, signal: reading.stopped.signal });
+  } finally {
+    stopWatching();
+    fail(reading, new Error('the upload is over'));
+  }
+}
+
+function openParser(ctx: ApiContext): busboy.Busboy {
+  try {
+    return busboy({
+      headers: ctx.req.headers,
+      defParamCharset: 'utf8',
+      limits: { files: 1, fields: MOST_FIELDS, fieldNameSize: 100, fieldSize: 1000, headerPairs: 100 },
+    });
+  } catch (error) {
+    throw badRequest(`The body is no multipart: ${messageOf(error)}.`);
+  }
+}
+
+/** Ends the reading with a fault; what has ended already stays as it is. The rest of the body is let through, unread. */
+function fail({ ctx, parser, file, fields, stopped }: Reading, fault: Error): void {
+  ctx.req.unpipe(parser);
+  ctx.req.resume();
+  file.reject(fault);
+  fields.reject(fault);
+  stopped.abort(fault);
+}
+
+/** Looks after what comes in: that something does, that it comes to an end, and that most of it is the file. */
+function watch(reading: Reading): () => void {
+  const { req } = reading.ctx;
+  let beside = 0;
+  let inFile = false;
+  reading.parser.on('file', (_name, source) => {
+    inFile = true;
+    source.once('close', () => {
+      inFile = false;
+    });
+  });
+  const stall = setTimeout(() => {
+    fail(reading, new DroverError('request-timeout', 408, 'The upload stands still.'));
+  }, LIMITS.uploadStallSeconds * 1000);
+  const onData = (chunk: Buffer) => {
+    stall.refresh();
+    beside += inFile ? 0 : chunk.length;
+    if (beside > LIMITS.uploadFieldBytes + AHEAD_BYTES) fail(reading, tooLarge('There is too much beside the file.'));
+  };
+  const onClose = () => {
+    if (!req.complete) fail(reading, badRequest('The upload broke off.'));
+  };
+  req.on('data', onData);
+  req.once('close', onClose);
+  return () => {
+    clearTimeout(stall);
+    req.off('data', onData);
+    req.off('close', onClose);
+  };
+}
+
+function collect(reading: Reading): void {
+  const { parser, file, fields, stopped } = reading;
+  const given: [string, string][] = [];
+  parser.on('file', (name, source, { filename, mimeType }) => {
+    // It is destroyed where the reading ends early: without a listener, that would end the process.
+    source.on('error', () => undefined);
+    stopped.signal.addEventListener('abort', () => source.destroy(asError(stopped.signal.reason)), { once: true });
+    if (name === 'file') file.resolve({ source, filename, mimeType });
+    else fail(reading, badRequest(`The part "${name.slice(0, 100)}" is a file; the one to store is "file".`));
+  });
+  parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
+    if (valueTruncated || nameTruncated) fail(reading, tooLarge('A field beside the file is too long.'));
+    given.push([name, value]);
+  });
+  parser.on('filesLimit', () => fail(reading, badRequest('There is more than one file.')));
+  parser.on('fieldsLimit', () => fail(reading, badRequest('There are too many fields beside the file.')));
+  parser.once('error', (error) => fail(reading, badRequest(`The body is no whole multipart: ${messageOf(error)}.`)));
+  parser.once('close', () => {
+    file.reject(badRequest('There is no file: it comes in the part "file".'));
+    try {
+      fields.resolve(fieldsOf(given));
+    } catch (error) {
+      fields.reject(error);
+    }
+  });
+}
+
+/** Throws 400 for a field that there is not, or that is there twice. */
+function fieldsOf(given: readonly [string, string][]): Fields {
+  const twice = given.find(([name], index) => given.findIndex(([other]) => other === name) < index);
+  if (twice) throw badRequest(`The field "${twice[0]}" is there twice.`);
+  return checkPart(uploadFields, Object.fromEntries(given), 'body') as Fields;
+}
+
+function pending<T>(): Pending<T> {
+  let settle: Omit<Pending<T>, 'promise'> = { resolve: () => undefined, reject: () => undefined };
+  const promise = new Promise<T>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  // It may be rejected before, or without, anybody waiting for it.
+  promise.catch(() => undefined);
+  return { promise, ...settle };
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}

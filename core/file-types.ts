@@ -1,0 +1,65 @@
+/** What a file is: by its first bytes where those say it, else as its sender or its name does. */
+
+/** First bytes by type; a number is compared, null may be anything. */
+const SIGNATURES: readonly (readonly [type: string, bytes: readonly (number | null)[]])[] = [
+  ['image/png', [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]],
+  ['image/jpeg', [0xff, 0xd8, 0xff]],
+  ['image/gif', [0x47, 0x49, 0x46, 0x38]],
+  ['image/webp', [0x52, 0x49, 0x46, 0x46, null, null, null, null, 0x57, 0x45, 0x42, 0x50]],
+  ['application/pdf', [0x25, 0x50, 0x44, 0x46, 0x2d]],
+];
+
+/** Bytes that `typeOfFile` looks at. */
+export const SIGNATURE_BYTES = 12;
+
+export const UNKNOWN_TYPE = 'application/octet-stream';
+
+/** Types that say of themselves what they are, by ending: senders often do not know them. */
+const BY_ENDING: Readonly<Record<string, string>> = {
+  txt: 'text/plain',
+  log: 'text/plain',
+  md: 'text/markdown',
+  csv: 'text/csv',
+  html: 'text/html',
+  json: 'application/json',
+  xml: 'application/xml',
+  yaml: 'application/yaml',
+  yml: 'application/yaml',
+};
+
+/**
+ * The type of a file in lower case, without parameters. A type that has a signature is one only with it: a provider would
+ * refuse what only calls itself an image, again and again.
+ */
+export function typeOfFile(file: { head: Uint8Array; declared: string | undefined; filename: string }): string {
+  const signed = SIGNATURES.find(([, bytes]) =>
+    bytes.every((byte, index) => byte === null || file.head[index] === byte),
+  );
+  if (signed) return signed[0];
+  const declared = (file.declared ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+  const isType = /^[a-z0-9!#$&^_.+-]{1,60}\/[a-z0-9!#$&^_.+-]{1,60}$/.test(declared);
+  const isClaimed = SIGNATURES.some(([type]) => type === declared);
+  if (isType && !isClaimed && declared !== UNKNOWN_TYPE) return declared;
+  return BY_ENDING[/\.([a-z]{1,8})$/i.exec(file.filename)?.[1]?.toLowerCase() ?? ''] ?? UNKNOWN_TYPE;
+}
+
+/** Types that models are shown as images. */
+export const IMAGE_TYPES: readonly string[] = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
+export const PDF_TYPE = 'application/pdf';
+
+/** Whether a file of this type is text, by its type alone. */
+export function isTextType(type: string): boolean {
+  if (type.startsWith('text/') || /^application\/.*\+(json|xml|yaml)$/.test(type)) return true;
+  return ['application/json', 'application/xml', 'application/yaml', 'application/x-yaml'].includes(type);
+}
+
+/** The last part of a name without what would act in a terminal, a path or a header; `file` where nothing is left. */
+export function cleanFilename(name: string | undefined, maxChars: number): string {
+  const last = (name ?? '').split(/[/\\]/).at(-1) ?? '';
+  const plain = last.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '').trim();
+  const cut = plain
+    .slice(0, maxChars)
+    .toWellFormed()
+    .replace(/\ufffd$/, '');
+  return /^\.*$/.test(cut) ? 'file' : cut;
+}

@@ -1,0 +1,90 @@
+/** Where contents of files are kept: on a filesystem or in a bucket, by keys that their writer makes up once and for all. */
+import type { Readable } from 'node:stream';
+
+/** Bytes from `start` to `end`, both included. */
+export interface ByteRange {
+  start: number;
+  end: number;
+}
+
+export interface FileStore {
+  /** Writes under a key that nobody has used; resolves when the bytes outlive a crash. What a failure has left there `delete` removes. */
+  write: (key: string, content: Readable, signal: AbortSignal) => Promise<void>;
+  /** The content, or a part of it. Throws `ContentGoneError`; a stream that breaks off fails. */
+  read: (key: string, range?: ByteRange) => Promise<Readable>;
+  /** Done already: that is no error. */
+  delete: (key: string) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** A store that could not do what it was asked for, in words that hold neither its address nor its credentials. */
+export class FileStoreError extends Error {
+  constructor(what: string, cause: unknown) {
+    const { name, code } = (cause ?? {}) as { name?: unknown; code?: unknown };
+    super(`The file store could not ${what}: ${[name, code].filter((part) => typeof part === 'string').join(' ')}`);
+    this.name = 'FileStoreError';
+  }
+}
+
+/** The store has nothing under this key. */
+export class ContentGoneError extends FileStoreError {
+  override readonly name = 'ContentGoneError';
+}
+
+/** What a `DROVER_FILES_URL` says. */
+export type FileStoreAddress =
+  | { kind: 'file'; path: string }
+  | {
+      kind: 's3';
+      bucket: string;
+      /** Before every key; empty, or with a slash at its end. */
+      prefix: string;
+      endpoint: string | undefined;
+      region: string;
+      pathStyle: boolean;
+      /** Undefined: as the AWS SDK finds them. */
+      credentials: { accessKeyId: string; secretAccessKey: string } | undefined;
+    };
+
+/** Reads `file:PATH` and `s3://[KEY:SECRET@]BUCKET[/PREFIX][?endpoint=…&region=…&path_style=…]`; undefined for anything else. */
+export function parseFilesUrl(text: string): FileStoreAddress | undefined {
+  if (/^file:./.test(text)) {
+    const path = decode(text.replace(/^file:(\/\/(localhost)?(?=\/))?/, ''));
+    return path === undefined || path === '' || path.startsWith('//') ? undefined : { kind: 'file', path };
+  }
+  if (!text.startsWith('s3://') || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const names = [...url.searchParams.keys()];
+  const [endpoint, style] = [url.searchParams.get('endpoint'), url.searchParams.get('path_style')];
+  const [accessKeyId, secretAccessKey] = [decode(url.username), decode(url.password)];
+  const isWrong =
+    !/^[a-z0-9][a-z0-9.-]{1,62}$/.test(url.hostname) ||
+    url.port !== '' ||
+    names.some((name) => !['endpoint', 'region', 'path_style'].includes(name)) ||
+    (endpoint !== null && !(/^https?:\/\//.test(endpoint) && URL.canParse(endpoint))) ||
+    (style !== null && style !== 'true' && style !== 'false') ||
+    (accessKeyId === '') !== (secretAccessKey === '');
+  if (isWrong) return undefined;
+  const prefix = decode(url.pathname)?.replace(/^\/+|\/+$/g, '');
+  if (prefix === undefined || accessKeyId === undefined || secretAccessKey === undefined) return undefined;
+  // Keys are the store's: other characters would mean something else to one or the other server.
+  if (!/^[\w./-]*$/.test(prefix) || prefix.split('/').includes('..')) return undefined;
+  return {
+    kind: 's3',
+    bucket: url.hostname,
+    prefix: prefix === '' ? '' : `${prefix}/`,
+    endpoint: endpoint ?? undefined,
+    region: url.searchParams.get('region') ?? 'us-east-1',
+    // Servers other than Amazon's seldom have a host name for each bucket.
+    pathStyle: style === null ? endpoint !== null : style === 'true',
+    credentials: accessKeyId === '' ? undefined : { accessKeyId, secretAccessKey },
+  };
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * Takes contents into the file store. An object is named in the database before its first byte, written under that name, and
+ * referred to only when all of it is there: whatever ends in between leaves an object that maintenance finds, never a file
+ * without its content.
+ */
+import { createHash } from 'node:crypto';
+import { Transform, type Readable } from 'node:stream';
+import { SIGNATURE_BYTES, cleanFilename, typeOfFile } from '../../core/file-types.ts';
+import { DroverError, tooLarge, unavailable } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  discardContent,
+  insertContent,
+  insertFile,
+  keepContent,
+  readFileLimits,
+  type FileOrigin,
+  type FileRow,
+  type Trust,
+} from '../../db/files.ts';
+import { newId } from '../../lib/new-id.ts';
+import { keyOf, requireStore, type FileContext } from './content.ts';
+import { sweepContent } from './sweep-files.ts';
+
+/** A content that is in the store, and that nothing refers to yet. */
+export interface StoredContent {
+  id: string;
+  tenantId: string;
+  sha256: string;
+  size: number;
+  /** Its first bytes. */
+  head: Uint8Array;
+  /** Of all contents of the tenant together, in bytes. */
+  tenantBytes: number;
+}
+
+/**
+ * Writes a content. Throws 413 for one that is larger than a file of the tenant may be, or than it has room for; 503 where
+ * there is no store. Whoever gets the content keeps it with `keepFile`, or calls `discard`.
+ */
+export async function writeContent(
+  context: FileContext,
+  tenantId: string,
+  { source, signal }: { source: Readable; signal: AbortSignal },
+): Promise<StoredContent> {
+  const store = requireStore(context);
+  const id = newId();
+  const limits = await context.db.withTenant(tenantId, async (tx) => {
+    const found = await readFileLimits(tx, {
+      fileBytes: LIMITS.fileBytes,
+      tenantBytes: LIMITS.tenantFileBytes,
+    });
+    // Looked at again when its size is known; until then a tenant that is full fills nothing.
+    if (found.storedBytes >= found.tenantBytes) throw tenantFull(found.tenantBytes);
+    await insertContent(tx, { id, tenantId });
+    return found;
+  });
+  const meter = measure(limits.fileBytes);
+  source.once('error', (error) => meter.stream.destroy(error));
+  source.pipe(meter.stream);
+  try {
+    await store.write(keyOf({ id, tenantId }), meter.stream, signal);
+    return { id, tenantId, ...meter.result(), tenantBytes: limits.tenantBytes };
+  } catch (error) {
+    await discard(context, { id, tenantId });
+    throw signal.aborted ? signal.reason : (meter.fault() ?? error);
+  }
+}
+
+export interface NewFile {
+  workspaceId: string;
+  threadId?: string | undefined;
+  runId?: string | undefined;
+  filename: string | undefined;
+  /** As its sender calls it. */
+  mimeType: string | undefined;
+  origin: FileOrigin;
+  trust: Trust;
+}
+
+/** Makes a file of a written content, in the transaction of what it is for. Throws 413 where the tenant has no room for it any more. */
+export async function keepFile(tx: Tx, content: StoredContent, file: NewFile): Promise<FileRow> {
+  const { tenantId, sha256, size, head } = content;
+  const kept = await keepContent(tx, content, content.tenantBytes);
+  if (kept === 'full') throw tenantFull(content.tenantBytes);
+  if (kept === 'swept') throw unavailable('The upload took too long; it may be sent again.');
+  const filename = cleanFilename(file.filename, LIMITS.filenameChars);
+  const mimeType = typeOfFile({ head, declared: file.mimeType, filename });
+  return insertFile(tx, { ...file, id: newId(), tenantId, contentId: kept.id, sha256, size, filename, mimeType });
+}
+
+/** Removes a content that no file has after all, since another had it already or none was made; where that fails, maintenance does it. */
+export async function discard(context: FileContext, content: { id: string; tenantId: string }): Promise<void> {
+  try {
+    await context.db.withTenant(content.tenantId, (tx) => discardContent(tx, content.id));
+    await sweepContent(context, { tenant_id: content.tenantId, id: content.id });
+  } catch (error) {
+    context.log.warn({ err: error, content: content.id }, 'a content that is not kept is left to maintenance');
+  }
+}
+
+function tenantFull(bytes: number): DroverError {
+  return new DroverError('quota-exceeded', 413, `The files of the tenant may have ${bytes} bytes in all.`);
+}
+
+interface Meter {
+  stream: Transform;
+  result: () => Pick<StoredContent, 'sha256' | 'size' | 'head'>;
+  /** Why it has stopped the content, or what the content broke off with. */
+  fault: () => Error | undefined;
+}
+
+/** Lets a content through, counted and digested, up to `maxBytes`. */
+function measure(maxBytes: number): Meter {
+  const hash = createHash('sha256');
+  let head = Buffer.alloc(0);
+  let size = 0;
+  let fault: Error | undefined;
+  const stream = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      size += chunk.length;
+      if (size > maxBytes) {
+        done(tooLarge(`The file is larger than ${maxBytes} bytes.`));
+        return;
+      }
+      if (head.length < SIGNATURE_BYTES) head = Buffer.concat([head, chunk]).subarray(0, SIGNATURE_BYTES);
+      hash.update(chunk);
+      done(null, chunk);
+    },
+  });
+  stream.once('error', (error) => {
+    fault = error;
+  });
+  return { stream, result: () => ({ sha256: hash.digest('hex'), size, head }), fault: () => fault };
+}

@@ -1,0 +1,40 @@
+/** Removes contents that no file has: those of deleted files, and what uploads that were broken off have left. */
+import { LIMITS } from '../../core/limits.ts';
+import { claimGarbage, forgetContent, listGarbage, listOwnGarbage } from '../../db/files.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
+import { keyOf, type FileContext } from './content.ts';
+
+interface Garbage {
+  tenant_id: string;
+  id: string;
+}
+
+const AT_A_TIME = 8;
+
+/** One act of maintenance over all tenants; answers how many contents went. */
+export async function sweepFiles(context: FileContext): Promise<number> {
+  if (!context.fileStore) return 0;
+  const rows = await listGarbage(context.db, {
+    writingHours: LIMITS.unfinishedFileHours,
+    limit: LIMITS.sweepRows,
+  });
+  const done = await forEachIsolated(context.log, { rows, atATime: AT_A_TIME }, (row) => sweepContent(context, row));
+  return done.filter(Boolean).length;
+}
+
+/** The same at once for a tenant that has just deleted something; what fails is left to maintenance. */
+export async function sweepTenant(context: FileContext, tenantId: string): Promise<void> {
+  if (!context.fileStore) return;
+  const own = await context.db.withTenant(tenantId, (tx) => listOwnGarbage(tx, LIMITS.sweepRows));
+  const rows = own.map(({ id }) => ({ tenant_id: tenantId, id }));
+  await forEachIsolated(context.log, { rows, atATime: AT_A_TIME }, (row) => sweepContent(context, row));
+}
+
+/** First from the store, then from the database: what is interrupted is done again. */
+export async function sweepContent({ db, fileStore }: FileContext, { tenant_id, id }: Garbage): Promise<boolean> {
+  if (!fileStore) return false;
+  if (!(await db.withTenant(tenant_id, (tx) => claimGarbage(tx, id)))) return false;
+  await fileStore.delete(keyOf({ tenantId: tenant_id, id }));
+  await db.withTenant(tenant_id, (tx) => forgetContent(tx, id));
+  return true;
+}

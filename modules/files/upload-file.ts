@@ -1,0 +1,60 @@
+import type { Readable } from 'node:stream';
+import type { Caller } from '../../core/caller.ts';
+import { erased, notFound } from '../../core/errors.ts';
+import type { Tx } from '../../db/database.ts';
+import type { FileRow } from '../../db/files.ts';
+import { lockThread } from '../../db/runs.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { storeAway, type FileContext } from './content.ts';
+import { discard, keepFile, writeContent } from './store-file.ts';
+
+/** A file as it comes in. */
+export interface Upload {
+  source: Readable;
+  filename: string | undefined;
+  mimeType: string | undefined;
+  signal: AbortSignal;
+  /** Resolves when the request has come to its end, with what was said beside the file; rejects for one that is not as it should be. */
+  fields: Promise<{ thread_id?: string | undefined }>;
+}
+
+/** Stores a client's file. Throws 404 for an unknown thread, 409 for an erased one, else as `writeContent` does. */
+export async function uploadFile<T>(
+  context: FileContext,
+  by: { caller: Caller; idempotency: IdempotentRequest; present: (row: FileRow) => T },
+  upload: Upload,
+): Promise<IdempotentAnswer<T>> {
+  const { caller, idempotency, present } = by;
+  const { source, signal, filename, mimeType } = upload;
+  const content = await writeContent(context, caller.tenantId, { source, signal }).catch((error: unknown) => {
+    throw storeAway(error);
+  });
+  try {
+    const { thread_id: threadId } = await upload.fields;
+    const { sha256 } = content;
+    const body = { ...bodyOf(idempotency), filename, mimeType, threadId, sha256 };
+    return await idempotently<T>(context, { ...idempotency, body }, async (tx) => {
+      if (threadId !== undefined) await requireThread(tx, caller, threadId);
+      const { workspaceId } = caller;
+      const of = { workspaceId, threadId, filename, mimeType };
+      const row = await keepFile(tx, content, { ...of, origin: 'user', trust: 'trusted' });
+      await recordAudit(tx, caller, { action: 'file.stored', target: ['file', row.id], details: { size: row.size } });
+      return { status: 201, body: present(row) };
+    });
+  } finally {
+    // Unless it is the file's now.
+    await discard(context, content);
+  }
+}
+
+function bodyOf({ body }: IdempotentRequest): object {
+  return typeof body === 'object' && body !== null ? body : {};
+}
+
+/** The thread is held: it is not erased before its file is there. */
+async function requireThread(tx: Tx, { workspaceId }: Caller, threadId: string): Promise<void> {
+  const thread = await lockThread(tx, threadId);
+  if (thread?.workspace_id !== workspaceId) throw notFound('The thread');
+  if (thread.erased_at) throw erased('The thread');
+}

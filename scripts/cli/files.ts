@@ -1,0 +1,84 @@
+import { createWriteStream, openAsBlob } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Command } from 'commander';
+import { CommandError, EXIT } from './errors.ts';
+import { connected, id, whole, withPlace, type Shared } from './options.ts';
+import { line, print, printJson, printTable } from './print.ts';
+
+interface StoredFile {
+  id: string;
+  filename: string;
+  size: number;
+  mime_type: string;
+  origin: string;
+  created_at: string;
+}
+
+/** Adds the commands. */
+export function addFiles(program: Command): void {
+  const files = program.command('files').description('files of conversations');
+  withPlace(files.command('list'))
+    .description('list files, newest first')
+    .option('--thread <id>', 'of this thread', id)
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(list);
+  withPlace(files.command('put'))
+    .description('upload a file, and print its id')
+    .argument('<path>', 'where it is')
+    .option('--thread <id>', 'goes with this thread', id)
+    .option('--type <type>', 'its MIME type, where its content does not say', '')
+    .action(put);
+  withPlace(files.command('get'))
+    .description('print the content of a file, or write it')
+    .argument('<id>', 'its id', id)
+    .option('--out <path>', 'where to; nothing may be there')
+    .action(get);
+  withPlace(files.command('delete'))
+    .description('delete a file')
+    .argument('<id>', 'its id', id)
+    .action(async (file: string, options: Shared) => {
+      await connected(options, (client) => client.delete(`/v1/files/${file}`));
+      if (options.json) printJson({ id: file, deleted: true });
+      else print(`deleted: ${file}`);
+    });
+}
+
+async function list(options: Shared & { limit: number; thread?: string }): Promise<void> {
+  const query = { limit: String(options.limit), thread_id: options.thread };
+  const answer = await connected(options, (client) => client.get<{ files: StoredFile[] }>('/v1/files', query));
+  if (options.json) return printJson(answer);
+  printTable(
+    ['ID', 'NAME', 'TYPE', 'BYTES', 'FROM', 'CREATED'],
+    answer.files.map((file) => [
+      file.id,
+      line(file.filename, 40),
+      line(file.mime_type, 40),
+      String(file.size),
+      file.origin,
+      file.created_at,
+    ]),
+  );
+}
+
+async function put(path: string, options: Shared & { thread?: string; type: string }): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile()) throw new CommandError(EXIT.usage, `${path} is no file.`);
+  const form = new FormData();
+  if (options.thread !== undefined) form.set('thread_id', options.thread);
+  // Read as it is sent.
+  form.set('file', await openAsBlob(path, { type: options.type || 'application/octet-stream' }), basename(path));
+  const made = await connected(options, (client) => client.upload<StoredFile>('/v1/files', form));
+  if (options.json) printJson(made);
+  else print(made.id);
+}
+
+async function get(file: string, { out, ...options }: Shared & { out?: string }): Promise<void> {
+  await connected(options, async (client) => {
+    const content = Readable.fromWeb(await client.download(`/v1/files/${file}/content`));
+    if (out === undefined) await pipeline(content, process.stdout, { end: false });
+    else await pipeline(content, createWriteStream(out, { flags: 'wx' }));
+  });
+}

@@ -1,0 +1,505 @@
+import assert from 'node:assert/strict';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import S3rver from 's3rver';
+import { writeContent } from '../../modules/files/store-file.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { maintain } from '../../modules/platform/maintain.ts';
+import { startTestApi, type Answer, type TestApi } from '../support/api.ts';
+import { sized } from '../support/size.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+/** Where contents are kept, and what lies there. */
+interface Place {
+  url: string;
+  list: () => Promise<string[]>;
+  close: () => Promise<void>;
+}
+
+const PLACES: Record<string, () => Promise<Place>> = { 'a filesystem': onFilesystem, 'an S3 server': onS3 };
+
+for (const [name, open] of Object.entries(PLACES)) {
+  describe(`files on ${name}`, function () {
+    this.timeout(120_000);
+    let place: Place;
+    let api: TestApi;
+
+    before(async () => {
+      place = await open();
+      api = await startTestApi(undefined, { env: { DROVER_FILES_URL: place.url } });
+    });
+    after(async () => {
+      await api.close();
+      await place.close();
+    });
+
+    const call = (method: string, path: string, options = {}) => api.call(method, path, options);
+
+    it('come back as they were sent, with what is known of them', async () => {
+      const bytes = randomBytes(300_000);
+      const sent = await upload(api, bytes, { filename: 'report.pdf', type: 'application/x-thing' });
+      assert.equal(sent.status, 201, sent.text);
+      const { file_id: id, created_at: _, ...rest } = sent.json;
+      assert.deepEqual(rest, {
+        id,
+        filename: 'report.pdf',
+        size: bytes.length,
+        mime_type: 'application/x-thing',
+        sha256: createHash('sha256').update(bytes).digest('hex'),
+        origin: 'user',
+        trust: 'trusted',
+        thread_id: null,
+        run_id: null,
+      });
+      assert.deepEqual((await call('GET', `/v1/files/${id}`)).json, sent.json);
+      assert.deepEqual((await call('GET', '/v1/files?limit=1')).json.files, [sent.json]);
+      const { status, headers, body } = await download(api, id);
+      assert.deepEqual([status, body.equals(bytes)], [200, true]);
+      assert.deepEqual(
+        [
+          'content-type',
+          'content-length',
+          'content-disposition',
+          'x-content-type-options',
+          'accept-ranges',
+          'etag',
+        ].map((header) => headers.get(header)),
+        [
+          'application/x-thing',
+          '300000',
+          `attachment; filename="report.pdf"; filename*=UTF-8''report.pdf`,
+          'nosniff',
+          'bytes',
+          `"${rest.sha256}"`,
+        ],
+      );
+    });
+
+    it('give the part that is asked for, and say what they do not have', async () => {
+      const bytes = randomBytes(1000);
+      const { json } = await upload(api, bytes);
+      const part = async (headers: Record<string, string>) => {
+        const answer = await download(api, json.id, headers);
+        return [answer.status, answer.headers.get('content-range'), answer.body.toString('hex')];
+      };
+      const hex = (from: number, to: number) => bytes.subarray(from, to).toString('hex');
+      assert.deepEqual(await part({ range: 'bytes=10-19' }), [206, 'bytes 10-19/1000', hex(10, 20)]);
+      assert.deepEqual(await part({ range: 'bytes=990-' }), [206, 'bytes 990-999/1000', hex(990, 1000)]);
+      assert.deepEqual(await part({ range: 'bytes=-5' }), [206, 'bytes 995-999/1000', hex(995, 1000)]);
+      assert.deepEqual(await part({ range: 'bytes=0-9999' }), [206, 'bytes 0-999/1000', hex(0, 1000)]);
+      for (const range of ['bytes=0-1,5-6', 'lines=1-2', 'bytes=9-1', 'bytes=-'])
+        assert.deepEqual(await part({ range }), [200, null, hex(0, 1000)], range);
+      for (const range of ['bytes=1000-', 'bytes=-0'])
+        assert.deepEqual((await part({ range })).slice(0, 2), [416, 'bytes */1000'], range);
+      const etag = `"${json.sha256}"`;
+      assert.deepEqual(await part({ range: 'bytes=0-0', 'if-range': etag }), [206, 'bytes 0-0/1000', hex(0, 1)]);
+      assert.deepEqual(await part({ range: 'bytes=0-0', 'if-range': '"other"' }), [200, null, hex(0, 1000)]);
+      assert.deepEqual(await part({ 'if-none-match': `"x", W/${etag}` }), [304, null, '']);
+      const head = await fetch(`${api.url}/v1/files/${json.id}/content`, { method: 'HEAD', headers: auth(api) });
+      assert.deepEqual([head.status, head.headers.get('content-length')], [200, '1000']);
+    });
+
+    it('are stored once for the same content, which goes with the last of them', async () => {
+      const bytes = randomBytes(5000);
+      const before = (await place.list()).length;
+      const [one, two] = await Promise.all([upload(api, bytes), upload(api, bytes, { filename: 'copy' })]);
+      assert.notEqual(one.json.id, two.json.id);
+      assert.equal((await place.list()).length, before + 1);
+      assert.equal((await call('DELETE', `/v1/files/${one.json.id}`)).status, 204);
+      assert.equal((await call('GET', `/v1/files/${one.json.id}`)).status, 404);
+      assert.ok((await download(api, two.json.id)).body.equals(bytes));
+      assert.equal((await call('DELETE', `/v1/files/${two.json.id}`)).status, 204);
+      assert.equal((await place.list()).length, before);
+      assert.equal((await call('DELETE', `/v1/files/${two.json.id}`)).status, 404);
+    });
+
+    it('may be empty', async () => {
+      const { json, status } = await upload(api, Buffer.alloc(0));
+      assert.deepEqual([status, json.size], [201, 0]);
+      const { status: got, headers, body } = await download(api, json.id);
+      assert.deepEqual([got, headers.get('content-length'), body.length], [200, '0', 0]);
+      assert.equal((await call('DELETE', `/v1/files/${json.id}`)).status, 204);
+    });
+
+    it('leave nothing of an upload that breaks off, or that is refused', async () => {
+      const before = await place.list();
+      const form = multipart([{ name: 'file', filename: 'x', content: randomBytes(200_000) }]);
+      await new Promise<void>((resolve) => {
+        const broken = request(`${api.url}/v1/files`, {
+          method: 'POST',
+          headers: { ...auth(api), ...form.headers, 'content-length': form.body.length },
+        });
+        broken.on('error', () => resolve());
+        broken.write(form.body.subarray(0, 150_000), () => broken.destroy());
+      });
+      const twice = await send(api, [
+        { name: 'file', filename: 'a', content: randomBytes(1000) },
+        { name: 'file', filename: 'b', content: randomBytes(1000) },
+      ]);
+      assert.deepEqual([twice.status, twice.json.detail], [400, 'There is more than one file.']);
+      await waitUntil('all of them are gone', async () => (await place.list()).length === before.length);
+      assert.deepEqual(await contents(api, `state <> 'stored'`), []);
+    });
+
+    it('are swept where a writer has died before they were any', async () => {
+      const id = randomUUID();
+      const tenant = DEFAULT_TENANT_ID;
+      await api.context.db.withTenant(tenant, (tx) =>
+        tx.query(
+          `insert into file_contents (id, tenant_id, state, changed_at) values ($1, $2, 'writing', now() - interval '25 hours'),
+             ($3, $2, 'writing', now() - interval '23 hours')`,
+          [id, tenant, randomUUID()],
+        ),
+      );
+      const { fileStore } = api.context;
+      await fileStore?.write(`${tenant}/${id}`, Readable.from([Buffer.from('half')]), new AbortController().signal);
+      assert.ok((await place.list()).some((key) => key.endsWith(id)));
+      assert.deepEqual(await maintain(api.context, 'sweep-files'), { swept: 1 });
+      assert.ok(!(await place.list()).some((key) => key.endsWith(id)));
+      assert.equal((await contents(api, `state = 'writing'`)).length, 1);
+    });
+
+    it('pass through in little memory, however large they are', async () => {
+      const size = sized({ usual: 24, nightly: 100 }) * 1024 * 1024;
+      const chunk = randomBytes(1024 * 1024);
+      global.gc?.();
+      const atFirst = process.memoryUsage();
+      let most = 0;
+      const watch = setInterval(() => {
+        const { rss } = process.memoryUsage();
+        most = Math.max(most, rss - atFirst.rss);
+      }, 5);
+      const form = multipart([{ name: 'file', filename: 'large.bin', content: Buffer.alloc(0) }]);
+      const [head, tail] = splitForm(form.body);
+      const sent = await new Promise<Answer['json']>((resolve, reject) => {
+        const outgoing = request(`${api.url}/v1/files`, { method: 'POST', headers: { ...auth(api), ...form.headers } });
+        outgoing.once('response', (response) => {
+          let text = '';
+          response.on('data', (piece: Buffer) => (text += piece.toString()));
+          response.on('end', () => resolve(JSON.parse(text)));
+        });
+        outgoing.once('error', reject);
+        outgoing.write(head);
+        let left = size / chunk.length;
+        const go = () => {
+          while (left > 0) {
+            left -= 1;
+            if (!outgoing.write(chunk)) {
+              outgoing.once('drain', go);
+              return;
+            }
+          }
+          outgoing.end(tail);
+        };
+        go();
+      });
+      assert.equal(sent.size, size);
+      const hash = createHash('sha256');
+      const response = await fetch(`${api.url}/v1/files/${sent.id}/content`, { headers: auth(api) });
+      for await (const piece of response.body ?? []) hash.update(piece as Uint8Array);
+      assert.equal(hash.digest('hex'), sent.sha256);
+      const middle = await download(api, sent.id, { range: `bytes=${size / 2}-${size / 2 + 999}` });
+      assert.ok(middle.body.equals(chunk.subarray(0, 1000)));
+      clearInterval(watch);
+      // A size at which it would show.
+      if (size > 64 * 1024 * 1024) assert.ok(most < 64 * 1024 * 1024, `${Math.round(most / 1024 / 1024)} MiB more`);
+      assert.equal((await call('DELETE', `/v1/files/${sent.id}`)).status, 204);
+    });
+  });
+}
+
+describe('files', function () {
+  this.timeout(120_000);
+  let place: Place;
+  let api: TestApi;
+
+  before(async () => {
+    place = await onFilesystem();
+    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: place.url } });
+  });
+  after(async () => {
+    await api.close();
+    await place.close();
+  });
+
+  it('are held to what a tenant may have, however many come at once', async () => {
+    const tenant = await api.newTenant();
+    const settings = { files: { file_bytes: 2000, total_bytes: 3500 } };
+    await api.call('PATCH', `/v1/tenants/${tenant.id}`, { body: { settings } });
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => upload(api, randomBytes(1000), { key: tenant.key })),
+    );
+    const made = answers.filter(({ status }) => status === 201);
+    assert.equal(made.length, 3);
+    const refused = answers.filter(({ status }) => status !== 201).map(({ status, json }) => [status, json.code]);
+    assert.deepEqual(
+      refused,
+      Array.from({ length: 5 }, () => [413, 'quota-exceeded']),
+    );
+    assert.equal((await upload(api, randomBytes(2001), { key: tenant.key })).json.code, 'too-large');
+    const [first] = made;
+    await api.call('DELETE', `/v1/files/${first?.json.id}`, { key: tenant.key });
+    assert.equal((await upload(api, randomBytes(1000), { key: tenant.key })).status, 201);
+    assert.equal((await upload(api, randomBytes(1000), { key: tenant.key })).status, 413);
+    await waitUntil('only what is kept is there', async () => {
+      return (await place.list()).filter((key) => key.startsWith(tenant.id)).length === 3;
+    });
+  });
+
+  it('of the same content are apart in two tenants', async () => {
+    const [anna, ben] = [await api.newTenant(), await api.newTenant()];
+    const bytes = randomBytes(500);
+    const ofAnna = await upload(api, bytes, { key: anna.key });
+    const ofBen = await upload(api, bytes, { key: ben.key });
+    for (const path of ['', '/content'])
+      assert.equal((await api.call('GET', `/v1/files/${ofAnna.json.id}${path}`, { key: ben.key })).status, 404);
+    assert.equal((await api.call('DELETE', `/v1/files/${ofAnna.json.id}`, { key: ben.key })).status, 404);
+    assert.equal((await api.call('DELETE', `/v1/files/${ofAnna.json.id}`, { key: anna.key })).status, 204);
+    assert.ok((await download(api, ofBen.json.id, auth(api, ben.key))).body.equals(bytes));
+  });
+
+  it('are of one workspace', async () => {
+    const tenant = await api.newTenant();
+    const { json: key } = await api.call('POST', '/v1/api-keys', {
+      key: tenant.key,
+      body: { name: 'reader', scopes: ['runs:read'] },
+    });
+    const { json } = await upload(api, Buffer.from('x'), { key: tenant.key });
+    assert.equal((await api.call('GET', `/v1/files/${json.id}`, { key: key.key })).status, 200);
+    assert.equal((await upload(api, Buffer.from('x'), { key: key.key })).status, 403);
+    assert.equal((await api.call('DELETE', `/v1/files/${json.id}`, { key: key.key })).status, 403);
+  });
+
+  it('are made once for one Idempotency-Key', async () => {
+    const bytes = randomBytes(100);
+    const headers = { 'idempotency-key': randomUUID() };
+    const one = await upload(api, bytes, { headers });
+    const two = await upload(api, bytes, { headers });
+    assert.deepEqual([two.status, two.json], [201, one.json]);
+    assert.equal(two.headers.get('idempotent-replayed'), 'true');
+    assert.equal((await upload(api, randomBytes(100), { headers })).status, 422);
+    assert.deepEqual(await contents(api, `state <> 'stored'`), []);
+  });
+
+  it('are named by the last part of their name, and are what their first bytes say', async () => {
+    const png = Buffer.from('89504e470d0a1a0a0000', 'hex');
+    const named = async (filename: string, type: string, content: Buffer = Buffer.from('x')) => {
+      const { json } = await upload(api, content, { filename, type });
+      return [json.filename, json.mime_type];
+    };
+    assert.deepEqual(await named('../../etc/passwd', 'text/plain'), ['passwd', 'text/plain']);
+    assert.deepEqual(await named('C:\\\\temp\\\\a.md', 'application/octet-stream'), ['a.md', 'text/markdown']);
+    assert.deepEqual(await named('..', 'application/octet-stream'), ['file', 'application/octet-stream']);
+    assert.deepEqual(await named('a\u202eb.png', 'image/png'), ['ab.png', 'application/octet-stream']);
+    assert.deepEqual(await named('a.txt', 'text/plain', png), ['a.txt', 'image/png']);
+    assert.deepEqual(await named('x'.repeat(300), 'Text/Plain; charset=utf-8'), ['x'.repeat(255), 'text/plain']);
+    const { json } = await upload(api, Buffer.from('<script>'), { filename: 'Ä".html', type: 'text/html' });
+    const { headers } = await download(api, json.id);
+    assert.equal(headers.get('content-type'), 'application/octet-stream');
+    assert.equal(headers.get('content-disposition'), `attachment; filename="__.html"; filename*=UTF-8''%C3%84%22.html`);
+    assert.match(headers.get('content-security-policy') ?? '', /sandbox/);
+  });
+
+  it('are refused where the request is not what it should be', async () => {
+    const status = async (parts: Part[], headers = {}) => {
+      const answer = await send(api, parts, headers);
+      return `${answer.status} ${answer.json.detail}`;
+    };
+    const file = { name: 'file', filename: 'a', content: Buffer.from('x') };
+    assert.equal(await status([]), '400 There is no file: it comes in the part "file".');
+    assert.match(await status([{ name: 'file', content: Buffer.from('x') }]), /^400 There is no file/);
+    assert.match(await status([{ ...file, name: 'other' }]), /^400 The part "other" is a file/);
+    assert.match(await status([{ name: 'nonsense', content: Buffer.from('x') }, file]), /^400 .*not a known field/);
+    assert.match(await status([file, { name: 'thread_id', content: Buffer.from('x') }]), /^400 .*thread_id/);
+    assert.match(await status([file, { name: 'thread_id', content: Buffer.from(randomUUID()) }]), /^404 The thread/);
+    assert.match(await status([file, { name: 'thread_id', content: randomBytes(5000) }]), /^413 A field/);
+    const many = Array.from({ length: 20 }, (_, index) => ({ name: `f${index}`, content: Buffer.from('x') }));
+    assert.match(await status([...many, file]), /^400 There are too many fields/);
+    const raw = (type: string, body: string) =>
+      api.call('POST', '/v1/files', { raw: body, headers: { 'content-type': type } });
+    assert.equal((await raw('application/json', '{}')).status, 415);
+    assert.equal((await raw('multipart/form-data', 'x')).status, 400);
+    assert.equal((await raw('multipart/form-data; boundary=x', '--x\r\nhalf')).status, 400);
+    const unending = multipart([file]);
+    assert.equal(
+      (await raw('multipart/form-data; boundary=b', unending.body.toString('latin1').slice(0, -10))).status,
+      400,
+    );
+    assert.deepEqual(await contents(api, `state <> 'stored'`), []);
+  });
+
+  it('do not wait for a field that has no end', async () => {
+    const socket = connect(Number(new URL(api.url).port), '127.0.0.1');
+    const received: string[] = [];
+    socket.on('data', (chunk: Buffer) => received.push(chunk.toString()));
+    socket.on('error', () => undefined);
+    const head = [
+      'POST /v1/files HTTP/1.1',
+      'host: x',
+      `authorization: Bearer ${api.key}`,
+      'content-type: multipart/form-data; boundary=b',
+      'transfer-encoding: chunked',
+      '',
+      '',
+    ];
+    socket.write(head.join('\r\n'));
+    const say = (text: string) => socket.write(`${text.length.toString(16)}\r\n${text}\r\n`);
+    say('--b\r\ncontent-disposition: form-data; name="thread_id"\r\n\r\n');
+    for (let count = 0; count < 100 && received.length === 0; count += 1) {
+      say('x'.repeat(16 * 1024));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await waitUntil('it is answered', () => received.length > 0);
+    assert.match(received.join(''), /^HTTP\/1\.1 413 /);
+    socket.destroy();
+  });
+
+  it('go with the thread that they were stored for, and with its last run', async () => {
+    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: randomUUID() } });
+    const { json: run } = await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} });
+    const parts = [
+      { name: 'thread_id', content: Buffer.from(run.thread_id) },
+      { name: 'file', filename: 'a.txt', content: randomBytes(100) },
+    ];
+    const { json: file, text } = await send(api, parts);
+    assert.equal(file.thread_id, run.thread_id, text);
+    const listed = await api.call('GET', `/v1/files?thread_id=${run.thread_id}`);
+    assert.deepEqual(
+      listed.json.files.map(({ id }: { id: string }) => id),
+      [file.id],
+    );
+    const before = (await place.list()).length;
+    assert.equal((await api.call('DELETE', `/v1/threads/${run.thread_id}`)).status, 202);
+    assert.equal((await api.call('GET', `/v1/files/${file.id}`)).status, 404);
+    assert.equal((await place.list()).length, before - 1);
+    assert.equal((await send(api, parts)).status, 409);
+  });
+
+  it('need a place, which is named where there is none', async () => {
+    const nothing = { source: Readable.from([]), signal: new AbortController().signal };
+    const homeless = { ...api.context, fileStore: undefined };
+    await assert.rejects(writeContent(homeless, DEFAULT_TENANT_ID, nothing), /DROVER_FILES_URL is not set/);
+  });
+
+  it('are told to come again where the store is away, without its address', async () => {
+    const other = await startTestApi(undefined, {
+      env: { DROVER_FILES_URL: 's3://key:hidden-secret@no-bucket?endpoint=http://127.0.0.1:9' },
+    });
+    const away = await upload(other, Buffer.from('x'));
+    assert.deepEqual([away.status, away.json.code], [503, 'unavailable'], away.text);
+    await other.close();
+    const told = away.text + JSON.stringify(other.log);
+    for (const secret of ['hidden-secret', 'no-bucket']) assert.ok(!told.includes(secret), told);
+  });
+});
+
+interface Part {
+  name: string;
+  filename?: string;
+  type?: string;
+  content: Buffer;
+}
+
+const BOUNDARY = 'b';
+
+function multipart(parts: readonly Part[]): { headers: Record<string, string>; body: Buffer } {
+  const chunks = parts.flatMap(({ name, filename, type, content }) => [
+    Buffer.from(
+      `--${BOUNDARY}\r\ncontent-disposition: form-data; name="${name}"${filename === undefined ? '' : `; filename="${filename.replaceAll('"', '\\"')}"`}\r\n` +
+        `${type === undefined ? '' : `content-type: ${type}\r\n`}\r\n`,
+    ),
+    content,
+    Buffer.from('\r\n'),
+  ]);
+  return {
+    headers: { 'content-type': `multipart/form-data; boundary=${BOUNDARY}` },
+    body: Buffer.concat([...chunks, Buffer.from(`--${BOUNDARY}--\r\n`)]),
+  };
+}
+
+/** What comes before and after the content of a form whose only part is empty. */
+function splitForm(body: Buffer): [Buffer, Buffer] {
+  const at = body.indexOf('\r\n\r\n') + 4;
+  return [body.subarray(0, at), body.subarray(at)];
+}
+
+const auth = ({ key }: Pick<TestApi, 'key'>, other?: string) => ({ authorization: `Bearer ${other ?? key}` });
+
+function send(api: TestApi, parts: readonly Part[], headers: Record<string, string> = {}): Promise<Answer> {
+  const form = multipart(parts);
+  return api.call('POST', '/v1/files', { raw: form.body, headers: { ...form.headers, ...headers } });
+}
+
+function upload(
+  api: TestApi,
+  content: Buffer,
+  {
+    filename = 'file.bin',
+    type,
+    key,
+    headers = {},
+  }: { filename?: string; type?: string; key?: string; headers?: Record<string, string> } = {},
+): Promise<Answer> {
+  const form = multipart([{ name: 'file', filename, content, ...(type !== undefined && { type }) }]);
+  return api.call('POST', '/v1/files', {
+    raw: form.body,
+    headers: { ...form.headers, ...headers },
+    ...(key !== undefined && { key }),
+  });
+}
+
+async function download(
+  api: TestApi,
+  id: string,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; headers: Headers; body: Buffer }> {
+  const response = await fetch(`${api.url}/v1/files/${id}/content`, { headers: { ...auth(api), ...headers } });
+  return { status: response.status, headers: response.headers, body: Buffer.from(await response.arrayBuffer()) };
+}
+
+function contents(api: TestApi, condition: string): Promise<{ id: string }[]> {
+  return api.context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
+    tx.query<{ id: string }>(`select id from file_contents where ${condition}`),
+  );
+}
+
+async function onFilesystem(): Promise<Place> {
+  const path = await mkdtemp(join(tmpdir(), 'drover-test-files-'));
+  return {
+    url: `file:${path}`,
+    async list() {
+      const found = await readdir(path, { recursive: true, withFileTypes: true });
+      return found.filter((each) => each.isFile()).map((each) => `${each.parentPath.split('/').at(-1)}/${each.name}`);
+    },
+    close: () => rm(path, { recursive: true, force: true }),
+  };
+}
+
+async function onS3(): Promise<Place> {
+  const path = await mkdtemp(join(tmpdir(), 'drover-test-s3-'));
+  const server = new S3rver({
+    port: 0,
+    address: '127.0.0.1',
+    silent: true,
+    directory: path,
+    configureBuckets: [{ name: 'drover-test' }],
+  });
+  const { port } = await server.run();
+  return {
+    url: `s3://S3RVER:S3RVER@drover-test/some/prefix?endpoint=${encodeURIComponent(`http://127.0.0.1:${port}`)}`,
+    async list() {
+      const found = await readdir(join(path, 'drover-test'), { recursive: true, withFileTypes: true });
+      const objects = found.filter((each) => each.isFile() && each.name.endsWith('._S3rver_object'));
+      return objects.map((each) => `${each.parentPath.split('/').at(-1)}/${each.name.replace('._S3rver_object', '')}`);
+    },
+    async close() {
+      await server.close();
+      await rm(path, { recursive: true, force: true });
+    },
+  };
+}

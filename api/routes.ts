@@ -7,6 +7,7 @@ import { BUDGET_ROUTES } from './budgets.ts';
 import { FILE_ROUTES } from './files/routes.ts';
 import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
+import { MCP_ROUTES } from './mcp/routes.ts';
 import { MEMORY_ROUTES } from './memory/routes.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { OBJECTIVE_ROUTES } from './objectives.ts';
@@ -53,5 +54,6 @@ export const ROUTES: readonly Route[] = [
   ...API_KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...WEBHOOK_ROUTES,
+  ...MCP_ROUTES,
   ...BUDGET_ROUTES,
 ];

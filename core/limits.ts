@@ -20,6 +20,10 @@ export const LIMITS = {
   unfinishedFileHours: 24,
   /** A tool's answer as the model sees it, in bytes; longer ones are cut, with a note. */
   toolOutputForModelBytes: 1024 * 1024,
+  /** Agents of a workspace that are tools of its MCP server: the oldest. */
+  mcpAgents: 1000,
+  /** How long a call of such a tool may wait for its run, in seconds. */
+  mcpWaitSeconds: 1800,
   /** What the built-in tool `read_tool_output` reads of an output at a time, in characters. */
   outputPieceChars: 50_000,
   /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */

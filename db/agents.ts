@@ -100,6 +100,21 @@ export async function listAgents(
   return fetchRows<AgentRow>(tx, query.orderBy('a.id', 'desc').limit(page.limit));
 }
 
+export interface AgentName {
+  id: string;
+  name: string;
+  description: string | null;
+}
+
+/** What the agents of a workspace that take runs are called, oldest first. */
+export async function listAgentNames(tx: Tx, workspaceId: string, limit: number): Promise<AgentName[]> {
+  return tx.query<AgentName>(
+    `select a.id, a.name, v.definition->>'description' as description from ${AGENT_TABLES}
+     where a.workspace_id = $1 and a.status <> 'deprecated' order by a.id limit $2`,
+    [workspaceId, limit],
+  );
+}
+
 /** Deprecates an agent: no new runs and versions from now on; existing runs go on. */
 export async function deprecateAgent(tx: Tx, id: string): Promise<void> {
   await tx.query(`update agents set status = 'deprecated', updated_at = now() where id = $1`, [id]);

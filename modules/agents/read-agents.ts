@@ -1,17 +1,20 @@
 /** Agents and their versions as the API shows them, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import {
   findAgent,
   findAgentVersion,
+  listAgentNames,
   listAgents,
   listAgentVersions,
+  type AgentName,
   type AgentRow,
   type AgentVersionRow,
 } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 
-export type { AgentRow, AgentVersionRow };
+export type { AgentName, AgentRow, AgentVersionRow };
 
 /** An agent with its current definition. Throws 404. */
 export async function requireAgent(tx: Tx, caller: Caller, id: string): Promise<AgentRow> {
@@ -27,6 +30,11 @@ export async function readAgents(
   page: Omit<Parameters<typeof listAgents>[1], 'workspaceId'>,
 ): Promise<AgentRow[]> {
   return listAgents(tx, { ...page, workspaceId: caller.workspaceId });
+}
+
+/** What the agents that take runs are called, oldest first, up to `LIMITS.mcpAgents`. */
+export async function readAgentNames(tx: Tx, caller: Caller): Promise<AgentName[]> {
+  return listAgentNames(tx, caller.workspaceId, LIMITS.mcpAgents);
 }
 
 /** A page of an agent's versions, newest first. Throws 404 if there is no such agent. */

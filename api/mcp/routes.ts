@@ -1,0 +1,62 @@
+/** `/mcp`: Drover's agents as tools of an MCP server, over Streamable HTTP. */
+import { Readable } from 'node:stream';
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import { z } from 'zod';
+import { DroverError } from '../../core/errors.ts';
+import { newId } from '../../lib/new-id.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { untilGone } from '../runs/answer-turn.ts';
+import { createMcpServer } from './server.ts';
+
+const message = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() });
+
+const post = defineRoute({
+  method: 'post',
+  path: '/mcp',
+  access: 'runs:write',
+  summary: "A message to Drover's MCP server (Streamable HTTP): agents are tools",
+  body: z.union([message, z.array(message).min(1).max(100)]),
+  responses: {
+    200: { contentType: 'text/event-stream', description: 'The answer, and what is told before it.' },
+    202: 'empty',
+  },
+  async handle({ caller, body, context, app, ctx }) {
+    const session = ctx.get('mcp-session-id') || undefined;
+    const gone = untilGone(ctx, app.closing);
+    const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone });
+    const transport = new WebStandardStreamableHTTPServerTransport({});
+    await server.connect(transport);
+    gone.addEventListener('abort', () => void server.close().catch(() => undefined), { once: true });
+    const response = await transport.handleRequest(requestOf(ctx), { parsedBody: body });
+    if (response.status >= 400) throw await problemOf(response);
+    const isStart = [body].flat().some(({ method }) => method === 'initialize');
+    const headers = Object.fromEntries([...response.headers].filter(([name]) => name === 'content-type'));
+    return {
+      status: response.status,
+      headers: { ...headers, ...(isStart && { 'mcp-session-id': newId() }) },
+      ...(response.body && response.status === 200 && { body: Readable.fromWeb(response.body) }),
+    };
+  },
+});
+
+/** The transport looks at method and headers; the body has been read. */
+function requestOf(ctx: ApiContext): Request {
+  const headers = ['accept', 'content-type', 'mcp-protocol-version'].map((name): [string, string] => [
+    name,
+    ctx.get(name),
+  ]);
+  const present = headers.filter(([, value]) => value !== '');
+  return new Request(new URL(ctx.path, 'http://localhost'), { method: ctx.method, headers: present });
+}
+
+/** What the transport refuses, as everything that is refused here is answered. */
+async function problemOf(response: Response): Promise<DroverError> {
+  const said = z
+    .object({ error: z.object({ message: z.string() }) })
+    .safeParse(await response.json().catch(() => null));
+  const detail = said.success ? said.data.error.message : 'This is no message that can be answered.';
+  return new DroverError('bad-request', response.status, detail);
+}
+
+export const MCP_ROUTES: readonly Route[] = [post];

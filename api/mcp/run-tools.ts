@@ -1,0 +1,136 @@
+/** Agents as tools: a call starts a run, and waits for its turn. */
+import { z } from 'zod';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import type { EventType } from '../../core/events.ts';
+import { digestOf } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { hasScope } from '../../core/scopes.ts';
+import type { AgentName } from '../../modules/agents/read-agents.ts';
+import { createRun, type CreatedRun } from '../../modules/runs/create-run.ts';
+import { cancelRun } from '../../modules/runs/end-run.ts';
+import { readAnswerCalls, readTurns, requireRun } from '../../modules/runs/read-runs.ts';
+import { streamRun } from '../../modules/runs/stream-run.ts';
+import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
+import { recallAnswer, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
+import { idParam } from '../kit/validate.ts';
+import { presentAnswer, presentRun } from '../runs/schemas.ts';
+import { toolNames } from './names.ts';
+import { answer, defineTool, type McpCall, type McpRequest, type McpTool } from './tool-kind.ts';
+
+/** Clients give up after a minute where they are told nothing. */
+const QUIET_WAIT_SECONDS = 50;
+
+const input = z.strictObject({
+  message: z.string().min(1).describe('What the agent shall do or answer.'),
+  thread_id: idParam.optional().describe('Goes on with the conversation of an earlier call.'),
+  wait_seconds: z
+    .int()
+    .min(0)
+    .max(LIMITS.mcpWaitSeconds)
+    .optional()
+    .describe('How long to wait for the answer; `get_run` waits on.'),
+});
+
+export function runTools(agents: readonly AgentName[]): McpTool[] {
+  return [...toolNames(agents)].map(([name, agent]) =>
+    defineTool({
+      name,
+      description: agent.description ?? `Runs the agent "${agent.name}".`,
+      input,
+      async call(call, { message, thread_id: threadId, wait_seconds: waitSeconds }) {
+        const { context, caller } = call;
+        const created = await createRun(context, {
+          tenantId: caller.tenantId,
+          workspaceId: caller.workspaceId,
+          agentId: agent.id,
+          threadId,
+          input: { message },
+          config: {},
+          mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+          requestedBy: caller.keyId,
+          traceparent: call.traceparent,
+          idempotency: startOf(call, call.id),
+        });
+        return awaitRun(call, { run: created.body.run_id, turn: created.body.turn_id }, waitSeconds);
+      },
+    }),
+  );
+}
+
+/** Cancels what a call has started. Any process can: a call is known by its session and its id. */
+export async function cancelCall(request: McpRequest, id: string | number): Promise<void> {
+  const { context, caller } = request;
+  const start = startOf(request, id);
+  const started = start.key === undefined ? undefined : await recallAnswer(context, start);
+  if (!started) return;
+  const { run_id: runId } = started.body as CreatedRun;
+  await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled by the MCP client');
+}
+
+/** A request that is sent again finds the run that it has started. */
+function startOf({ caller, session }: McpRequest, id: string | number): IdempotentRequest {
+  const key = session === undefined ? undefined : digestOf([session, id]);
+  return { tenantId: caller.tenantId, route: 'MCP tools/call', key, body: { workspace_id: caller.workspaceId } };
+}
+
+/** Waits for a turn of a run, the one that is given or the last one, and says how it is then. */
+export async function awaitRun(
+  call: McpCall,
+  wanted: { run: string; turn?: string | undefined },
+  waitSeconds?: number,
+): Promise<CallToolResult> {
+  const { context, caller, onProgress, gone } = call;
+  const { tenantId } = caller;
+  const path = { run: wanted.run };
+  const turnId = wanted.turn ?? (await lastTurn(call, wanted.run));
+  const seconds = waitSeconds ?? (onProgress ? LIMITS.mcpWaitSeconds : QUIET_WAIT_SECONDS);
+  const ref = turnId === undefined ? undefined : { tenantId, runId: wanted.run, turnId };
+  const told = new AbortController();
+  const telling = ref && onProgress ? tellProgress(call, ref, told.signal) : Promise.resolve();
+  try {
+    const turn = ref && (await waitForTurn(context, ref, { timeoutMs: seconds * 1000, signal: gone }));
+    return await context.db.withTenant(tenantId, async (tx) => {
+      const run = presentRun(await requireRun(tx, caller, path));
+      const answered = turn && presentAnswer(turn, await readAnswerCalls(tx, turn));
+      return answer(inWords(run, answered), { run, ...(answered && { turn: answered }) }, run.status === 'failed');
+    });
+  } finally {
+    told.abort();
+    await telling;
+  }
+}
+
+async function lastTurn({ context, caller }: McpCall, run: string): Promise<string | undefined> {
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const { turn_count: count } = await requireRun(tx, caller, { run });
+    const [last] = await readTurns(tx, caller, { path: { run }, after: count - 1, limit: 1 });
+    return last?.id;
+  });
+}
+
+function inWords(run: ReturnType<typeof presentRun>, turn: ReturnType<typeof presentAnswer> | undefined): string {
+  if (turn?.error) return `The run ${run.run_id} has failed: ${turn.error.message}`;
+  if (turn?.output.status === 'complete') return turn.output.message;
+  const waits = run.waits ?? [];
+  if (waits.length === 0) return `The run ${run.run_id} is ${run.status}. get_run waits for it and tells more.`;
+  return `The run ${run.run_id} waits: ${JSON.stringify(waits)}`;
+}
+
+const TOLD: readonly EventType[] = [
+  'model.responded',
+  'tool.started',
+  'tool.succeeded',
+  'tool.failed',
+  'turn.completed',
+];
+
+/** Each durable event is progress; its number in the log only grows. */
+async function tellProgress(
+  { context, onProgress }: McpCall,
+  ref: { tenantId: string; runId: string; turnId: string },
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const item of streamRun(context, { ...ref, after: 0, types: TOLD, signal })) {
+    if (item.kind === 'logged') onProgress?.(item.event.seq, `step ${item.event.step ?? 0}: ${item.event.type}`);
+  }
+}

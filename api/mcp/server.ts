@@ -1,0 +1,78 @@
+/** Drover as an MCP server (spec 2025-11-25): what a client may list and call, for one request of it. */
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import {
+  CallToolRequestSchema,
+  CancelledNotificationSchema,
+  ErrorCode,
+  ListToolsRequestSchema,
+  McpError,
+  type CallToolResult,
+  type Tool,
+} from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import { DroverError } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
+import { VERSION } from '../../core/version.ts';
+import { readAgentNames } from '../../modules/agents/read-agents.ts';
+import { READ_TOOLS } from './read-tools.ts';
+import { cancelCall, runTools } from './run-tools.ts';
+import type { McpCall, McpRequest, McpTool } from './tool-kind.ts';
+
+/** A server that keeps nothing: whatever a call needs is in its request, so that any process serves any client. */
+export function createMcpServer(request: McpRequest): Server {
+  const server = new Server(
+    { name: 'drover', version: VERSION },
+    {
+      capabilities: { tools: {} },
+      instructions:
+        'Each run_… tool starts a durable run of an agent. It goes on whether or not its caller waits: get_run tells how it is.',
+    },
+  );
+  server.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: (await toolsOf(request)).map(describe) }));
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }, { requestId, _meta: meta, sendNotification }) => {
+    const tool = (await toolsOf(request)).find(({ name }) => name === params.name);
+    if (!tool) throw new McpError(ErrorCode.InvalidParams, `There is no tool "${params.name}".`);
+    const token = meta?.progressToken;
+    const onProgress = (progress: number, message: string) => {
+      const told = { progressToken: token ?? '', progress, message };
+      // Whoever has left is told nothing.
+      sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
+    };
+    return callTool(
+      tool,
+      { ...request, id: requestId, onProgress: token === undefined ? undefined : onProgress },
+      params.arguments,
+    );
+  });
+  server.setNotificationHandler(CancelledNotificationSchema, async ({ params: { requestId } }) => {
+    if (requestId !== undefined) await cancelCall(request, requestId);
+  });
+  return server;
+}
+
+async function toolsOf({ context, caller }: McpRequest): Promise<McpTool[]> {
+  const agents = await context.db.withTenant(caller.tenantId, (tx) => readAgentNames(tx, caller));
+  const others = READ_TOOLS.filter(({ scope }) => scope === undefined || hasScope(caller.scopes, scope));
+  return [...others, ...runTools(agents)];
+}
+
+function describe({ name, description, input }: McpTool): Tool {
+  return { name, description, inputSchema: z.toJSONSchema(input, { io: 'input' }) as Tool['inputSchema'] };
+}
+
+/** What the request does wrong is a result that a model can read and mend; faults of ours are not. */
+async function callTool(tool: McpTool, call: McpCall, args: unknown): Promise<CallToolResult> {
+  const parsed = tool.input.safeParse(args ?? {});
+  if (!parsed.success) return refused('invalid-arguments', z.prettifyError(parsed.error));
+  try {
+    return await tool.call(call, parsed.data);
+  } catch (error) {
+    if (error instanceof DroverError && error.status < 500) return refused(error.code, error.message);
+    call.context.log.error({ err: error, tool: tool.name }, 'a call over MCP failed');
+    throw new McpError(ErrorCode.InternalError, 'Something went wrong here.');
+  }
+}
+
+function refused(code: string, message: string): CallToolResult {
+  return { content: [{ type: 'text', text: `${code}: ${message}` }], isError: true };
+}

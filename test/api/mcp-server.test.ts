@@ -1,0 +1,172 @@
+/** Drover's MCP server, used by the official client. */
+import assert from 'node:assert/strict';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { toolNames } from '../../api/mcp/names.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+interface Answered {
+  run: { run_id: string; thread_id: string; status: string; waits?: { wait_id: string; type: string }[] };
+  turn?: { output: { message: string; status: string } };
+}
+
+describe("Drover's MCP server", () => {
+  let model: ScriptedModel;
+  let api: TestApi;
+  let workers: Workers;
+  let client: Client;
+  const clients: Client[] = [];
+
+  const connect = async (key: string): Promise<Client> => {
+    const made = new Client({ name: 'test', version: '1.0.0' });
+    const requestInit = { headers: { authorization: `Bearer ${key}` } };
+    const transport = new StreamableHTTPClientTransport(new URL(`${api.url}/mcp`), { requestInit });
+    await made.connect(transport);
+    clients.push(made);
+    return made;
+  };
+  const ask = async (name: string, args: Record<string, unknown>, by = client) => {
+    const result = (await by.callTool({ name, arguments: args })) as CallToolResult;
+    const [block] = result.content;
+    assert.ok(block?.type === 'text');
+    return {
+      text: block.text,
+      isError: result.isError === true,
+      data: result.structuredContent as unknown as Answered,
+    };
+  };
+  const newKey = async (scopes: string[]): Promise<string> =>
+    (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } })).json.key;
+
+  before(async () => {
+    model = await startScriptedModel();
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    const tools = ['ask_user', 'calculator', 'http_get'];
+    const body = { name: 'Mail & more', description: 'Answers mail.', tools };
+    await api.call('POST', '/v1/agents', { body });
+    await api.call('POST', '/v1/agents', { body: { name: 'Mail + more', tools } });
+    client = await connect(api.key);
+  });
+  after(async () => {
+    await Promise.all(clients.map((each) => each.close()));
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  it('lists the agents of the workspace, and what a key may do with their runs', async () => {
+    const { tools } = await client.listTools();
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ['list_runs', 'get_run', 'decide_approval', 'run_Mail___more', 'run_Mail___more_2'],
+    );
+    assert.equal(tools[3]?.description, 'Answers mail.');
+    assert.deepEqual(tools[3]?.inputSchema.required, ['message']);
+    const writer = await connect(await newKey(['runs:write']));
+    assert.deepEqual(
+      (await writer.listTools()).tools.map(({ name }) => name),
+      ['run_Mail___more', 'run_Mail___more_2'],
+    );
+    const { key } = await api.newTenant();
+    assert.deepEqual((await (await connect(key)).listTools()).tools.length, 3, 'of another tenant');
+    await assert.rejects(connect(await newKey(['runs:read'])), /runs:write/);
+    await assert.rejects(connect('wrong'), /401|unknown/i);
+  });
+
+  it('runs an agent, says how far it is, answers, and goes on with the conversation', async () => {
+    const told: string[] = [];
+    const message = 'call calculator {"expression":"6*7"} | say it is 42';
+    const result = (await client.callTool({ name: 'run_Mail___more', arguments: { message } }, undefined, {
+      onprogress: ({ message: step }) => told.push(step ?? ''),
+    })) as CallToolResult;
+    assert.deepEqual(result.content, [{ type: 'text', text: 'it is 42' }]);
+    assert.ok(told.includes('step 1: model.responded'), told.join());
+    const { run } = result.structuredContent as unknown as Answered;
+    assert.equal(run.status, 'completed');
+    const next = await ask('run_Mail___more', { message: 'say again', thread_id: run.thread_id });
+    assert.equal(next.text, 'again');
+    assert.equal(next.data.run.thread_id, run.thread_id);
+    const listed = await ask('list_runs', { thread_id: run.thread_id });
+    const { runs } = listed.data as unknown as { runs: { run_id: string }[] };
+    assert.deepEqual(
+      runs.map(({ run_id }) => run_id),
+      [next.data.run.run_id, run.run_id],
+    );
+  });
+
+  it('tells what a run waits for, lets an approval be decided, and waits for what comes of it', async () => {
+    const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
+    const { json: made } = await api.call('POST', '/v1/policies', { body: policy });
+    const asked = await ask('run_Mail___more', { message: 'call calculator {"expression":"1+1"} | say two' });
+    const [wait] = asked.data.run.waits ?? [];
+    assert.equal(wait?.type, 'approval');
+    assert.match(asked.text, /waits/);
+    const reader = await connect(await newKey(['runs:write', 'runs:read']));
+    await assert.rejects(ask('decide_approval', { approval_id: wait.wait_id, decision: 'approve' }, reader), /no tool/);
+    const decided = await ask('decide_approval', { approval_id: wait.wait_id, decision: 'approve' });
+    assert.equal(decided.text, 'The approval is approved.');
+    const again = await ask('decide_approval', { approval_id: wait.wait_id, decision: 'deny' });
+    assert.ok(again.isError, again.text);
+    const done = await ask('get_run', { run_id: asked.data.run.run_id, wait_seconds: 60 });
+    assert.equal(done.text, 'two');
+    await api.call('DELETE', `/v1/policies/${made.id}`);
+  });
+
+  it('cancels the run of a call that its client cancels, in whatever process it is', async () => {
+    const stop = new AbortController();
+    const call = client.callTool({ name: 'run_Mail___more', arguments: { message: 'hang say never' } }, undefined, {
+      signal: stop.signal,
+    });
+    call.catch(() => undefined);
+    await waitUntil('the model is asked', () => model.asked('hang say never').length === 1);
+    stop.abort();
+    await assert.rejects(call);
+    await waitUntil('the run is cancelled', async () => {
+      const { json } = await api.call('GET', '/v1/runs?status=cancelled');
+      return json.runs.length === 1;
+    });
+  });
+
+  it('goes on where its client leaves, and answers a call that is sent again with the same run', async () => {
+    const leaving = await connect(api.key);
+    const call = leaving.callTool({ name: 'run_Mail___more', arguments: { message: 'wait 300 say stayed' } });
+    call.catch(() => undefined);
+    await waitUntil('the model is asked', () => model.asked('say stayed').length === 1);
+    await leaving.close();
+    await waitUntil('the run has completed', async () => {
+      const { json } = await api.call('GET', '/v1/runs?limit=1');
+      return json.runs[0].status === 'completed' && json.runs[0].output.message === 'stayed';
+    });
+    const send = async () => {
+      const message = { name: 'run_Mail___more', arguments: { message: 'say once' } };
+      const { text } = await api.call('POST', '/mcp', {
+        headers: { accept: 'application/json, text/event-stream', 'mcp-session-id': 'here' },
+        body: { jsonrpc: '2.0', id: 7, method: 'tools/call', params: message },
+      });
+      return /"run_id":"([^"]+)"/.exec(text)?.[1] ?? assert.fail(text);
+    };
+    assert.equal(await send(), await send());
+  });
+
+  it('says what is wrong with a call, in words that a model can mend', async () => {
+    const missing = await ask('run_Mail___more', { text: 'hello' });
+    assert.ok(missing.isError && /message/.test(missing.text), missing.text);
+    const nowhere = await ask('get_run', { run_id: '01a00000-0000-7000-8000-000000000000' });
+    assert.ok(nowhere.isError && /not-found/.test(nowhere.text), nowhere.text);
+    await assert.rejects(ask('run_nobody', { message: 'x' }), /no tool "run_nobody"/);
+    const { status, json } = await api.call('POST', '/mcp', { body: { jsonrpc: '2.0', id: 1, method: 'ping' } });
+    assert.deepEqual([status, json.status], [406, 406]);
+    assert.equal((await api.call('GET', '/mcp')).status, 405);
+  });
+
+  it('names tools as every client takes them', () => {
+    const long = 'x'.repeat(80);
+    const names = [...toolNames([{ name: long }, { name: long }, { name: 'é' }]).keys()];
+    assert.deepEqual(names, [`run_${'x'.repeat(56)}`, `run_${'x'.repeat(54)}_2`, 'run__']);
+  });
+});

@@ -23,14 +23,13 @@ import { shortPath } from './kit/validate.ts';
 export function createApp(
   context: Context,
   routes: readonly Route[],
-  { closing, counter, sockets }: Pick<AppParts, 'closing' | 'counter'> & { sockets?: Sockets },
+  { sockets, ...own }: Pick<AppParts, 'closing' | 'counter' | 'liveSessions'> & { sockets?: Sockets },
 ): App {
   const parts: AppParts = {
     routes,
     authenticator: createAuthenticator(context.db),
     queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),
-    counter,
-    closing,
+    ...own,
     sockets,
   };
   const app = new Koa<ApiState>();

@@ -5,6 +5,8 @@ import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { Context } from '../modules/governance/context.ts';
+import { createLiveSessions } from '../modules/sessions/live-state.ts';
+import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
@@ -43,9 +45,18 @@ export async function serve(
 ): Promise<RunningApi> {
   const closing = new AbortController();
   const { config, db, log } = context;
-  const counter = await openRateCounter({ ...config, db, onError: warnOfStore(log) });
+  const counter = await openRateCounter({
+    ...config,
+    db,
+    onError: warnOfStore(log, 'requests are counted in this process alone for now'),
+  });
+  const liveStore = await openLiveStore({
+    ...config,
+    onError: warnOfStore(log, 'sessions are read from the database for now'),
+  });
+  const liveSessions = createLiveSessions(context, liveStore);
   const sockets = createSockets(context, closing.signal, options.sockets);
-  const app = createApp(context, routes, { closing: closing.signal, counter, sockets });
+  const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, sockets });
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
@@ -73,7 +84,7 @@ export async function serve(
   });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
   await listen(server, { host, port }).catch(async (error: unknown) => {
-    await counter.close();
+    await Promise.all([counter.close(), liveStore.close()]);
     throw error;
   });
   const address = server.address() as AddressInfo;
@@ -83,7 +94,7 @@ export async function serve(
     async close(graceMs) {
       closing.abort();
       await closeServer(server, { graceMs, sockets });
-      await counter.close();
+      await Promise.all([counter.close(), liveStore.close()]);
     },
   };
 }
@@ -111,9 +122,9 @@ function holdToTime(
 }
 
 /** A connection that is lost tells so several times a second. */
-function warnOfStore(log: Context['log']): (error: unknown) => void {
-  const warn = limitRate((error) => log.warn({ err: error }, 'requests are counted in this process alone for now'));
-  return (error) => warn(error instanceof Error ? error : new Error(String(error)), 'rate counter');
+function warnOfStore(log: Context['log'], what: string): (error: unknown) => void {
+  const warn = limitRate((error) => log.warn({ err: error }, what));
+  return (error) => warn(error instanceof Error ? error : new Error(String(error)), what);
 }
 
 function listen(server: Server, { host, port }: ServeOptions): Promise<void> {

@@ -109,6 +109,10 @@ export const LIMITS = {
   sessionMessages: 50,
   /** Messages at the end of a conversation, results of tools among them, in which those are looked for. */
   sessionMessageWindow: 1000,
+  /** Seconds for which what a session shows may lie in the fast store, its size in characters, and how old it may be when it is served. */
+  liveStateSeconds: 60,
+  liveStateChars: 256 * 1024,
+  liveStateStaleMs: 1000,
   /** Characters of a message to a session. */
   chatMessageChars: 5000,
   /** Messages of one user to sessions, an hour; executions of plans of one session, a minute. */

@@ -116,6 +116,20 @@ export async function readSessionState(
   return row;
 }
 
+/** What changes with everything that is shown of a session, and its newest run; undefined if there is none of that id in the workspace. */
+export async function findSessionVersion(
+  tx: Tx,
+  of: { id: string; workspaceId: string },
+): Promise<{ version: string; run_id: string | null } | undefined> {
+  const [row] = await tx.query<{ version: string; run_id: string | null }>(
+    `select r.id as run_id, concat_ws(' ', s.updated_at, s.archived_at, r.id, r.last_seq, r.fence) as version
+       from sessions s join threads d on d.id = s.id left join runs r on r.id = d.head_run_id
+      where s.id = $1 and s.workspace_id = $2`,
+    [of.id, of.workspaceId],
+  );
+  return row;
+}
+
 /** A run of a session, as whoever follows the session finds it. */
 export interface FollowedRun {
   id: string;

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { Scope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
+import type { LiveSessions } from '../../modules/sessions/live-state.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { TokenScope } from '../../modules/tenants/run-tokens.ts';
@@ -106,6 +107,7 @@ export interface AppParts {
   authenticator: Authenticator;
   /** Of what tenants, keys, users and sessions ask for. */
   counter: RateCounter;
+  liveSessions: LiveSessions;
   /** The queues to look at. */
   queues: readonly Queue[];
   /** Fires when the server stops: what would stay open ends then. */

@@ -8,7 +8,7 @@ import { RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
 import { executePlan, refinePlan, rejectPlan } from '../../modules/sessions/decide-plan.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
-import { readSession, type SessionView } from '../../modules/sessions/session.ts';
+import type { SessionView } from '../../modules/sessions/session.ts';
 import { holdToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -44,7 +44,7 @@ const sendMessage = defineRoute({
   async handle({ caller, body, context, idempotency, ctx, app }) {
     const user = userOf(body);
     await holdToRates(ctx, app.counter, chatRates(caller, user));
-    return chat(context, {
+    const answer = await chat(context, {
       caller,
       message: body.message,
       sessionId: body.session_id ?? undefined,
@@ -56,6 +56,8 @@ const sendMessage = defineRoute({
       traceparent: ctx.state.traceparent,
       idempotency,
     });
+    app.liveSessions.forget({ caller, sessionId: answer.body.session_id });
+    return answer;
   },
 });
 
@@ -79,7 +81,9 @@ const execute = defineRoute({
   async handle({ caller, body, context, ctx, app }) {
     await holdToRates(ctx, app.counter, executeRates(caller, body.session_id));
     const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
-    return { status: 200, body: await executePlan(context, ref) };
+    const executed = await executePlan(context, ref);
+    app.liveSessions.forget(ref);
+    return { status: 200, body: executed };
   },
 });
 
@@ -90,9 +94,11 @@ const reject = defineRoute({
   summary: 'Refuse the pending plan and end the turn',
   body: z.strictObject({ ...planRef, reason: z.string().max(5000).optional() }),
   responses: { 200: outcome },
-  async handle({ caller, body, context }) {
+  async handle({ caller, body, context, app }) {
     const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
-    return { status: 200, body: { status: await rejectPlan(context, ref, body.reason), message: 'Plan rejected' } };
+    const now = await rejectPlan(context, ref, body.reason);
+    app.liveSessions.forget(ref);
+    return { status: 200, body: { status: now, message: 'Plan rejected' } };
   },
 });
 
@@ -103,9 +109,10 @@ const refine = defineRoute({
   summary: 'Refuse the pending plan and have another one made',
   body: z.strictObject({ ...planRef, feedback: z.string().min(1).max(5000) }),
   responses: { 202: outcome.extend({ session_id: z.uuid() }) },
-  async handle({ caller, body, context }) {
+  async handle({ caller, body, context, app }) {
     const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
     const now = await refinePlan(context, ref, body.feedback);
+    app.liveSessions.forget(ref);
     return { status: 202, body: { session_id: body.session_id, status: now, message: 'Plan refined' } };
   },
 });
@@ -117,8 +124,10 @@ const interrupt = defineRoute({
   summary: 'Stop what the session does; a queued message goes on',
   body: z.strictObject({ session_id: idParam }),
   responses: { 200: outcome.extend({ queued_message: z.string().optional() }) },
-  async handle({ caller, body, context }) {
-    const { stopped, status: now, queued } = await interruptSession(context, { caller, sessionId: body.session_id });
+  async handle({ caller, body, context, app }) {
+    const ref = { caller, sessionId: body.session_id };
+    const { stopped, status: now, queued } = await interruptSession(context, ref);
+    app.liveSessions.forget(ref);
     const message = stopped ? 'Execution stopped' : 'Nothing was being executed';
     return { status: 200, body: { status: now, message, ...(queued !== undefined && { queued_message: queued }) } };
   },
@@ -167,9 +176,8 @@ const get = defineRoute({
   summary: 'Get a session as it stands now',
   params: sessionParams,
   responses: { 200: session },
-  async handle({ caller, params, context }) {
-    const view = await context.db.withTenant(caller.tenantId, (tx) => readSession(tx, caller, params.id));
-    return { status: 200, body: present(view) };
+  async handle({ caller, params, app }) {
+    return { status: 200, body: await app.liveSessions.read({ caller, sessionId: params.id }, present) };
   },
 });
 
@@ -210,8 +218,10 @@ const remove = defineRoute({
   summary: 'End a session; what was said stays in the log',
   params: sessionParams,
   responses: { 200: z.object({ message: z.string(), archived: z.boolean() }) },
-  async handle({ caller, params, context }) {
-    await deleteSession(context, { caller, sessionId: params.id });
+  async handle({ caller, params, context, app }) {
+    const ref = { caller, sessionId: params.id };
+    await deleteSession(context, ref);
+    app.liveSessions.forget(ref);
     return { status: 200, body: { message: 'Session deleted', archived: true } };
   },
 });

@@ -2,13 +2,12 @@
  * Counts requests within windows of time for all API processes together: in Redis, in Postgres, or in the one process of
  * embedded mode. Where the store is away each process counts for itself: limits are then wider, and nobody is turned away.
  */
-import { Redis } from 'ioredis';
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterAbstract } from 'rate-limiter-flexible';
 import { LRUCache } from 'lru-cache';
 import type { Config } from '../../config.ts';
 import type { Database } from '../../db/database.ts';
 import { addToRateCount } from '../../db/rate-counts.ts';
-import { withDeadline } from '../../lib/deadline.ts';
+import { openRedis } from '../../lib/open-redis.ts';
 
 export interface Counted {
   /** Whose requests, and of which kind. */
@@ -118,29 +117,9 @@ function openPostgresStore(db: Database): Store {
 }
 
 const COMMAND_TIMEOUT_MS = 2000;
-const FIRST_CONNECTION_MS = 2000;
-const CLOSE_TIMEOUT_MS = 1000;
 
 async function openRedisStore(url: string, { queuePrefix, onError }: CounterSettings): Promise<Store> {
-  const client = new Redis(url, {
-    connectTimeout: 5000,
-    commandTimeout: COMMAND_TIMEOUT_MS,
-    keepAlive: 10_000,
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt, 6), 2000),
-  });
-  client.on('error', onError);
-  const ready = new Promise<void>((resolve) => {
-    client.once('ready', resolve);
-  });
-  await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(onError);
-  const close = async () => {
-    if (client.status === 'ready') {
-      await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
-    }
-    client.disconnect();
-  };
+  const { client, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
   return storeOf(
     (duration) =>
       new RateLimiterRedis({ storeClient: client, keyPrefix: `${queuePrefix}:rate`, points: MOST, duration }),

@@ -1,0 +1,98 @@
+/**
+ * Live state of sessions, served from the fast store. What it holds is that of one version of the session, and a version is
+ * served without asking the database only while it was the present one less than a second ago and nothing newer was heard.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { findSessionVersion } from '../../db/sessions.ts';
+import type { Context } from '../governance/context.ts';
+import type { LiveStore } from './live-store.ts';
+import { readSession, type SessionView } from './session.ts';
+
+export interface LiveSessions {
+  /** What `render` makes of the session as it stands now, or stood within the last second. Throws 404. */
+  read<T extends object>(ref: SessionRef, render: (view: SessionView) => T): Promise<T>;
+  /** Asks the database the next time: who has changed a session here reads its own writing. */
+  forget(ref: SessionRef): void;
+}
+
+export interface SessionRef {
+  caller: Pick<Caller, 'tenantId' | 'workspaceId'>;
+  sessionId: string;
+}
+
+/** A version that the database has named lately. */
+interface Known {
+  version: string;
+  stopHearing: () => void;
+}
+
+interface Stored<T> {
+  version: string;
+  /** What was rendered, through JSON: what is answered is JSON. */
+  body: T;
+}
+
+const MOST_KNOWN = 5000;
+
+/** Reads sessions through the store. What it knows of versions is this process's. */
+export function createLiveSessions({ db, bus }: Context, store: LiveStore): LiveSessions {
+  const known = new LRUCache<string, Known>({
+    max: MOST_KNOWN,
+    ttl: LIMITS.liveStateStaleMs,
+    ttlAutopurge: true,
+    dispose: ({ stopHearing }) => stopHearing(),
+  });
+  bus.onGap(() => known.clear());
+
+  const remember = (name: string, version: string, { ids, ageMs }: { ids: readonly string[]; ageMs: number }) => {
+    const forget = () => void known.delete(name);
+    const stops = ids.map((id) =>
+      bus.subscribe(id, ({ kind }) => {
+        if (kind === 'advanced') forget();
+      }),
+    );
+    const ttl = Math.max(1, LIMITS.liveStateStaleMs - ageMs);
+    known.set(name, { version, stopHearing: () => stops.forEach((stop) => stop()) }, { ttl });
+  };
+
+  return {
+    async read<T extends object>({ caller, sessionId }: SessionRef, render: (view: SessionView) => T) {
+      const { tenantId, workspaceId } = caller;
+      const name = nameOf({ caller, sessionId });
+      const isKnown = known.get(name);
+      const stored = parse<T>(await store.get(name));
+      // What was heard while the store answered has made it unknown.
+      if (isKnown && stored?.version === isKnown.version && known.peek(name) === isKnown) return stored.body;
+      const askedAtMs = performance.now();
+      const found = await db.withTenant(tenantId, async (tx) => {
+        const now = await findSessionVersion(tx, { id: sessionId, workspaceId });
+        if (!now) throw notFound('The session');
+        if (stored?.version === now.version) return { now, body: stored.body };
+        return { now, body: render(await readSession(tx, caller, sessionId)) };
+      });
+      const { version, run_id } = found.now;
+      const ids = run_id === null ? [sessionId] : [sessionId, run_id];
+      remember(name, version, { ids, ageMs: performance.now() - askedAtMs });
+      const { body } = found;
+      if (body !== stored?.body) await store.set(name, JSON.stringify({ version, body } satisfies Stored<T>));
+      return body;
+    },
+    forget: (ref) => void known.delete(nameOf(ref)),
+  };
+}
+
+function nameOf({ caller, sessionId }: SessionRef): string {
+  return `${caller.tenantId}:${caller.workspaceId}:${sessionId}`;
+}
+
+function parse<T>(text: string | undefined): Stored<T> | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as Stored<T>;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Where live state lies between two requests: in Redis, for all processes, or in this one where there is none. It may lose
+ * anything at any time.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Config } from '../../config.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { openRedis } from '../../lib/open-redis.ts';
+
+export interface LiveStore {
+  /** Undefined if it is not there, or cannot be had. */
+  get(name: string): Promise<string | undefined>;
+  /** Keeps it for `LIMITS.liveStateSeconds` at most; what is too large is not kept. */
+  set(name: string, text: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface StoreSettings extends Pick<Config, 'redisUrl' | 'queuePrefix'> {
+  /** Told when Redis fails. */
+  onError: (error: unknown) => void;
+}
+
+/** The database answers as well: nobody waits for a slow Redis. */
+const COMMAND_TIMEOUT_MS = 250;
+/** How long a Redis that has failed is left alone. */
+const REST_MS = 2000;
+/** Texts of this process, in characters. */
+const MOST_CHARS = 16 * 1024 * 1024;
+
+/** Opens the store of the mode; an unreachable Redis does not fail it. */
+export async function openLiveStore(settings: StoreSettings): Promise<LiveStore> {
+  const store = settings.redisUrl === undefined ? openOwnStore() : await openSharedStore(settings.redisUrl, settings);
+  return {
+    ...store,
+    set: async (name, text) => (text.length > LIMITS.liveStateChars ? undefined : store.set(name, text)),
+  };
+}
+
+function openOwnStore(): LiveStore {
+  const texts = new LRUCache<string, string>({
+    maxSize: MOST_CHARS,
+    sizeCalculation: (text) => text.length + 100,
+    ttl: LIMITS.liveStateSeconds * 1000,
+  });
+  return {
+    get: async (name) => texts.get(name),
+    set: async (name, text) => void texts.set(name, text),
+    close: async () => texts.clear(),
+  };
+}
+
+async function openSharedStore(url: string, { queuePrefix, onError }: StoreSettings): Promise<LiveStore> {
+  const { client, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
+  let restsUntilMs = 0;
+  const attempt = async <T>(act: () => Promise<T>): Promise<T | undefined> => {
+    if (performance.now() < restsUntilMs) return undefined;
+    try {
+      return await act();
+    } catch (error) {
+      onError(error);
+      restsUntilMs = performance.now() + REST_MS;
+      return undefined;
+    }
+  };
+  const keyOf = (name: string) => `${queuePrefix}:live:${name}`;
+  return {
+    get: async (name) => (await attempt(() => client.get(keyOf(name)))) ?? undefined,
+    set: async (name, text) => void (await attempt(() => client.set(keyOf(name), text, 'EX', LIMITS.liveStateSeconds))),
+    close,
+  };
+}

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { serve, type RunningApi } from '../../api/serve.ts';
+import { ROUTES } from '../../api/routes.ts';
+import type { Tx } from '../../db/database.ts';
+import { completeRun } from '../../modules/runs/end-run.ts';
+import { createLiveSessions } from '../../modules/sessions/live-state.ts';
+import { openLiveStore } from '../../modules/sessions/live-store.ts';
+import { request } from '../support/api.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('A session that is read again and again', function () {
+  this.timeout(30_000);
+  let platform: TestPlatform;
+  let api: RunningApi;
+  let session: string;
+  /** Of the database, about sessions. */
+  const statements: string[] = [];
+
+  const call = async (method: string, path: string, body?: unknown) => {
+    const more = body === undefined ? {} : { body };
+    const answer = await request(`${api.url}${path}`, method, { key: platform.apiKey, ...more });
+    assert.ok(answer.status < 300, answer.text);
+    return answer.json;
+  };
+  const read = () => call('GET', `/agent/session/${session}`);
+  const isServedAlone = async () => {
+    statements.length = 0;
+    await read();
+    return statements.length === 0;
+  };
+
+  before(async () => {
+    platform = await openTestPlatform(undefined, { workers: true });
+    const { db } = platform.context;
+    const noting = (tx: Tx): Tx => ({
+      query(text, values) {
+        if (text.includes('from sessions')) statements.push(text);
+        return tx.query(text, values);
+      },
+    });
+    const noted: typeof db = { ...db, withTenant: (id, work) => db.withTenant(id, (tx) => work(noting(tx))) };
+    api = await serve({ ...platform.context, db: noted }, ROUTES, { host: '127.0.0.1', port: 0 });
+    const { id: agent_id } = await call('POST', '/v1/agents', { name: 'quiet' });
+    session = (await call('POST', '/agent/chat', { message: 'hello', user_id: 'ada', agent_id })).session_id;
+    await waitUntil('it is answered', async () => (await read()).status === 'completed');
+  });
+  after(async () => {
+    await api?.close(1000);
+    await platform?.close();
+  });
+
+  it('is served without the database, as it was answered before', async () => {
+    const before = await read();
+    await waitUntil('a read asks no database', isServedAlone);
+    assert.deepEqual(await read(), before);
+  });
+
+  it('is asked about after a second: by its version alone where nothing has changed', async () => {
+    await read();
+    let asked: string[] = [];
+    await waitUntil('the database is asked again', async () => {
+      asked = (await isServedAlone()) ? [] : [...statements];
+      return asked.length > 0;
+    });
+    assert.equal(asked.length, 1);
+  });
+
+  it('shows at once what is written here, and what the bus tells', async () => {
+    await waitUntil('a read asks no database', isServedAlone);
+    await call('POST', '/agent/chat', { message: 'more', user_id: 'ada', session_id: session, context: { at: 'sea' } });
+    assert.deepEqual((await read()).context, { at: 'sea' });
+    await waitUntil('it is answered', async () => (await read()).messages.length === 4);
+    const { run_id } = await read();
+    await waitUntil('a read asks no database', isServedAlone);
+    const { updated_at } = await read();
+    await completeRun(platform.context, { tenantId: platform.tenantId, runId: run_id });
+    assert.notEqual((await read()).updated_at, updated_at);
+  });
+
+  it('is nobody else’s, though it lies in the store', async () => {
+    await read();
+    const settings = { rate_limits: { requests_per_minute: null } };
+    const other = await call('POST', '/v1/tenants', { name: 'others', settings });
+    const answer = await request(`${api.url}/agent/session/${session}`, 'GET', { key: other.key });
+    assert.equal(answer.status, 404);
+  });
+
+  it('is read from the database where the store is away', async () => {
+    const failures: unknown[] = [];
+    const away = {
+      redisUrl: 'redis://127.0.0.1:1',
+      queuePrefix: 'test',
+      onError: (error: unknown) => failures.push(error),
+    };
+    const store = await openLiveStore(away);
+    try {
+      const live = createLiveSessions(platform.context, store);
+      const caller = { tenantId: platform.tenantId, workspaceId: platform.workspaceId };
+      const status = await live.read({ caller, sessionId: session }, (view) => ({ status: view.status }));
+      assert.deepEqual(status, { status: 'completed' });
+      assert.ok(failures.length > 0);
+    } finally {
+      await store.close();
+    }
+  });
+});

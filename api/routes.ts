@@ -23,6 +23,8 @@ import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
 import { TENANT_ROUTES } from './tenants.ts';
 import { MCP_SERVER_ROUTES } from './tools/mcp-servers.ts';
+import { ACTION_ROUTES } from './threads/action-routes.ts';
+import { CONVERSATION_ROUTES } from './threads/conversation-routes.ts';
 import { THREAD_ROUTES } from './threads/routes.ts';
 import { SESSION_ROUTES } from './sessions/routes.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
@@ -42,6 +44,8 @@ export const ROUTES: readonly Route[] = [
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
   ...THREAD_ROUTES,
+  ...CONVERSATION_ROUTES,
+  ...ACTION_ROUTES,
   ...SESSION_ROUTES,
   ...FILE_ROUTES,
   ...APPROVAL_ROUTES,

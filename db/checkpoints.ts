@@ -46,19 +46,19 @@ export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
 }
 
 /**
- * The first messages of a run, as they are stored, with what models see of the outcomes of their calls; of outputs larger
+ * The messages of a run up to a length, from the first or a later one on, as they are stored, with what models see of the outcomes of their calls; of outputs larger
  * than `shownBytes` with their address.
  */
 export async function readMessages(
   tx: Tx,
   runId: string,
-  { length, shownBytes }: { length: number; shownBytes?: number },
+  { from = 0, length, shownBytes }: { from?: number; length: number; shownBytes?: number },
 ): Promise<MessageRow[]> {
   const [run] = await tx.query<{ tenant_id: string; id: string }>('select tenant_id, id from runs where id = $1', [
     runId,
   ]);
   if (!run) return [];
-  const rest = { events_from: null, messages_from: 0, messages_to: length, shown: shownBytes ?? null, calls: [] };
+  const rest = { events_from: null, messages_from: from, messages_to: length, shown: shownBytes ?? null, calls: [] };
   const { messages } = await readPages((work) => work(tx), run, { events: [], messages: [], outcomes: {}, rest });
   return messages;
 }

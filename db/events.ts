@@ -14,6 +14,7 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   /** The ledger row that the event speaks of. */
   call: {
     name: string;
+    tool_use_id: string;
     arguments: unknown;
     /** Null where `is_left_out`, for its size. */
     output: unknown;
@@ -55,7 +56,7 @@ const ARGUMENTS = `coalesce((
     order by g.seq limit 1), k.arguments)`;
 const COLUMNS = `
   ${HEAD}, m.content,
-  case when k.id is not null then jsonb_build_object('name', k.name, 'arguments', ${ARGUMENTS},
+  case when k.id is not null then jsonb_build_object('name', k.name, 'tool_use_id', k.tool_use_id, 'arguments', ${ARGUMENTS},
     'output', case when not ${IS_LEFT_OUT} then k.output end, 'output_bytes', k.output_bytes, 'is_left_out', ${IS_LEFT_OUT},
     'is_error', k.is_error, 'status', k.status, 'error', k.error) end as call,
   case when e.type = 'client_tools.requested' then (

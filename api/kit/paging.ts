@@ -54,7 +54,8 @@ export function pageFields<T extends z.ZodType>(plural: string, item: T) {
   return z.strictObject({ [plural]: z.array(item), next_cursor: z.string().optional() });
 }
 
-function encodeCursor(key: string | number): string {
+/** The opaque form of a key. */
+export function encodeCursor(key: unknown): string {
   return Buffer.from(JSON.stringify(key)).toString('base64url');
 }
 

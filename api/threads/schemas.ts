@@ -1,6 +1,8 @@
 /** Threads and their conversations as the API shows them. */
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
+import { textOf } from '../../core/content.ts';
+import type { Conversation } from '../../modules/conversations/read-conversations.ts';
 import type { ThreadView } from '../../modules/conversations/threads.ts';
 
 export const thread = z
@@ -34,5 +36,78 @@ export function presentThread(row: ThreadView): z.input<typeof thread> {
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
     ...(row.erased_at && { erased_at: row.erased_at.toISOString() }),
+  };
+}
+
+const cost = z.number().nullable().describe('USD; null where the price of a call is not known.');
+
+export const conversation = z
+  .object({
+    id: z.uuid(),
+    conversation_id: z.uuid(),
+    thread_id: z.uuid(),
+    agent_id: z.uuid(),
+    run_id: z.uuid(),
+    turn_id: z.uuid(),
+    sequence_number: z.number().describe('Its place among the turns of its thread, from 1.'),
+    status: z.string(),
+    started_at: z.iso.datetime(),
+    completed_at: z.iso.datetime().nullable(),
+    user_message: z.string(),
+    final_response: z.string().nullable(),
+    messages: z.array(z.unknown()).describe('As they were said: nothing left out, nothing summarised.'),
+    stop_reason: z.string().nullable(),
+    error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    total_steps: z.number(),
+    usage: z.object({
+      input_tokens: z.number(),
+      output_tokens: z.number(),
+      cache_creation_input_tokens: z.number(),
+      cache_read_input_tokens: z.number(),
+    }),
+    cost: z.object({
+      input_cost: cost,
+      output_cost: cost,
+      cache_write_cost: cost,
+      cache_read_cost: cost,
+      total_cost: cost,
+      total_input_tokens: z.number(),
+      total_output_tokens: z.number(),
+      total_cache_creation_tokens: z.number(),
+      total_cache_read_tokens: z.number(),
+      model_id: z.string().nullable(),
+      long_context_applied: z.boolean(),
+      currency: z.literal('USD'),
+    }),
+    generated_files: z.array(z.unknown()),
+    extras: z.record(z.string(), z.unknown()),
+    created_at: z.iso.datetime(),
+  })
+  .meta({ id: 'Conversation' });
+
+export function presentConversation({ row, messages, usage, cost: paid }: Conversation): z.input<typeof conversation> {
+  const startedAt = row.created_at.toISOString();
+  return {
+    id: row.id,
+    conversation_id: row.id,
+    thread_id: row.thread_id,
+    agent_id: row.agent_id,
+    run_id: row.run_id,
+    turn_id: row.id,
+    sequence_number: row.sequence_number,
+    status: row.status,
+    started_at: startedAt,
+    completed_at: row.completed_at?.toISOString() ?? null,
+    user_message: row.input.message,
+    final_response: row.output ? textOf(row.output) : null,
+    messages,
+    stop_reason: row.stop_reason,
+    error: row.error,
+    total_steps: row.steps,
+    usage,
+    cost: paid,
+    generated_files: [],
+    extras: {},
+    created_at: startedAt,
   };
 }

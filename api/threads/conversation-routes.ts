@@ -1,0 +1,48 @@
+/** Conversations: what was said and what it cost, turn by turn. */
+import { z } from 'zod';
+import { readAgentConversations, readThreadConversations } from '../../modules/conversations/read-conversations.ts';
+import { encodeCursor, integerParam, pageFields, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { conversation, presentConversation } from './schemas.ts';
+
+const count = z.int().min(0);
+const LIMIT = integerParam({ min: 1, max: 200 }).default(20);
+
+const ofThread = defineRoute({
+  method: 'get',
+  path: '/v1/threads/:thread/conversations',
+  access: 'runs:read',
+  summary: 'What was said on a thread, a turn each, newest first',
+  params: z.strictObject({ thread: idParam }),
+  query: pageQuery(z.tuple([count, count])).extend({ limit: LIMIT }),
+  responses: { 200: pageFields('conversations', conversation) },
+  async handle({ caller, params: { thread }, query: { limit, cursor: before }, context }) {
+    const page = await context.db.withTenant(caller.tenantId, (tx) =>
+      readThreadConversations(tx, caller, { thread, before, limit }),
+    );
+    return { status: 200, body: presentPage(page) };
+  },
+});
+
+const ofAgent = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/conversations',
+  access: 'runs:read',
+  summary: 'What was said in the runs of an agent, a turn each, newest first',
+  params: z.strictObject({ id: idParam }),
+  query: pageQuery(z.tuple([idParam, count])).extend({ limit: LIMIT }),
+  responses: { 200: pageFields('conversations', conversation) },
+  async handle({ caller, params: { id: agent }, query: { limit, cursor: before }, context }) {
+    const page = await context.db.withTenant(caller.tenantId, (tx) =>
+      readAgentConversations(tx, caller, { agent, before, limit }),
+    );
+    return { status: 200, body: presentPage(page) };
+  },
+});
+
+function presentPage({ conversations, next }: Awaited<ReturnType<typeof readThreadConversations>>) {
+  return { conversations: conversations.map(presentConversation), ...(next && { next_cursor: encodeCursor(next) }) };
+}
+
+export const CONVERSATION_ROUTES: readonly Route[] = [ofThread, ofAgent];

@@ -1,0 +1,126 @@
+/** Conversations: turns with what was said and used in them, put together from log and messages when they are read. */
+import type { StoredBlock } from '../core/content.ts';
+import type { TurnInput } from '../core/events.ts';
+import type { TokenUsage } from '../core/model.ts';
+import type { Tx } from './database.ts';
+import type { TurnRow } from './turns.ts';
+
+export interface ConversationRow {
+  id: string;
+  run_id: string;
+  thread_id: string;
+  agent_id: string;
+  number: number;
+  /** Its place among the turns of its thread, from 1. */
+  sequence_number: number;
+  status: TurnRow['status'];
+  input: TurnInput;
+  output: StoredBlock[] | null;
+  stop_reason: string | null;
+  error: { code: string; message: string } | null;
+  steps: number;
+  created_at: Date;
+  completed_at: Date | null;
+  base_length: number;
+  erased_at: Date | null;
+}
+
+const COLUMNS = `u.id, u.run_id, r.thread_id, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
+  u.steps, u.created_at, u.completed_at, r.base_length, r.erased_at,
+  (select count(*) from runs b join turns v on v.run_id = b.id
+     where b.thread_id = r.thread_id and b.thread_place < r.thread_place)
+  + (select count(*) from turns v where v.run_id = r.id and v.number <= u.number) as sequence_number`;
+const TABLES = `runs r join turns u on u.run_id = r.id
+  left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
+
+/** A page of a thread's turns, newest first; those before a place. */
+export async function listThreadTurns(
+  tx: Tx,
+  threadId: string,
+  page: { before?: { place: number; number: number } | undefined; limit: number },
+): Promise<(ConversationRow & { thread_place: number })[]> {
+  return tx.query(
+    `select ${COLUMNS}, r.thread_place from ${TABLES}
+     where r.thread_id = $1 and ($2::int is null or (r.thread_place, u.number) < ($2::int, $3::int))
+     order by r.thread_place desc, u.number desc limit $4`,
+    [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit],
+  );
+}
+
+/** A page of the turns of an agent's runs, newest run first, and in it the newest turn. */
+export async function listAgentTurns(
+  tx: Tx,
+  agentId: string,
+  page: { before?: { run: string; number: number } | undefined; limit: number },
+): Promise<ConversationRow[]> {
+  return tx.query<ConversationRow>(
+    `select ${COLUMNS} from ${TABLES}
+     where r.agent_id = $1 and ($2::uuid is null or r.id <= $2) and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
+     order by r.id desc, u.number desc limit $4`,
+    [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit],
+  );
+}
+
+/** How far the conversation of a run had come at the end of each of its turns, in messages; of turns that no model has read there is none. */
+export async function listTurnLengths(
+  tx: Tx,
+  runIds: readonly string[],
+): Promise<{ run_id: string; turn_id: string; number: number; length: number }[]> {
+  return tx.query(
+    `select e.run_id, e.turn_id, u.number, max(case
+         when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
+         else (e.payload->>'length')::int end) as length
+     from run_events e join turns u on u.id = e.turn_id
+     where e.run_id = any($1::uuid[]) and e.type in ('model.called', 'model.responded', 'message.dequeued') and e.payload->'tool' is null
+     group by 1, 2, 3`,
+    [runIds],
+  );
+}
+
+export interface TurnAnswer {
+  turn_id: string;
+  provider: string;
+  model: string;
+  usage: TokenUsage;
+  cost_usd: string | null;
+  costs?: { input: string; output: string; cache_read: string; cache_write: string };
+  long_context?: boolean;
+  recorded?: boolean;
+}
+
+/** What models have answered in turns of these runs, Drover's own questions included, in order. */
+export async function listTurnAnswers(
+  tx: Tx,
+  { runIds, turnIds }: { runIds: readonly string[]; turnIds: readonly string[] },
+): Promise<TurnAnswer[]> {
+  const rows = await tx.query<{ turn_id: string; answer: Omit<TurnAnswer, 'turn_id'> }>(
+    `select e.turn_id, e.payload as answer from run_events e
+     where e.run_id = any($1::uuid[]) and e.turn_id = any($2::uuid[]) and e.type = 'model.responded' order by e.run_id, e.seq`,
+    [runIds, turnIds],
+  );
+  return rows.map(({ turn_id, answer }) => ({ ...answer, turn_id }));
+}
+
+/** A turn with what its actions refer back to. */
+export interface SteppedTurn {
+  turn_id: string;
+  started_at: Date;
+  /** Steps whose answers asked for calls, with the place of the answer in the conversation. */
+  steps: Record<string, number>;
+  /** After which event the model was asked for a last summary; null if it was not. */
+  max_steps_seq: number | null;
+}
+
+/** The turns of a run, each with its steps that have made calls. */
+export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTurn[]> {
+  return tx.query<SteppedTurn>(
+    `select e.turn_id, min(e.occurred_at) as started_at,
+       coalesce(jsonb_object_agg(e.step, (e.payload->>'ordinal')::int) filter (
+         where e.type = 'model.responded' and (e.payload->>'tool_calls')::int > 0), '{}') as steps,
+       min(e.seq) filter (where e.type = 'run.max_steps_reached') as max_steps_seq
+     from run_events e
+     where e.run_id = $1 and e.turn_id is not null and e.type in ('turn.started', 'model.responded', 'run.max_steps_reached')
+     group by e.turn_id`,
+    [runId],
+  );
+}

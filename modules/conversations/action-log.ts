@@ -1,0 +1,74 @@
+/** The log of a run as document 004 has it: its actions, made of events and of nothing else. */
+import type { Caller } from '../../core/caller.ts';
+import type { Message } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import { readMessages } from '../../db/checkpoints.ts';
+import { listEvents, type LoggedEvent } from '../../db/events.ts';
+import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
+import { requireRun, type RunPath } from '../runs/read-runs.ts';
+import { messagesFor } from '../run-log/conversation.ts';
+import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions.ts';
+
+export { ACTION_TYPES };
+
+export interface LoggedAction extends Action {
+  event: LoggedEvent;
+  /** Its place among the actions of one event. */
+  place: number;
+  /** What the model was sent; asked for by `snapshots`. */
+  messages?: Message[];
+}
+
+export interface ActionPage {
+  agentId: string;
+  actions: LoggedAction[];
+  /** The last event that was looked at, where there are more. */
+  next: number | undefined;
+}
+
+/** A page of a run's actions in order: those of at most `limit` events after one. Throws 404. */
+export async function readActions(
+  tx: Tx,
+  caller: Caller,
+  page: {
+    path: RunPath;
+    after: number;
+    limit: number;
+    types?: readonly ActionType[] | undefined;
+    snapshots: boolean;
+  },
+): Promise<ActionPage> {
+  const { path, after, limit, types, snapshots } = page;
+  const { id, agent_id: agentId } = await requireRun(tx, caller, path);
+  const { events, hasMore } = await listEvents(tx, { runId: id, after, limit, maxBytes: LIMITS.eventsPageBytes });
+  const turns = new Map((await listSteppedTurns(tx, id)).map((turn) => [turn.turn_id, turn]));
+  const actions: LoggedAction[] = [];
+  let bytes = 0;
+  let last: number | undefined;
+  for (const event of events) {
+    const found = actionsOf(event, turnOf(turns, event))
+      .map((action, place): LoggedAction => ({ ...action, event, place }))
+      .filter(({ type }) => !types || types.includes(type));
+    const called = snapshots ? found.find(({ type }) => type === 'api_call_started') : undefined;
+    if (called) {
+      called.messages = await readSnapshot(tx, id, event);
+      bytes += JSON.stringify(called.messages).length;
+    }
+    if (last !== undefined && bytes > LIMITS.eventsPageBytes) return { agentId, actions, next: last };
+    actions.push(...found);
+    last = event.seq;
+  }
+  return { agentId, actions, next: hasMore ? last : undefined };
+}
+
+function turnOf(turns: ReadonlyMap<string, SteppedTurn>, { turn_id }: LoggedEvent): SteppedTurn | undefined {
+  return turn_id === null ? undefined : turns.get(turn_id);
+}
+
+/** The conversation as it stood at a model call. */
+async function readSnapshot(tx: Tx, runId: string, event: LoggedEvent): Promise<Message[]> {
+  const { length } = event.payload as { length: number };
+  const rows = await readMessages(tx, runId, { length, shownBytes: LIMITS.shownOutputBytes });
+  return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+}

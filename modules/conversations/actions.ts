@@ -1,0 +1,183 @@
+/** The actions of document 004's taxonomy that an event stands for. */
+import type { LoggedEvent } from '../../db/events.ts';
+import type { SteppedTurn } from '../../db/conversations.ts';
+
+export const ACTION_TYPES = [
+  'run_started',
+  'run_completed',
+  'run_failed',
+  'max_steps_reached',
+  'memory_retrieval',
+  'memory_update',
+  'compaction',
+  'context_transformation',
+  'api_call_started',
+  'api_response_received',
+  'api_retry',
+  'api_error',
+  'tool_execution',
+  'tool_error',
+  'final_answer_validation',
+  'final_answer_validation_failed',
+  'file_generated',
+  'file_downloaded',
+  'file_stored',
+  'file_error',
+  'final_summary_generation',
+  'error',
+] as const;
+export type ActionType = (typeof ACTION_TYPES)[number];
+
+export interface Action {
+  type: ActionType;
+  data: Record<string, unknown>;
+  durationMs?: number;
+  messagesCount?: number;
+  estimatedTokens?: number;
+}
+
+type Payload = Record<string, unknown>;
+
+/** Actions whose data are the event's payload. */
+const PLAIN: Readonly<Record<string, ActionType>> = {
+  'memory.retrieved': 'memory_retrieval',
+  'memory.updated': 'memory_update',
+  'memory.conflicted': 'memory_update',
+  'model.retried': 'api_retry',
+  'model.fell_back': 'api_retry',
+  'model.resumed': 'api_retry',
+  'model.failed': 'api_error',
+  'model.deferred': 'api_error',
+  'run.max_steps_reached': 'max_steps_reached',
+  'answer.validated': 'final_answer_validation',
+  'answer.rejected': 'final_answer_validation_failed',
+  'file.generated': 'file_generated',
+  'file.stored': 'file_stored',
+  'file.failed': 'file_error',
+  'checkpoint.corrupt': 'error',
+};
+
+/** What an event stands for, in order; nothing for most types, which the taxonomy does not know. */
+export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Action[] {
+  const payload = event.payload as Payload;
+  switch (event.type) {
+    case 'turn.started': {
+      const input = payload['input'] as { message: string };
+      return [{ type: 'run_started', data: { user_message: input.message, turn_number: payload['number'] } }];
+    }
+    case 'model.called':
+      return [...resultsAdded(event, payload, turn), callStarted(payload)];
+    case 'model.responded':
+      return responded(event, payload, turn);
+    case 'context.transformed':
+      return [contextCut(payload)];
+    case 'context.compacted':
+      return [{ type: 'compaction', data: { compaction_applied: true, ...payload } }];
+    case 'message.dequeued':
+      return payload['as'] === 'steer' ? [steered(payload)] : [];
+    case 'tool.succeeded':
+    case 'tool.failed':
+      return execution(event, payload);
+    case 'tool.denied':
+    case 'tool.unknown':
+      return [{ type: 'tool_error', data: toolData(event, payload) }];
+    case 'turn.completed':
+      return [ended('run_completed', event, turn)];
+    case 'turn.failed':
+      return [
+        { ...ended('run_failed', event, turn), data: { error: payload['error'] } },
+        { type: 'error', data: { error: payload['error'] } },
+      ];
+    case 'turn.interrupted':
+      return [{ ...ended('run_failed', event, turn), data: { stop_reason: payload['reason'] } }];
+    default: {
+      const type = PLAIN[event.type];
+      return type ? [{ type, data: payload }] : [];
+    }
+  }
+}
+
+/** The results of the step before have come into the conversation. */
+function resultsAdded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | undefined): Action[] {
+  const before = turn?.steps[String((event.step ?? 0) - 1)];
+  if (before === undefined || typeof payload['tool_choice'] === 'object') return [];
+  const counts = { messages_before_count: before + 1, messages_after_count: before + 2 };
+  const data = { transformation_type: 'tool_result_added', ...counts };
+  return [{ type: 'context_transformation', data, messagesCount: before + 2 }];
+}
+
+function callStarted(payload: Payload): Action {
+  const { provider, model, tool_choice, length, estimated_tokens } = payload;
+  return {
+    type: 'api_call_started',
+    data: { provider, model, tool_choice },
+    messagesCount: Number(length),
+    estimatedTokens: Number(estimated_tokens),
+  };
+}
+
+function responded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | undefined): Action[] {
+  const { provider, model, stop_reason, cost_usd, latency_ms, tool, recorded } = payload;
+  const usage = payload['usage'] as Record<string, number>;
+  const response: Action = {
+    type: 'api_response_received',
+    data: {
+      provider,
+      model,
+      stop_reason,
+      usage: {
+        input_tokens: usage['input'],
+        output_tokens: usage['output'],
+        cache_creation_input_tokens: (usage['cache_write_5m'] ?? 0) + (usage['cache_write_1h'] ?? 0),
+        cache_read_input_tokens: usage['cache_read'],
+      },
+      cost_usd,
+      ...(recorded === true && { recorded }),
+      ...(tool === undefined ? { content: event.content ?? [] } : { tool }),
+    },
+    durationMs: Number(latency_ms),
+  };
+  const limit = turn?.max_steps_seq ?? null;
+  if (limit === null || event.seq < limit || tool !== undefined) return [response];
+  return [response, { type: 'final_summary_generation', data: { stop_reason, content: event.content ?? [] } }];
+}
+
+function contextCut({ reason, ...payload }: Payload): Action {
+  return { type: 'context_transformation', data: { transformation_type: 'messages_left_out', reason, ...payload } };
+}
+
+function steered({ message_id, length }: Payload): Action {
+  const data = { transformation_type: 'user_message_added', message_id, messages_after_count: length };
+  return { type: 'context_transformation', data, messagesCount: Number(length) };
+}
+
+function execution(event: LoggedEvent, payload: Payload): Action[] {
+  const success = event.type === 'tool.succeeded' && event.call?.is_error !== true;
+  const latency = payload['latency_ms'];
+  const durationMs = typeof latency === 'number' ? latency : undefined;
+  const data = { ...toolData(event, payload), success, execution_time_ms: durationMs ?? null };
+  const timed = durationMs === undefined ? {} : { durationMs };
+  const done: Action = { type: 'tool_execution', data, ...timed };
+  return success ? [done] : [done, { type: 'tool_error', data: toolData(event, payload), ...timed }];
+}
+
+function toolData({ call }: LoggedEvent, payload: Payload): Record<string, unknown> {
+  const { tool_call_id, error } = payload;
+  const large = call?.is_left_out ? { output_ref: `/v1/tool-calls/${String(tool_call_id)}/output` } : {};
+  return {
+    tool_name: call?.name ?? null,
+    tool_call_id,
+    tool_use_id: call?.tool_use_id ?? null,
+    input: call?.arguments ?? null,
+    result: call?.output ?? null,
+    ...large,
+    ...(error !== undefined && { error }),
+  };
+}
+
+function ended(type: ActionType, event: LoggedEvent, turn: SteppedTurn | undefined): Action {
+  const payload = event.payload as Payload;
+  const durationMs = turn && event.occurred_at.getTime() - turn.started_at.getTime();
+  const data = { stop_reason: payload['stop_reason'], final_response: event.content ?? [] };
+  return { type, data, ...(durationMs !== undefined && { durationMs }) };
+}

@@ -1,0 +1,97 @@
+/** Conversations as the API shows them: a turn each, with its messages as they were said and what they have cost. */
+import type { Caller } from '../../core/caller.ts';
+import type { Message } from '../../core/content.ts';
+import { notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { findAgent } from '../../db/agents.ts';
+import { readMessages } from '../../db/checkpoints.ts';
+import {
+  listAgentTurns,
+  listThreadTurns,
+  listTurnAnswers,
+  listTurnLengths,
+  type ConversationRow,
+} from '../../db/conversations.ts';
+import type { Tx } from '../../db/database.ts';
+import { messagesFor } from '../run-log/conversation.ts';
+import { spendingOf, type Spending } from './spending.ts';
+import { requireThread } from './threads.ts';
+
+export type { ConversationRow };
+
+export interface Conversation extends Spending {
+  row: ConversationRow;
+  /** As they were said, nothing left out or summarised; larger outputs of tools by their address. */
+  messages: Message[];
+}
+
+/** Where a page of conversations goes on: after the turn of that number in the run of that place, or of that id. */
+export type ConversationKey = [run: string | number, number: number];
+
+export interface ConversationPage {
+  conversations: Conversation[];
+  next: ConversationKey | undefined;
+}
+
+/** A page of a thread's conversations, newest first. It ends where it is large enough. Throws 404. */
+export async function readThreadConversations(
+  tx: Tx,
+  caller: Caller,
+  page: { thread: string; before: ConversationKey | undefined; limit: number },
+): Promise<ConversationPage> {
+  await requireThread(tx, caller, page.thread);
+  const [place, number] = page.before ?? [];
+  const before = typeof place === 'number' && number !== undefined ? { place, number } : undefined;
+  const rows = await listThreadTurns(tx, page.thread, { before, limit: page.limit + 1 });
+  return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.thread_place, row.number] });
+}
+
+/** A page of the conversations of an agent's runs, newest first. Throws 404. */
+export async function readAgentConversations(
+  tx: Tx,
+  caller: Caller,
+  page: { agent: string; before: ConversationKey | undefined; limit: number },
+): Promise<ConversationPage> {
+  if (!(await findAgent(tx, page.agent, caller.workspaceId))) throw notFound('The agent');
+  const [run, number] = page.before ?? [];
+  const before = typeof run === 'string' && number !== undefined ? { run, number } : undefined;
+  const rows = await listAgentTurns(tx, page.agent, { before, limit: page.limit + 1 });
+  return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.run_id, row.number] });
+}
+
+async function readPage<R extends ConversationRow>(
+  tx: Tx,
+  found: readonly R[],
+  { limit, keyOf }: { limit: number; keyOf: (row: R) => ConversationKey },
+): Promise<ConversationPage> {
+  const rows = found.slice(0, limit);
+  const runIds = [...new Set(rows.map(({ run_id }) => run_id))];
+  const lengths = await listTurnLengths(tx, runIds);
+  const answers = await listTurnAnswers(tx, { runIds, turnIds: rows.map(({ id }) => id) });
+  const conversations: Conversation[] = [];
+  let bytes = 0;
+  let last: R | undefined;
+  for (const row of rows) {
+    const messages = row.erased_at ? [] : await readTurnMessages(tx, row, lengths);
+    bytes += JSON.stringify(messages).length;
+    if (last && bytes > LIMITS.eventsPageBytes) break;
+    conversations.push({ row, messages, ...spendingOf(answers.filter((each) => each.turn_id === row.id)) });
+    last = row;
+  }
+  const hasMore = found.length > conversations.length;
+  return { conversations, next: hasMore && last ? keyOf(last) : undefined };
+}
+
+async function readTurnMessages(
+  tx: Tx,
+  row: ConversationRow,
+  lengths: readonly { run_id: string; number: number; length: number }[],
+): Promise<Message[]> {
+  const ofRun = lengths.filter(({ run_id }) => run_id === row.run_id);
+  const length = ofRun.find(({ number }) => number === row.number)?.length;
+  if (length === undefined) return [];
+  const earlier = ofRun.filter(({ number }) => number < row.number).map((each) => each.length);
+  const from = Math.max(row.base_length, ...earlier);
+  const messages = await readMessages(tx, row.run_id, { from, length, shownBytes: LIMITS.shownOutputBytes });
+  return messagesFor(messages, Number.POSITIVE_INFINITY).messages;
+}

@@ -1,0 +1,90 @@
+/** What a turn has used, in the fields of document 004. */
+import type { TurnAnswer } from '../../db/conversations.ts';
+import { costsOf, isLongContext } from '../../llm/prices.ts';
+
+export interface Spending {
+  usage: {
+    input_tokens: number;
+    output_tokens: number;
+    cache_creation_input_tokens: number;
+    cache_read_input_tokens: number;
+  };
+  cost: {
+    input_cost: number | null;
+    output_cost: number | null;
+    cache_write_cost: number | null;
+    cache_read_cost: number | null;
+    /** Null where the price of a call is not known. */
+    total_cost: number | null;
+    total_input_tokens: number;
+    total_output_tokens: number;
+    total_cache_creation_tokens: number;
+    total_cache_read_tokens: number;
+    /** The model that answered last. */
+    model_id: string | null;
+    long_context_applied: boolean;
+    currency: 'USD';
+  };
+}
+
+/**
+ * Adds up the answers of a turn; those that a replay took from its record were paid for there. An answer of an older
+ * build does not say what its cost is made of: the list prices of today do.
+ */
+export function spendingOf(answers: readonly TurnAnswer[]): Spending {
+  const paid = answers.filter(({ recorded }) => recorded !== true);
+  const tokens = (of: (answer: TurnAnswer) => number) => paid.reduce((sum, answer) => sum + of(answer), 0);
+  const input = tokens(({ usage }) => usage.input);
+  const output = tokens(({ usage }) => usage.output);
+  const written = tokens(({ usage }) => usage.cache_write_5m + usage.cache_write_1h);
+  const read = tokens(({ usage }) => usage.cache_read);
+  const costs = paid.map(costsIn);
+  const cost = (kind: keyof Costs) => sumOf(costs.map((each) => each?.[kind] ?? null));
+  return {
+    usage: {
+      input_tokens: input,
+      output_tokens: output,
+      cache_creation_input_tokens: written,
+      cache_read_input_tokens: read,
+    },
+    cost: {
+      input_cost: cost('input'),
+      output_cost: cost('output'),
+      cache_write_cost: cost('cache_write'),
+      cache_read_cost: cost('cache_read'),
+      total_cost: sumOf(paid.map(({ cost_usd }) => cost_usd)),
+      total_input_tokens: input,
+      total_output_tokens: output,
+      total_cache_creation_tokens: written,
+      total_cache_read_tokens: read,
+      model_id: answers.at(-1)?.model ?? null,
+      long_context_applied: paid.some(
+        ({ provider, model, usage, long_context }) => long_context ?? isLongContext(provider, model, usage),
+      ),
+      currency: 'USD',
+    },
+  };
+}
+
+type Costs = NonNullable<TurnAnswer['costs']>;
+
+const FREE: Costs = { input: '0', output: '0', cache_read: '0', cache_write: '0' };
+
+function costsIn({ costs, cost_usd, provider, model, usage }: TurnAnswer): Costs | undefined {
+  if (costs) return costs;
+  if (cost_usd === null) return undefined;
+  return Number(cost_usd) === 0 ? FREE : costsOf(provider, model, usage);
+}
+
+const PLACES = 10n ** 10n;
+
+/** The sum of decimals with up to 10 places, exact; null if one is not known. */
+function sumOf(amounts: readonly (string | number | null)[]): number | null {
+  let units = 0n;
+  for (const amount of amounts) {
+    if (amount === null) return null;
+    const [whole = '0', part = ''] = String(amount).split('.');
+    units += BigInt(whole) * PLACES + BigInt(part.padEnd(10, '0').slice(0, 10));
+  }
+  return Number(units) / Number(PLACES);
+}

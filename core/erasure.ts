@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { currentPayload, EVENTS, type EventType, type StoredEvent } from './events.ts';
 
-/** Texts that say nothing of a conversation, by their path in a payload: names of what a tenant has set up, codes, versions. */
+/** Texts that say nothing of a conversation, by their path in a payload: names of what a tenant has set up, codes, versions. A plan names tools that a model may have made up. */
 const KEPT: ReadonlySet<string> = new Set([
   'agent_version',
   'allowed_by',
@@ -27,8 +27,6 @@ const KEPT: ReadonlySet<string> = new Set([
   'policy.name',
   'provider',
   'stage',
-  'steps.tool',
-  'failed.tool',
   'stop_reason',
   'to',
   'tool',

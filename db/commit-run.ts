@@ -4,6 +4,7 @@ import type { RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
 import type { RowChange } from '../core/projections/projection.ts';
+import type { AuditAction } from '../core/audit.ts';
 import type { Wait } from '../core/waits.ts';
 import {
   claimRequest,
@@ -111,6 +112,8 @@ export interface RunChange {
   new_calls?: Columns[];
   calls?: CallChange[];
   /** Waits to open. They are opened before any are closed, these included. */
+  /** What Drover did by itself, for the audit log. */
+  audit?: { id: string; action: AuditAction; target_type: string; target_id: string; details: Columns }[];
   waits?: NewWait[];
   close_waits?: string[] | true;
   checkpoint?: Columns;

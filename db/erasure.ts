@@ -20,7 +20,9 @@ export const ERASERS: Readonly<Record<string, string>> = {
   turns: `update turns set input = jsonb_build_object('message', ''),
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
   approvals: `update approvals set arguments = '{}', original_arguments = null, message = null, reason = null where run_id = $1`,
-  plans: `update plans set purpose = '', reason = null where run_id = $1`,
+  // A step may name a tool that a model has made up.
+  plans: `update plans set purpose = '', reason = null, steps = coalesce((select jsonb_agg(step || '{"tool": ""}' order by place)
+    from jsonb_array_elements(steps) with ordinality as list (step, place)), '[]') where run_id = $1`,
   policy_decisions: `update policy_decisions set reason = '' where run_id = $1`,
   // Its title was made from its first turn; what clients keep with it goes with the thread.
   threads: 'update threads set title = null where id = (select thread_id from runs where id = $1 and thread_place = 1)',

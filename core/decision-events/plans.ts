@@ -8,7 +8,7 @@ export interface ProposedPlan {
   id: string;
   purpose: string;
   step: number;
-  /** Its calls, those of unknown tools left out. */
+  /** Its calls in their order, those of unknown tools too. */
   steps: readonly { callId: string; tool: string; risk: RiskLevel }[];
   /** What is asked about it, where a step may not run alone; absent if it runs by itself. */
   asked?: Omit<Asked, 'step'> | undefined;

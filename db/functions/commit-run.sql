@@ -175,6 +175,11 @@ begin
       execute format('select %I($1, $2, $3)', 'apply_' || projection) using tenant, run, x;
     end loop;
   end if;
+  if c ? 'audit' then
+    insert into audit_log (id, tenant_id, workspace_id, action, actor_type, target_type, target_id, details)
+      select (entry->>'id')::uuid, tenant, workspace, entry->>'action', 'system', entry->>'target_type', entry->>'target_id', entry->'details'
+      from jsonb_array_elements(c->'audit') as list(entry);
+  end if;
   if c ? 'waits' then
     insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
       select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,

@@ -22,9 +22,10 @@ export interface PlanStep {
 
 /** Records the plan, and asks about it where a step may not run alone: once, for all steps that are to be made. */
 export function recordPlan(run: AskingRun, steps: readonly PlanStep[], step: number): void {
-  const planned = steps.flatMap(({ id, tool }) =>
-    tool ? [{ callId: id, tool: tool.name, risk: tool.risk_level }] : [],
-  );
+  // A call of a tool that there is not has its place, too: it is never made, so that it is no risk.
+  const planned = steps.map(({ id, tool, use }) => {
+    return { callId: id, tool: tool?.name ?? use.name, risk: tool?.risk_level ?? ('READ_ONLY' as const) };
+  });
   const waiting = steps.filter(({ waits }) => waits);
   const plan_id = newId();
   const asked = waiting.length > 0 ? { about: askedAbout(run, plan_id, waiting) } : undefined;

@@ -86,6 +86,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (pending.calls.length > 0) change.calls = pending.calls;
   const reservations = [...pending.reservations, ...(handOver ? releaseOf(session) : [])];
   if (reservations.length > 0) change.reservations = reservations;
+  const audit = auditOf(session);
+  if (audit.length > 0) change.audit = audit;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
   if (endsFirstTurn(session)) change.title_of = run.thread_id;
@@ -104,6 +106,18 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
     change.outbox = jobsAfter(session, handOver);
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
+}
+
+/** Plans of a session that run by themselves: where a person approves one, that is audited. */
+function auditOf({ run, log }: DriveSession): NonNullable<RunChange['audit']> {
+  if (run.config.session === undefined) return [];
+  return log.pending.events.flatMap((event) => {
+    if (event.type !== 'plan.proposed' || !event.payload.auto_executing) return [];
+    const { plan_id: target_id, steps } = event.payload;
+    const { autonomy_level } = run.config;
+    const details = { session_id: run.thread_id, autonomy_level, automatic: true, tools: steps.length };
+    return [{ id: newId(), action: 'plan.executed' as const, target_type: 'plan', target_id, details }];
+  });
 }
 
 /** The calls of the step that the log was in, and those that this commit has requested. Only a tool that there is has a name to be told. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { RISK_LEVELS, type RiskLevel } from '../../../core/tool.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { cancelRun, failRun } from '../../../modules/runs/end-run.ts';
 import { decideApproval, type ApprovalDecision } from '../../../modules/approvals/decide-approval.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
@@ -137,6 +138,61 @@ describe('Plans', () => {
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run }, undefined);
     assert.equal((await plans(run))[0]?.status, 'rejected');
     assert.equal((await approvals(run))[0]?.status, 'expired');
+  });
+
+  it('count a call of a tool that there is not among their steps, and name it as failed', async () => {
+    const agent = await engine.agent({}, [tool('a', 'READ_ONLY'), tool('b', 'READ_ONLY')]);
+    engine.say((request, n) => {
+      if (n > 0) return text('I see');
+      return use({ name: offered(request, 'a') }, { name: 'made_up' }, { name: offered(request, 'b') });
+    });
+    const { run } = await engine.start(agent, 'hello');
+    await engine.drive(run);
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    const log = await engine.log(run);
+    const steps = log.flatMap((event) => (event.type === 'plan.proposed' ? event.payload.steps : []));
+    const requested = log.flatMap((event) => (event.type === 'tool.requested' ? [event.payload.tool_call_id] : []));
+    assert.deepEqual(
+      steps.map(({ tool_call_id }) => tool_call_id),
+      requested,
+    );
+    assert.deepEqual([steps[1]?.tool, steps[1]?.risk_level], ['made_up', 'READ_ONLY']);
+    const failed = log.flatMap((event) => (event.type === 'plan.completed' ? event.payload.failed : []));
+    assert.deepEqual(failed, [{ tool_call_id: requested[1], tool: 'made_up' }]);
+    assert.equal(engine.tools.seen.length, 2);
+
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    assert.equal(
+      JSON.stringify(await engine.rows('select * from plans where run_id = $1', run)).includes('made_up'),
+      false,
+    );
+    assert.equal(JSON.stringify(await engine.log(run)).includes('made_up'), false);
+  });
+
+  it('of a session are audited where they run by themselves', async () => {
+    const agent = await engine.agent({ autonomy_level: 1 }, [
+      tool('a', 'READ_ONLY'),
+      tool('b', 'READ_ONLY'),
+      tool('c', 'READ_ONLY'),
+    ]);
+    const audited = async (config: Record<string, unknown>) => {
+      engine.say((request, n) =>
+        n > 0 ? text('I see') : use(...['a', 'b', 'c'].map((name) => ({ name: offered(request, name) }))),
+      );
+      const { run, thread } = await engine.start(agent, 'hello', { config });
+      await engine.drive(run);
+      const [plan] = await plans(run);
+      const rows = await engine.rows(
+        `select actor_type, details from audit_log where action = 'plan.executed' and target_type = 'plan' and target_id = $1`,
+        plan?.id,
+      );
+      return { rows, thread };
+    };
+    const { rows, thread } = await audited({ keep_open: true, autonomy_level: 1, session: { user_id: 'ada' } });
+    const details = { session_id: thread, autonomy_level: 1, automatic: true, tools: 3 };
+    assert.deepEqual(rows, [{ actor_type: 'system', details }]);
+    assert.deepEqual((await audited({})).rows, []);
   });
 
   for (const [how, end] of [

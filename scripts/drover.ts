@@ -9,6 +9,7 @@ import { addFiles } from './cli/files.ts';
 import { addKeys } from './cli/keys.ts';
 import { addLocal } from './cli/local.ts';
 import { addRuns } from './cli/runs.ts';
+import { addSessions } from './cli/sessions.ts';
 
 const EXAMPLES = `
 Examples:
@@ -28,6 +29,7 @@ const program = new Command('drover')
   .exitOverride();
 addApprovals(program);
 addRuns(program);
+addSessions(program);
 addAudit(program);
 addFiles(program);
 addKeys(program);

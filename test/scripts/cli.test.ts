@@ -70,6 +70,23 @@ describe('drover, the command line', function () {
     rmSync(folder, { recursive: true });
   });
 
+  it('talks in a session, shows the plan that waits, and carries it out', async () => {
+    const { id: agent } = await post('/v1/agents', { name: 'in a session', tools: ['calculator'], autonomy_level: 0 });
+    const begun = await there('sessions', 'say', 'What is 6*7?', '--agent', agent, '--user', 'ada', '--level', '0');
+    assert.equal(begun.code, 0, begun.err);
+    const session = begun.out.trim();
+    const read = async () => (await api.call('GET', `/agent/session/${session}`)).json;
+    await waitUntil('the plan waits', async () => (await read()).status === 'waiting_approval');
+    const { plan_id } = (await read()).pending_plan;
+    const shown = await there('sessions', 'show', session);
+    assert.match(shown.out, new RegExp(`waiting_approval[^]*user: What is 6\\*7\\?[^]*${plan_id}[^]*1\\. calculator`));
+    assert.match((await there('sessions', 'execute', session, plan_id)).out, /^executing: /);
+    await waitUntil('it is answered', async () => (await read()).status === 'completed');
+    assert.equal((await there('sessions', 'say', 'Thanks', '--session', session)).out.trim(), session);
+    assert.equal((await there('sessions', 'delete', session)).out, `deleted: ${session}\n`);
+    assert.equal((await there('sessions', 'say', 'Hello?', '--session', session)).code, 1);
+  });
+
   /** A run that asks whether it may calculate. */
   const asking = async (message = 'What is 6*7?') => {
     const agent = await post('/v1/agents', { name: 'asks', tools: ['calculator'], autonomy_level: 0 });

@@ -4,6 +4,7 @@ import { serve, type RunningApi } from '../../api/serve.ts';
 import { ROUTES } from '../../api/routes.ts';
 import { createBus, type BusReceiver } from '../../bus/batching-bus.ts';
 import type { Bus } from '../../bus/bus.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { request } from '../support/api.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
@@ -132,11 +133,13 @@ describe('Streams in which nothing happens', function () {
     }
     assert.equal(streams.length, 4 * OF_EACH);
     statements.length = 0;
+    const startedMs = performance.now();
     receiver.onGap();
     // The second one comes by itself.
     await waitUntil('the log was looked at twice', () => statements.length >= 2);
     assert.deepEqual(new Set(statements), new Set(['maintenance']));
-    assert.ok(statements.length <= 3, `${statements.length} statements`);
+    const most = 2 + Math.ceil((performance.now() - startedMs) / (LIMITS.streamPollSeconds * 1000));
+    assert.ok(statements.length <= most, `${statements.length} statements, at most ${most}`);
 
     isCarried = false;
     const [session] = sessions;
@@ -146,7 +149,7 @@ describe('Streams in which nothing happens', function () {
     receiver.onGap();
     await waitUntil('the message is shown to who watches its session', () => shown() === OF_EACH);
     const reads = statements.filter((by) => by === 'tenant').length;
-    assert.ok(reads <= 12, `${reads} statements for the streams of one run`);
+    assert.ok(reads <= 24, `${reads} statements for the streams of one run`);
   });
 
   it('end when their key is revoked, and no others do', async () => {

@@ -1,6 +1,7 @@
 /**
  * Live state of sessions, served from the fast store. What it holds is that of one version of the session, and a version is
- * served without asking the database only while it was the present one less than a second ago and nothing newer was heard.
+ * served without asking the database only where no turn is open, it was the present one less than a second ago, and nothing
+ * newer was heard.
  */
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../core/caller.ts';
@@ -31,6 +32,8 @@ interface Known {
 
 interface Stored<T> {
   version: string;
+  /** No turn is open: nothing but a user's act changes it. */
+  isAtRest: boolean;
   /** What was rendered, through JSON: what is answered is JSON. */
   body: T;
 }
@@ -70,14 +73,16 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       const found = await db.withTenant(tenantId, async (tx) => {
         const now = await findSessionVersion(tx, { id: sessionId, workspaceId });
         if (!now) throw notFound('The session');
-        if (stored?.version === now.version) return { now, body: stored.body };
-        return { now, body: render(await readSession(tx, caller, sessionId)) };
+        if (stored?.version === now.version) return { now, ...stored };
+        const view = await readSession(tx, caller, sessionId);
+        return { now, body: render(view), isAtRest: !view.state.facts.has_open_turn };
       });
       const { version, run_id } = found.now;
       const ids = run_id === null ? [sessionId] : [sessionId, run_id];
-      remember(name, version, { ids, ageMs: performance.now() - askedAtMs });
-      const { body } = found;
-      if (body !== stored?.body) await store.set(name, JSON.stringify({ version, body } satisfies Stored<T>));
+      const { body, isAtRest } = found;
+      // While a turn is open its version is asked for each time: whoever has seen more of it on a stream is never shown less here.
+      if (isAtRest) remember(name, version, { ids, ageMs: performance.now() - askedAtMs });
+      if (body !== stored?.body) await store.set(name, JSON.stringify({ version, isAtRest, body } satisfies Stored<T>));
       return body;
     },
     forget: (ref) => void known.delete(nameOf(ref)),

@@ -29,6 +29,7 @@ import { THREAD_ROUTES } from './threads/routes.ts';
 import { SESSION_ROUTES } from './sessions/routes.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
 import { WEBHOOK_ROUTES } from './webhooks.ts';
+import { WORKFLOW_ROUTES } from './workflows/routes.ts';
 
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
@@ -46,6 +47,7 @@ export const ROUTES: readonly Route[] = [
   ...THREAD_ROUTES,
   ...CONVERSATION_ROUTES,
   ...ACTION_ROUTES,
+  ...WORKFLOW_ROUTES,
   ...SESSION_ROUTES,
   ...FILE_ROUTES,
   ...APPROVAL_ROUTES,

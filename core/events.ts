@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { attachment } from './content.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
+import { DAG_EVENTS } from './events/dag-events.ts';
 import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
@@ -25,11 +26,18 @@ export const RUN_STATUSES = [
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
+/** What drives it: the loop of its agent, or the scheduler of its tasks. */
+export const RUN_KINDS = ['agent', 'workflow'] as const;
+export type RunKind = (typeof RUN_KINDS)[number];
+
 export const TERMINAL: readonly RunStatus[] = ['completed', 'failed', 'cancelled'];
 export const isTerminal = (status: RunStatus) => TERMINAL.includes(status);
 
 /** Stop reason of a run or turn that ends because a budget is used up, and the error's code if it has failed. */
 export const OUT_OF_BUDGET = 'budget';
+
+/** What stands as the tool of an approval that asks whether a failed subtask is tried again. */
+export const SUBTASK = 'subtask';
 
 const status = z.enum(RUN_STATUSES);
 const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
@@ -71,7 +79,7 @@ const RUN_EVENTS = {
     lineage_base: z.array(z.object({ lineage: uuid, length: count })),
     base_length: count,
     keep_open: z.boolean(),
-    kind: z.enum(['agent', 'workflow']),
+    kind: z.enum(RUN_KINDS),
     config: runConfig,
     pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
     depth: count,
@@ -163,10 +171,13 @@ const RUN_EVENTS = {
 } as const;
 
 /** Every type of event, with the version and the schema of its payload. */
-export const EVENTS = { ...RUN_EVENTS, ...MODEL_EVENTS, ...TOOL_EVENTS, ...GOVERNANCE_EVENTS } satisfies Record<
-  string,
-  EventSchema
->;
+export const EVENTS = {
+  ...RUN_EVENTS,
+  ...MODEL_EVENTS,
+  ...TOOL_EVENTS,
+  ...GOVERNANCE_EVENTS,
+  ...DAG_EVENTS,
+} satisfies Record<string, EventSchema>;
 
 export type EventType = keyof typeof EVENTS;
 export const EVENT_TYPES = Object.keys(EVENTS) as EventType[];

@@ -57,6 +57,17 @@ export const LIMITS = {
   idleSeconds: 86_400,
   /** Longest life of a token for a run, in seconds. */
   runTokenSeconds: 3600,
+  /** How deep runs may have children. */
+  runDepth: 5,
+  /** Subtasks of one plan, and those of a workflow that are worked on at a time. */
+  subtasksPerPlan: 1000,
+  subtasksAtOnce: 64,
+  /** Runs of a tree that are shown at once. */
+  treeRuns: 2000,
+  /** Further attempts of a task that has failed. */
+  taskRetries: 2,
+  /** What a subtask is told of the result of one that it depends on, in characters; the whole is with that task. */
+  dependencyResultChars: 50_000,
   /** Time a person has to decide where the agent does not say, in seconds. */
   approvalSeconds: 86_400,
   /** Time the client has for its own tools where the agent does not say, in seconds. */

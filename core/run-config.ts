@@ -15,6 +15,8 @@ export const runConfig = z.strictObject({
   budget: runBudget.optional(),
   /** The run belongs to a session: whatever of an answer needs approval is one plan, and policies see its user. */
   session: z.strictObject({ user_id: z.string() }).optional(),
+  /** Of a child: the runs that it stands below, from the root on, with their budgets, of which its own spending is part. */
+  ancestors: z.array(z.strictObject({ run_id: z.uuid(), budget: runBudget.optional() })).optional(),
 });
 export type RunConfig = z.output<typeof runConfig>;
 
@@ -22,7 +24,7 @@ export type RunConfig = z.output<typeof runConfig>;
  * What a client may ask for: the settings, the version of the agent and whether the run stays open, which `run.created`
  * has in fields of their own. Null in place of a model means none, as if the setting were not there.
  */
-export const requestedConfig = runConfig.omit({ session: true }).extend({
+export const requestedConfig = runConfig.omit({ session: true, ancestors: true }).extend({
   model_override: runConfig.shape.model_override.unwrap().nullish(),
   agent_version: z.string().max(50).optional(),
   keep_open: z.boolean().optional(),
@@ -30,7 +32,10 @@ export const requestedConfig = runConfig.omit({ session: true }).extend({
 export type RequestedConfig = z.output<typeof requestedConfig>;
 
 /** What a run keeps of what was asked for; `base` has the settings that stay where nothing else was asked for. */
-export function keptConfig(requested: RequestedConfig & Pick<RunConfig, 'session'>, base: RunConfig = {}): RunConfig {
+export function keptConfig(
+  requested: RequestedConfig & Pick<RunConfig, 'session' | 'ancestors'>,
+  base: RunConfig = {},
+): RunConfig {
   const { agent_version: _version, keep_open: _open, ...settings } = requested;
   const { model_override, ...kept } = { ...base, ...settings };
   return typeof model_override === 'string' ? { ...kept, model_override } : kept;

@@ -149,6 +149,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'context.transformed':
       return cutContext(event);
+    case 'workflow.concluded':
+      return { ...onTurn(state, { lastOrdinal: event.payload.ordinal }), length: event.payload.length };
     case 'model.deferred':
       return onModelCall(state, { failures: 0, retries: 0, deferred: deferralOf(event) });
     case 'intent.rejected':

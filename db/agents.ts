@@ -145,3 +145,48 @@ export async function findAgentVersion(tx: Tx, agentId: string, version: string)
 export async function loadAgentVersion(tx: Tx, agentId: string, version: string): Promise<AgentDefinition | undefined> {
   return (await findAgentVersion(tx, agentId, version))?.definition;
 }
+
+/** An agent that may be given a task, and how many tasks it works on. */
+export interface WorkerRow {
+  id: string;
+  definition: AgentDefinition;
+  running: number;
+}
+
+const MOST_WORKERS = 200;
+
+/** Agents of a workspace that take tasks and have all these skills, oldest first; of those with these ids, where any are given. */
+export async function listWorkers(
+  tx: Tx,
+  { workspaceId, skills, ids }: { workspaceId: string; skills: readonly string[]; ids?: readonly string[] | undefined },
+): Promise<WorkerRow[]> {
+  return tx.query<WorkerRow>(
+    `select a.id, v.definition,
+       (select count(*)::int from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) as running
+     from ${AGENT_TABLES}
+     where a.workspace_id = $1 and a.status in ('active', 'idle') and a.suspended_at is null
+       and v.definition->'is_active' is distinct from 'false'::jsonb
+       and ($2::jsonb = '[]' or v.definition->'capabilities' @> $2::jsonb) and ($3::uuid[] is null or a.id = any($3))
+     order by a.id limit ${MOST_WORKERS}`,
+    [workspaceId, JSON.stringify(skills.map((skill_name) => ({ skill_name }))), ids ?? null],
+  );
+}
+
+/** Ids of a workspace's agents that are not deprecated, by the names or ids that were asked for. */
+export async function findAgentIds(
+  tx: Tx,
+  workspaceId: string,
+  names: readonly string[],
+): Promise<Map<string, string>> {
+  const rows = await tx.query<{ id: string; name: string }>(
+    `select id, name from agents where workspace_id = $1 and status <> 'deprecated' and (id::text = any($2) or name = any($2))
+     order by id`,
+    [workspaceId, names],
+  );
+  const found = new Map<string, string>();
+  for (const { id, name } of rows) {
+    if (!found.has(name)) found.set(name, id);
+  }
+  for (const { id } of rows) found.set(id, id);
+  return found;
+}

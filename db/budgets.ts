@@ -104,6 +104,8 @@ export interface ReservedCall {
   tenant_id: string;
   run_id: string;
   root_run_id: string;
+  /** The runs above a child, from the root on, with their budgets. */
+  ancestors?: { run_id: string; budget?: RunBudget | undefined }[];
   workspace_id: string;
   agent_id: string;
   step: number;

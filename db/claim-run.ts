@@ -1,6 +1,6 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
-import type { NewEvent, PinnedLimits, PinnedTool, RunStatus, StoredEvent } from '../core/events.ts';
+import type { NewEvent, PinnedLimits, PinnedTool, RunKind, RunStatus, StoredEvent } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { CallStatus, RunState } from '../core/state.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
@@ -63,6 +63,7 @@ export interface RunRow {
   agent_id: string;
   agent_version: string;
   thread_id: string;
+  kind: RunKind;
   status: RunStatus;
   open_turn_id: string | null;
   turn_count: number;
@@ -83,6 +84,10 @@ export interface RunRow {
   fence: number;
   dormant: boolean;
   root_run_id: string;
+  /** The run that it is a child of, the task that it works on there, and how far below a run without a parent it stands. */
+  parent_run_id: string | null;
+  parent_task_id: string | null;
+  depth: number;
   updated_at: string;
   forked_at_seq: number | null;
   /** Its place among the runs of its thread, from 1. */

@@ -143,6 +143,8 @@ export type ReservationChange =
       workspace_id: string;
       agent_id: string;
       root_run_id: string;
+      /** Of a child: the runs above it. */
+      chain?: string[];
     }
   | { step: number; settle: 'settled' | 'estimated'; tokens: number; cost_usd: string | null }
   /** `estimated`: at what was set aside. */

@@ -31,6 +31,11 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
   memory_entries: 'delete from memory_entries where run_id = $1',
   memory_archive: 'delete from memory_archive where run_id = $1',
+  // What a child was told, and what became of it; a workflow takes all its tasks with it.
+  tasks: `update tasks set description = '', input = null, name = '', assignment_reason = null,
+    error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
+    where run_id = $1 or workflow_id = $1`,
+  workflows: `update workflows set name = '', input = '{}', success_criteria = null where id = $1`,
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',

@@ -1,6 +1,6 @@
 /** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
 import type { StoredBlock } from '../core/content.ts';
-import type { RunStatus } from '../core/events.ts';
+import type { RunKind, RunStatus } from '../core/events.ts';
 import type { Wait } from '../core/waits.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -62,7 +62,12 @@ export interface RunView {
   tokens_out: number;
   cost_usd: string | null;
   last_seq: number;
+  kind: RunKind;
   parent_run_id: string | null;
+  /** The run that it stands below, at whatever depth; its own id where it is nobody's child. */
+  root_run_id: string;
+  parent_task_id: string | null;
+  depth: number;
   forked_from_run_id: string | null;
   forked_at_seq: number | null;
   retried_from: string | null;
@@ -77,7 +82,7 @@ export interface RunView {
 const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
     r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
-    r.parent_run_id, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
+    r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
     r.updated_at, r.erased_at, r.idle_since, m.content as output,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) || case w.type
@@ -108,17 +113,21 @@ export interface RunFilter {
   agentId?: string | undefined;
   threadId?: string | undefined;
   status?: RunStatus[] | undefined;
+  /** Only the children of this run, or all runs below it. */
+  parentId?: string | undefined;
+  rootId?: string | undefined;
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
   errorCode?: string | undefined;
-  /** Only runs that no other has followed on their thread. */
+  /** Only runs that no other has followed on their thread, and that nothing but themselves drives: no workflow, no child of one. */
   isLastOfThread?: boolean | undefined;
   /** Only runs before this one, newest first. */
   before?: string | undefined;
   limit: number;
 }
 
-const LAST_OF_THREAD = 'exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)';
+const LAST_OF_THREAD = `r.kind = 'agent' and r.parent_task_id is null
+  and exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)`;
 
 /** A page of runs, newest first. Each filter has an index that serves it. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
@@ -126,6 +135,8 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
     ['r.workspace_id', '=', filter.workspaceId],
     ['r.agent_id', '=', filter.agentId],
     ['r.thread_id', '=', filter.threadId],
+    ['r.parent_run_id', '=', filter.parentId],
+    ['r.root_run_id', '=', filter.rootId],
     ['r.status', 'in', filter.status],
     ['r.created_at', '>=', filter.createdAfter],
     ['r.created_at', '<', filter.createdBefore],
@@ -134,6 +145,38 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
   if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
   return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
+}
+
+/** The runs below a run, oldest first. */
+export async function listBelow(tx: Tx, id: string, limit: number): Promise<RunView[]> {
+  return tx.query<RunView>(
+    `with recursive below as (
+       select id from runs where parent_run_id = $1 union all
+       select c.id from below b join runs c on c.parent_run_id = b.id)
+     select ${COLUMNS} from ${TABLES} where r.id in (select id from below) order by r.id limit $2`,
+    [id, limit],
+  );
+}
+
+/** Ids of the runs below a run, oldest first: a parent before its children. */
+export async function listBelowIds(tx: Tx, id: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with recursive below as (
+       select id from runs where parent_run_id = $1 union all
+       select c.id from below b join runs c on c.parent_run_id = b.id)
+     select id from below order by id`,
+    [id],
+  );
+  return rows.map((row) => row.id);
+}
+
+/** The unfinished children of a run, oldest first. */
+export async function listUnfinishedChildren(tx: Tx, parentId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from runs where parent_run_id = $1 and status not in ('completed', 'failed', 'cancelled') order by id`,
+    [parentId],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** The row of a run as drivers know it, without a lock. */

@@ -604,6 +604,7 @@ table reservations row level security forced
   rolled_up boolean not null default false
   created_at timestamp with time zone not null
   settled_at timestamp with time zone
+  chain uuid[]
   constraint reservations_pkey PRIMARY KEY (run_id, step, fence)
   CREATE INDEX reservations_by_root ON public.reservations USING btree (root_run_id)
   CREATE INDEX reservations_fresh ON public.reservations USING btree (tenant_id) WHERE (NOT rolled_up)
@@ -684,6 +685,8 @@ table runs row level security forced
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
+  CREATE INDEX runs_by_parent ON public.runs USING btree (parent_run_id, id) WHERE (parent_run_id IS NOT NULL)
+  CREATE INDEX runs_by_root ON public.runs USING btree (root_run_id, id) WHERE (parent_run_id IS NOT NULL)
   CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, id DESC)
   CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
   CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND dormant)
@@ -742,6 +745,47 @@ table signals row level security forced
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
 
+table tasks row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  workflow_id uuid not null
+  name text not null
+  place integer not null
+  description text not null
+  input jsonb
+  requirements jsonb not null
+  agent_id uuid
+  dependencies uuid[] not null
+  status text not null
+  retry_count integer not null default 0
+  failed_agents uuid[] not null default '{}'::uuid[]
+  assigned_agent_id uuid
+  assigned_at timestamp with time zone
+  assignment_reason text
+  run_id uuid
+  approval_id uuid
+  error jsonb
+  tokens_used bigint
+  latency_ms integer
+  deadline timestamp with time zone
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  completed_at timestamp with time zone
+  constraint tasks_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
+  constraint tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint tasks_pkey PRIMARY KEY (id)
+  CREATE INDEX tasks_by_agent ON public.tasks USING btree (assigned_agent_id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text]))
+  CREATE INDEX tasks_by_run ON public.tasks USING btree (run_id) WHERE (run_id IS NOT NULL)
+  CREATE INDEX tasks_by_workflow ON public.tasks USING btree (workflow_id, status)
+  CREATE INDEX tasks_due ON public.tasks USING btree (deadline) WHERE ((deadline IS NOT NULL) AND (status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text])))
+  CREATE INDEX tasks_open ON public.tasks USING btree (id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text]))
+  CREATE INDEX tasks_page ON public.tasks USING btree (workspace_id, id DESC)
+  policy maintenance_reconcile_tasks for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
 table tenants row level security forced
   id uuid not null
   name text not null
@@ -770,6 +814,7 @@ table threads row level security forced
   title text
   extras jsonb not null default '{}'::jsonb
   updated_at timestamp with time zone
+  parent_run_id uuid
   constraint threads_pkey PRIMARY KEY (id)
   CREATE INDEX threads_by_agent ON public.threads USING btree (agent_id, id DESC)
   CREATE INDEX threads_page ON public.threads USING btree (workspace_id, id DESC)
@@ -950,6 +995,24 @@ table webhooks row level security forced
   CREATE INDEX webhooks_page ON public.webhooks USING btree (tenant_id, id)
   policy maintenance_take_webhooks for update to drover_maintenance using true with check true
   policy maintenance_webhook_turns for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table workflows row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  name text not null
+  agent_id uuid
+  team_id uuid
+  input jsonb not null
+  success_criteria text
+  settings jsonb not null
+  is_listed boolean not null
+  created_at timestamp with time zone not null default now()
+  constraint workflows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint workflows_pkey PRIMARY KEY (id)
+  CREATE INDEX workflows_page ON public.workflows USING btree (workspace_id, id DESC) WHERE is_listed
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 

@@ -43,6 +43,8 @@ export async function listThreads(
     ['t.agent_id', '=', agentId],
     ['t.id', '<', before],
   ]);
+  // A child's thread is part of its parent's work.
+  void query.whereRaw('t.parent_run_id is null');
   return fetchRows<ThreadView>(tx, query.orderBy('t.id', 'desc').limit(limit));
 }
 

@@ -2,6 +2,7 @@
 import type { AnyJob } from './define-job.ts';
 import { CONSOLIDATION } from './consolidation.ts';
 import { MAINTENANCE } from './maintenance.ts';
+import { SUBTASKS } from './subtasks.ts';
 import { TITLES } from './titles.ts';
 import { TOOL_CALLS } from './tool-calls.ts';
 import { TURNS } from './turns.ts';
@@ -10,6 +11,7 @@ import { WEBHOOKS } from './webhooks.ts';
 export const CONTRACTS = [
   TURNS,
   TOOL_CALLS,
+  SUBTASKS,
   MAINTENANCE,
   WEBHOOKS,
   CONSOLIDATION,

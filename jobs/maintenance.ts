@@ -7,6 +7,7 @@ export const MAINTENANCE_ACTS = [
   'reconcile',
   'expire-approvals',
   'end-waits',
+  'end-tasks',
   'wake-parked',
   'expire-idle',
   'forget-old',
@@ -38,6 +39,7 @@ export const MAINTENANCE = defineJob({
 export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'end-waits':
+    case 'end-tasks':
     case 'wake-parked':
     case 'send-webhooks':
     case 'title-threads':

@@ -131,7 +131,7 @@ describe('config', () => {
     [{ DROVER_WORKER_PORT: 'any' }, 'DROVER_WORKER_PORT', /whole number from 0 to 65535/],
     [{ DROVER_POOL_SIZE: '0' }, 'DROVER_POOL_SIZE', /from 1/],
     [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],
-    [{ DROVER_QUEUES: 'turns,subtasks' }, 'DROVER_QUEUES', /"subtasks": expected names among turns/],
+    [{ DROVER_QUEUES: 'turns,dreams' }, 'DROVER_QUEUES', /"dreams": expected names among turns/],
     [{ DROVER_QUEUES: '50' }, 'DROVER_QUEUES', /names among/],
     [{ DROVER_CONCURRENCY: 'turns' }, 'DROVER_CONCURRENCY', /turns=50/],
     [{ DROVER_CONCURRENCY: 'turns=0' }, 'DROVER_CONCURRENCY', /from 1/],

@@ -4,13 +4,14 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
-import { readRuns, requireRun, type RunView } from '../../modules/runs/read-runs.ts';
+import { readRuns, readTree, requireRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { createdRun, createRunBody, presentRun, run } from './schemas.ts';
+import { presentTree, runTree } from './run-tree.ts';
 
 const agentParams = z.strictObject({ id: idParam });
 
@@ -55,11 +56,21 @@ const list = defineRoute({
   path: '/v1/runs',
   access: 'runs:read',
   summary: 'List runs, newest first',
-  query: filters.extend({ agent: idParam.optional(), agent_id: idParam.optional() }),
+  query: filters.extend({
+    agent: idParam.optional(),
+    agent_id: idParam.optional(),
+    parent: idParam.optional().describe('Only the children of this run.'),
+    root: idParam.optional().describe('Only this run and all below it.'),
+  }),
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, query, context }) {
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readRuns(tx, caller, { ...toFilter(query), agentId: query.agent ?? query.agent_id }),
+      readRuns(tx, caller, {
+        ...toFilter(query),
+        agentId: query.agent ?? query.agent_id,
+        parentId: query.parent,
+        rootId: query.root,
+      }),
     );
     return { status: 200, body: toPage(rows, query.limit) };
   },
@@ -117,6 +128,19 @@ const get = defineRunRoutes({
   },
 });
 
+const tree = defineRunRoutes({
+  method: 'get',
+  path: '/tree',
+  access: 'runs:read',
+  summary: 'A run with all that stands below it',
+  params: runParams,
+  responses: { 200: runTree },
+  async handle({ caller, params, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, (tx) => readTree(tx, caller, params));
+    return { status: 200, body: presentTree(rows) };
+  },
+});
+
 const cancel = defineRunRoutes({
   method: 'post',
   path: '/cancel',
@@ -150,4 +174,4 @@ const complete = defineRunRoutes({
   },
 });
 
-export const RUN_ROUTES: readonly Route[] = [create, list, listOfAgent, ...get, ...cancel, ...complete];
+export const RUN_ROUTES: readonly Route[] = [create, list, listOfAgent, ...get, ...tree, ...cancel, ...complete];

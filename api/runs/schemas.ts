@@ -1,7 +1,7 @@
 /** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
 import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
-import { RUN_STATUSES } from '../../core/events.ts';
+import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
 import { requestedConfig } from '../../core/run-config.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { plan, presentPlan } from './plan-schema.ts';
@@ -94,7 +94,11 @@ export const run = z
     turns: z.int(),
     keep_open: z.boolean(),
     last_seq: z.int(),
+    kind: z.enum(RUN_KINDS),
     parent_run_id: z.uuid().nullable(),
+    root_run_id: z.uuid().nullable(),
+    parent_task_id: z.uuid().nullable(),
+    depth: z.int(),
     forked_from_run_id: z.uuid().nullable(),
     forked_at_seq: z.int().nullable(),
     retried_from: z.uuid().nullable(),
@@ -206,7 +210,11 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     turns: row.turn_count,
     keep_open: row.keep_open,
     last_seq: row.last_seq,
+    kind: row.kind,
     parent_run_id: row.parent_run_id,
+    root_run_id: row.root_run_id,
+    parent_task_id: row.parent_task_id,
+    depth: row.depth,
     forked_from_run_id: row.forked_from_run_id,
     forked_at_seq: row.forked_at_seq,
     retried_from: row.retried_from,

@@ -101,6 +101,8 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'model.responded':
       if (event.payload.tool !== undefined) return { add: spentBy(event) };
       return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
+    case 'workflow.concluded':
+      return { set: { length: event.payload.length } };
     case 'model.deferred':
       return { set: { waiting_for: waitForProvider(event) } };
     case 'model.resumed':

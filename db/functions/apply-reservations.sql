@@ -12,9 +12,10 @@ begin
         where run_id = run and step = (x->>'step')::int and fence = held and state in ('open', 'estimated') and not rolled_up;
     else
       update reservations set state = 'estimated', settled_at = now() where run_id = run and fence < held and state = 'open';
-      insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, state, tokens, cost_usd, created_at)
+      insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, chain, state, tokens, cost_usd, created_at)
         values (run, (x->>'step')::int, held, tenant, (x->>'workspace_id')::uuid, (x->>'agent_id')::uuid,
-          (x->>'root_run_id')::uuid, 'open', (x->>'tokens')::bigint, (x->>'cost_usd')::numeric, clock_timestamp());
+          (x->>'root_run_id')::uuid,
+          case when x ? 'chain' then array(select jsonb_array_elements_text(x->'chain')::uuid) end, 'open', (x->>'tokens')::bigint, (x->>'cost_usd')::numeric, clock_timestamp());
     end if;
   end loop;
 end $$;

@@ -29,15 +29,27 @@ create or replace function budget_standings(p jsonb)
 returns table (key text, budget_id uuid, name text, max_tokens bigint, max_cost_usd numeric, max_steps integer, soft_limit numeric,
   on_soft_limit text, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint)
 language sql stable as $$
-  select 'run', null::uuid, null::text, (p->'run_budget'->>'max_tokens')::bigint, (p->'run_budget'->>'max_cost_usd')::numeric,
-    (p->'run_budget'->>'max_steps')::int, (p->'run_budget'->>'soft_limit')::numeric, p->'run_budget'->>'on_soft_limit',
-    coalesce(sum(r.tokens) filter (where r.state <> 'open'), 0), coalesce(sum(r.cost_usd) filter (where r.state <> 'open'), 0),
-    count(*) filter (where r.state <> 'open'), coalesce(sum(r.tokens) filter (where r.state = 'open'), 0),
-    coalesce(sum(r.cost_usd) filter (where r.state = 'open'), 0), count(*) filter (where r.state = 'open')
-  from reservations r
-  where r.root_run_id = (p->>'root_run_id')::uuid and r.state <> 'released' and not (r.run_id = (p->>'run_id')::uuid
-    and r.step = (p->>'step')::int and r.fence = (p->>'fence')::int)
-  having p->'run_budget' is not null
+  -- The run's own budget, and those of the runs above it, each of which counts whatever is spent below it. Under a root that is
+  -- all of its tree, with the retries of the root.
+  select l.key, null::uuid, null::text, (l.budget->>'max_tokens')::bigint, (l.budget->>'max_cost_usd')::numeric,
+    (l.budget->>'max_steps')::int, (l.budget->>'soft_limit')::numeric, l.budget->>'on_soft_limit',
+    n.tokens, n.cost_usd, n.steps, n.open_tokens, n.open_cost_usd, n.open_steps
+  from (select 'run' as key, p->'run_budget' as budget, case when p ? 'ancestors' then (p->>'run_id')::uuid end as top
+      where p->'run_budget' is not null
+    union all
+    select 'run:' || (a->>'run_id'), a->'budget', case when place > 1 then (a->>'run_id')::uuid end
+      from jsonb_array_elements(p->'ancestors') with ordinality as list(a, place) where a ? 'budget') l
+  cross join lateral (
+    select coalesce(sum(r.tokens) filter (where r.state <> 'open'), 0) as tokens,
+      coalesce(sum(r.cost_usd) filter (where r.state <> 'open'), 0) as cost_usd,
+      count(*) filter (where r.state <> 'open') as steps,
+      coalesce(sum(r.tokens) filter (where r.state = 'open'), 0) as open_tokens,
+      coalesce(sum(r.cost_usd) filter (where r.state = 'open'), 0) as open_cost_usd,
+      count(*) filter (where r.state = 'open') as open_steps
+    from reservations r
+    where r.root_run_id = (p->>'root_run_id')::uuid and r.state <> 'released'
+      and (l.top is null or r.run_id = l.top or l.top = any(r.chain))
+      and not (r.run_id = (p->>'run_id')::uuid and r.step = (p->>'step')::int and r.fence = (p->>'fence')::int)) n
   union all
   select b.id || ':' || s.period_start, b.id, b.name, b.max_tokens, b.max_cost_usd, null, b.soft_limit, b.on_soft_limit,
     s.tokens, s.cost_usd, s.steps, s.open_tokens, s.open_cost_usd, s.open_steps
@@ -100,7 +112,7 @@ begin
       end if;
     end loop;
     exit when locked or granted >= (p->>'output')::numeric;
-    for s in select case when x->>'key' = 'run' then p->>'root_run_id' else x->>'budget_id' end as name
+    for s in select coalesce(x->>'budget_id', p->>'root_run_id') as name
         from jsonb_array_elements(standings) x order by 1 loop
       perform pg_advisory_xact_lock(hashtextextended('drover:budget:' || s.name, 0));
     end loop;

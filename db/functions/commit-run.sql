@@ -37,8 +37,8 @@ begin
   end if;
   if c ? 'create' then
     if c ? 'thread' then
-      insert into threads (id, tenant_id, workspace_id, agent_id, created_at, head_run_id, run_count)
-        select id, tenant_id, workspace_id, agent_id, created_at, case when place is not null then run end, coalesce(place, 0)
+      insert into threads (id, tenant_id, workspace_id, agent_id, created_at, parent_run_id, head_run_id, run_count)
+        select id, tenant_id, workspace_id, agent_id, created_at, parent_run_id, case when place is not null then run end, coalesce(place, 0)
         from jsonb_populate_record(null::threads, c->'thread');
     elsif place is not null then
       -- Whoever creates the run holds the thread's row and has read there which place is free.

@@ -8,7 +8,7 @@ import {
   type Refusal,
 } from '../../core/decision-events/approvals.ts';
 
-import { OUT_OF_BUDGET, type NewEvent } from '../../core/events.ts';
+import { OUT_OF_BUDGET, SUBTASK, type NewEvent } from '../../core/events.ts';
 import { outputColumns } from '../../core/tool-output.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { PolicyRef } from '../../core/policy.ts';
@@ -79,9 +79,11 @@ export function applySettlement(open: OpenApproval, settling: Settling, { reason
   return { events, calls, ...continuation(open.run) };
 }
 
-/** Whether a run may go on beyond a soft limit: no call in the ledger waits for it. */
-export function isOfBudget(approval: ApprovalRow): boolean {
-  return approval.tool === OUT_OF_BUDGET && !approval.tool_call_id && !approval.plan_id;
+const WITHOUT_CALL: readonly string[] = [OUT_OF_BUDGET, SUBTASK];
+
+/** Whether a run may go on beyond a soft limit, or a subtask is tried again: no call in the ledger waits for it. */
+export function isWithoutCall(approval: ApprovalRow): boolean {
+  return WITHOUT_CALL.includes(approval.tool) && !approval.tool_call_id && !approval.plan_id;
 }
 
 /** The job that lets a waiting run go on; a run that is being driven sees by itself what was appended. */

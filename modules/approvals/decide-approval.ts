@@ -14,7 +14,7 @@ import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import {
   applyExpiry,
   applyGrant,
-  isOfBudget,
+  isWithoutCall,
   applyLapse,
   applyRefinement,
   applyRefusal,
@@ -124,7 +124,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
       return { change: applyRefinement(open, decided.reason, by.key), digest };
     case 'approve':
     case 'edit':
-      if (isOfBudget(approval)) {
+      if (isWithoutCall(approval)) {
         return { change: applyGrant(open, { digest, edited: false, policy: null, key: by.key }), digest };
       }
       return approve(context, tx, { ...deciding, args: decided.decision === 'edit' ? decided.arguments : undefined });

@@ -52,7 +52,8 @@ export type BudgetAnswer = 'go' | 'later' | 'decide';
 
 /** Looks up whether a budget applies to the run: from memory, which is refreshed every few seconds. */
 export async function findBudgets(drive: BudgetedDrive): Promise<void> {
-  drive.isBudgeted = runBudgetOf(drive) !== undefined || (await drive.context.budgets.applyTo(drive.run));
+  const isBudgeted = runBudgetOf(drive) ?? drive.run.config.ancestors?.find(({ budget }) => budget);
+  drive.isBudgeted = isBudgeted !== undefined || (await drive.context.budgets.applyTo(drive.run));
 }
 
 function runBudgetOf({ run }: BudgetedDrive): RunBudget | undefined {
@@ -76,10 +77,12 @@ export function reserve(
   const input = estimateRequest(request);
   const output = request.maxTokens;
   const { workspace_id, agent_id, root_run_id } = run;
+  const { ancestors } = run.config;
   const call: ReservedCall = {
     tenant_id: drive.tenantId,
     run_id: run.id,
     root_run_id,
+    ...(ancestors && { ancestors }),
     workspace_id,
     agent_id,
     step,
@@ -100,6 +103,7 @@ export function reserve(
     workspace_id,
     agent_id,
     root_run_id,
+    ...(ancestors && { chain: ancestors.map(({ run_id }) => run_id) }),
   });
 }
 

@@ -12,6 +12,7 @@ import { expireRun } from '../runs/end-run.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { sweepFiles } from '../files/sweep-files.ts';
+import { endDueTasks } from '../workflows/end-due-tasks.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
 import { reconcile } from '../run-log/reconcile.ts';
@@ -40,6 +41,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { sealed: await sealAudit(context) };
     case 'end-waits':
       return { ended: await endDueWaits(context) };
+    case 'end-tasks':
+      return { ended: await endDueTasks(context) };
     case 'renew-priorities': {
       const moved = await Promise.all(
         CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),

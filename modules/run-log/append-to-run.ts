@@ -4,8 +4,9 @@ import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { commitRunIn, type CallChange, type OutboxRow } from '../../db/commit-run.ts';
+import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { RunLogContext } from './context.ts';
+import { joinJobs } from './join-parent.ts';
 import { reportEvents } from './report-events.ts';
 import { toRunChange } from './run-change.ts';
 
@@ -30,6 +31,8 @@ export interface AppendedChange {
   checkpoint?: Record<string, unknown>;
   outbox?: OutboxRow[];
   continuation?: OutboxRow | undefined;
+  messages?: NonNullable<RunChange['messages']>;
+  dormant?: true;
 }
 
 /** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
@@ -40,9 +43,11 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
   if (!change || (run.erased_at && change.events.length > 0)) return null;
   const { events, ...rest } = change;
-  const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest });
+  const jobs = [...(change.outbox ?? []), ...joinJobs(run, events)];
+  const toSend = jobs.length > 0 && { outbox: jobs };
+  const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest, ...toSend });
   if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
-  const outbox = [...(change.outbox ?? []), ...(result.continued && change.continuation ? [change.continuation] : [])];
+  const outbox = [...jobs, ...(result.continued && change.continuation ? [change.continuation] : [])];
   return { seq: result.seq, fence: result.fence, run, events, outbox };
 }
 

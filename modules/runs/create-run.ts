@@ -1,6 +1,13 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import { conflict, erased, notFound, unavailable } from '../../core/errors.ts';
-import { checkEvent, isTerminal, type NewEvent, type PinnedLimits, type TurnInput } from '../../core/events.ts';
+import {
+  checkEvent,
+  isTerminal,
+  type NewEvent,
+  type PinnedLimits,
+  type RunKind,
+  type TurnInput,
+} from '../../core/events.ts';
 import { segmentsOf } from '../../core/fork.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
@@ -11,7 +18,9 @@ import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '
 import type { Context } from '../governance/context.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
+import { SUBTASKS } from '../../jobs/subtasks.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
+import { ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, type Start } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
@@ -26,6 +35,10 @@ export interface CreateRun {
   config: RequestedConfig & Pick<RunConfig, 'session'>;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
+  /** `agent` where absent. */
+  kind?: RunKind;
+  /** A child works on a task of its parent; `attempt` counts its attempts from 0. */
+  child?: { parent: Parent; taskId: string; attempt: number };
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent?: string | undefined;
@@ -100,13 +113,16 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
   });
 }
 
-/** The same in a transaction of the caller's, who announces afterwards what was written. */
+/**
+ * The same in a transaction of the caller's, who announces afterwards what was written. `start`: what was read already, or
+ * what no agent has.
+ */
 export async function writeRun(
   context: Pick<Context, 'models'>,
   tx: Tx,
-  request: Omit<CreateRun, 'idempotency'>,
+  request: Omit<CreateRun, 'idempotency'> & { start?: Start },
 ): Promise<{ body: CreatedRun; written: Announcement }> {
-  const start = await readStart(tx, request);
+  const start = request.start ?? (await readStart(tx, request));
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, request.config.model_override);
   const made = newRun(request, { ...start, limits }, await placeOn(tx, request));
@@ -123,6 +139,9 @@ interface PreparedRun {
   events: NewEvent[];
   /** Undefined if no turn begins with the run. */
   job: Omit<TurnJob, 'seq'> | undefined;
+  child: CreateRun['child'];
+  /** Where the job goes, and what its id follows from. */
+  sentTo: { queue: string } & ({ job_id: string } | { at_position: true });
   body: CreatedRun;
 }
 
@@ -134,8 +153,9 @@ interface DrivenAtOnce {
 
 type Creation = RunChange & { outbox: OutboxRow[] };
 
-function changeOf({ run, thread, events, job }: PreparedRun): Creation {
-  const outbox: OutboxRow[] = job ? [{ id: newId(), queue: 'turns', at_position: true, payload: job }] : [];
+function changeOf({ run, thread, events, job, sentTo, child }: PreparedRun): Creation {
+  const payload = job && { ...job, ...(child && { taskId: child.taskId }) };
+  const outbox: OutboxRow[] = payload ? [{ id: newId(), ...sentTo, payload }] : [];
   return { ...toRunChange({ ...run, last_seq: 0 }, events.map(checkEvent)), ...(thread && { thread }), outbox };
 }
 
@@ -161,14 +181,27 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
   const job = input && { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
+  const { child, kind } = request;
   const owner = { tenant_id: tenantId, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
   const isNew = request.threadId === undefined;
   return {
     run: { ...owner, id: runId, lineage: created.payload.lineage },
-    thread: isNew ? { ...owner, id: threadId, agent_id: request.agentId, created_at: 'now' } : undefined,
+    thread: isNew
+      ? {
+          ...owner,
+          id: threadId,
+          agent_id: request.agentId,
+          created_at: 'now',
+          ...(child && { parent_run_id: child.parent.id }),
+        }
+      : undefined,
     events,
     job,
+    child,
+    sentTo: child
+      ? { queue: SUBTASKS.name, job_id: SUBTASKS.id(child) }
+      : { queue: kind === 'workflow' ? SUBTASKS.name : 'turns', at_position: true },
     body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };
 }
@@ -207,30 +240,20 @@ function createdEvent(
   request: Omit<CreateRun, 'idempotency'>,
   parts: { threadId: string; start: PinnedStart } & PlaceOnThread,
 ): Created {
-  return {
-    type: 'run.created',
-    actor: 'user',
-    payload: {
-      agent_id: request.agentId,
-      agent_version: parts.start.version,
-      thread_id: parts.threadId,
-      thread_place: parts.place,
-      // A thread's runs share one lineage of messages: each starts where the one before ended.
-      lineage: parts.previous?.lineage ?? newId(),
-      lineage_base: parts.previous?.lineage_base ?? [],
-      base_length: parts.previous?.length ?? 0,
-      keep_open: request.config.keep_open ?? request.input === undefined,
-      kind: 'agent',
-      config: keptConfig(request.config),
-      pinned: { tools: parts.start.tools, limits: parts.start.limits },
-      depth: 0,
-      parent_run_id: null,
-      root_run_id: null,
-      parent_task_id: null,
-      forked_from_run_id: null,
-      forked_at_seq: null,
-      retried_from: null,
-      traceparent: request.traceparent ?? null,
-    },
-  };
+  const { child, kind, config } = request;
+  return runCreated({
+    agent_id: request.agentId,
+    agent_version: parts.start.version,
+    thread_id: parts.threadId,
+    thread_place: parts.place,
+    // A thread's runs share one lineage of messages: each starts where the one before ended.
+    lineage: parts.previous?.lineage ?? newId(),
+    lineage_base: parts.previous?.lineage_base ?? [],
+    base_length: parts.previous?.length ?? 0,
+    keep_open: config.keep_open ?? request.input === undefined,
+    config: keptConfig({ ...config, ...(child && { ancestors: ancestorsOf(child.parent) }) }),
+    pinned: { tools: parts.start.tools, limits: parts.start.limits },
+    ...(child ? asChild(child.parent, child.taskId) : onItsOwn(kind)),
+    traceparent: request.traceparent,
+  });
 }

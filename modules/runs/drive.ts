@@ -2,7 +2,6 @@
  * Drives a run: load, decide, act, commit, until the run is dormant. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
-import { textOf, type ImageBlock, type TextBlock } from '../../core/content.ts';
 import { decide, type Decision } from '../../core/decide.ts';
 import { completePlan } from '../../core/decision-events/plans.ts';
 import {
@@ -14,15 +13,16 @@ import {
   takeQueued,
   takeSteering,
 } from '../../core/decision-events/turns.ts';
-import { isTerminal, UnknownEventError, type TurnInput } from '../../core/events.ts';
+import { isTerminal, UnknownEventError } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
-import type { ClaimResult, MessageRow } from '../../db/claim-run.ts';
-import { commitRun, NO_ROWS, type OutboxRow } from '../../db/commit-run.ts';
+import type { ClaimResult } from '../../db/claim-run.ts';
+import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
 import { renewRunLease } from '../../db/leases.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
-import type { TurnJob } from '../../jobs/turns.ts';
+import { SUBTASKS } from '../../jobs/subtasks.ts';
+import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout, denyCalls } from '../approvals/ask-about.ts';
@@ -33,6 +33,7 @@ import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
+import { findLastSaid, userContent } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
 import { sendCalls } from './driver/send-calls.ts';
@@ -84,6 +85,10 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
     (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) }));
   if (!claimed.ok) return claimed.why;
   const held = { tenantId, runId, fence: claimed.run.fence, sinceMs };
+  if (claimed.run.kind === 'workflow') {
+    await giveBack(context, held, { queue: SUBTASKS.name });
+    return 'handed_over';
+  }
   let session: DriveSession | undefined;
   const isCreated = () => !from?.initialCommit || session?.uncommitted.initialCommit === null;
   const hold = holdRun(context, held, isCreated);
@@ -127,10 +132,13 @@ function keepInCache(session: DriveSession): void {
 /** How long a run that only a newer build can read is left alone by this one. */
 const NEWER_BUILD_MS = 5000;
 
+/** Where the run goes on, and when. */
+type GivenOn = { queue?: string; delay_ms?: number };
+
 /** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
-async function giveBack(context: Context, held: Held, again: false | Pick<OutboxRow, 'delay_ms'>): Promise<void> {
+async function giveBack(context: Context, held: Held, again: false | GivenOn): Promise<void> {
   const { tenantId, runId, fence } = held;
-  const job = { queue: 'turns' as const, at_position: true as const, payload: { tenantId, runId } };
+  const job = { queue: TURNS.name, at_position: true as const, payload: { tenantId, runId } };
   const outbox = again ? [{ ...job, ...again, id: newId() }] : [];
   try {
     const result = await commitRun(context.db, {
@@ -277,18 +285,6 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
   session.turnEnd = 'failed';
   denyCalls(log, events);
   dropUncounted(log);
-}
-
-/** The last message of the turn in which the model said something. */
-function findLastSaid({ log: { messages, state } }: DriveSession): number | undefined {
-  const start = state.turn?.from ?? 0;
-  const isWords = ({ ordinal, role, content }: MessageRow) =>
-    ordinal >= start && role === 'assistant' && textOf(content) !== '';
-  return messages.findLast(isWords)?.ordinal;
-}
-
-function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {
-  return [...attachments, { type: 'text', text: message }];
 }
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */

@@ -1,13 +1,15 @@
 /** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
-import { endAsCancelled, endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
+import { endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { mayBecome } from '../../core/transitions.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
-import { appendToRun } from '../run-log/append-to-run.ts';
+import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import { announceCancelled, cancelChildren, cancellation, type CancelledRun } from './cancel-children.ts';
 import { closeApprovals, closeCalls, closePlan } from './end/close-open.ts';
 
 interface RunRef {
@@ -18,30 +20,25 @@ interface RunRef {
 }
 
 /**
- * Cancels a run at once, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
+ * Cancels a run at once with all that stands below it, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
  * not begun never are; a call in flight settles in its own row. Answers false if it was cancelled already.
  */
 export async function cancelRun(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
+  let below: CancelledRun[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
     const details = { status: run.status, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
     const by = ref.by ?? { tenantId: ref.tenantId };
     await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
-    return {
-      events: [
-        ...(await closeApprovals(tx, run)),
-        ...(await closePlan(tx, run)),
-        ...endAsCancelled(openRun(run), reason),
-      ],
-      calls: await closeCalls(tx, run.id, 'cancelled'),
-      close_waits: true,
-      bump_fence: true,
-      release: true,
-    };
+    const children = await cancelChildren(tx, run, reason);
+    below = children.cancelled;
+    return cancellation(tx, run, { reason, events: children.events });
   });
-  if (appended) context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel', below: appended.fence });
-  return appended !== null;
+  if (!appended) return false;
+  context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel', below: appended.fence });
+  announceCancelled(context, below);
+  return true;
 }
 
 /** Completes a run that waits between turns. Answers false if it is completed already. */
@@ -72,16 +69,31 @@ function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason
 
 /** Fails a run that could not be driven: what kept it from going on will not go away by itself. */
 export async function failRun(context: Context, ref: RunRef, error: { code: string; message: string }): Promise<void> {
-  await appendToRun(context, ref, async (run, tx) => {
+  let below: CancelledRun[] = [];
+  const appended = await appendToRun(context, ref, async (run, tx) => {
     if (isTerminal(run.status)) return null;
-    const failed: NewEvent[] = [
-      ...(await closeApprovals(tx, run)),
-      ...(await closePlan(tx, run)),
-      ...endAsFailed(openRun(run), error),
-    ];
-    const calls = await closeCalls(tx, run.id, 'failed');
-    return { events: failed, calls, close_waits: true, bump_fence: true, release: true };
+    const failed = await failure(tx, run, error);
+    below = failed.cancelled;
+    return failed.change;
   });
+  if (appended) announceCancelled(context, below);
+}
+
+/** What fails a run whose row is locked, with its descendants, which are to be announced after the commit. */
+export async function failure(
+  tx: Tx,
+  run: RunRow,
+  error: { code: string; message: string },
+): Promise<{ change: AppendedChange; cancelled: CancelledRun[] }> {
+  const { events, cancelled } = await cancelChildren(tx, run, error.code);
+  const failed: NewEvent[] = [
+    ...(await closeApprovals(tx, run)),
+    ...(await closePlan(tx, run)),
+    ...events,
+    ...endAsFailed(openRun(run), error),
+  ];
+  const calls = await closeCalls(tx, run.id, 'failed');
+  return { change: { events: failed, calls, close_waits: true, bump_fence: true, release: true }, cancelled };
 }
 
 function mustBeUnfinished(run: RunRow): void {

@@ -3,7 +3,7 @@ import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { eraseRows, eraseThreadRow, findDependents, listUnerasedRuns } from '../../db/erasure.ts';
-import { findRunRow, lockThread } from '../../db/runs.ts';
+import { findRunRow, listBelowIds, lockThread } from '../../db/runs.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -18,14 +18,19 @@ export interface Erasure {
 }
 
 /**
- * Erases a run, cancelled first where it has not ended. Answers false if it was erased already. Throws 409 with the runs that
+ * Erases a run with all that stands below it, cancelled first where it has not ended. Answers false if it was erased already. Throws 409 with the runs that
  * stand on its messages, unless they are to be erased too. Each run is a transaction: an erasure that was broken off goes on
  * where it is asked for again.
  */
 export async function eraseRun(context: Context, caller: Caller, { id, dependents }: Erasure): Promise<boolean> {
-  const found = await context.db.withTenant(caller.tenantId, (tx) => findDependents(tx, [id]));
+  const { found, below } = await context.db.withTenant(caller.tenantId, async (tx) => {
+    const children = await listBelowIds(tx, id);
+    return { found: await findDependents(tx, [id, ...children]), below: children };
+  });
   if (found.length > 0 && !dependents) throw hasDependents('run', found);
-  return eraseAll(context, caller, [...found.toReversed(), id]);
+  // From above: a child that is cancelled by itself would be tried again.
+  await cancelUnlessEnded(context, caller, id);
+  return eraseAll(context, caller, [...found.toReversed(), ...below.toReversed(), id]);
 }
 
 /** Erases a thread with all its runs; no other run starts on it. Answers and throws as `eraseRun` does; 404 too. */
@@ -38,13 +43,22 @@ export async function eraseThread(
     const thread = await lockThread(tx, id);
     if (!thread || thread.workspace_id !== caller.workspaceId) throw notFound('The thread');
     const own = await listUnerasedRuns(tx, id);
-    const others = await findDependents(tx, own);
+    const below: string[] = [];
+    for (const run of own) below.push(...(await listBelowIds(tx, run)));
+    const others = await findDependents(tx, [...own, ...below]);
     if (others.length > 0 && !dependents) throw hasDependents('thread', others);
     const at = await eraseThreadRow(tx, id);
     if (!at) throw new Error('a thread that is locked is not there');
     if (!thread.erased_at) await recordAudit(tx, caller, { action: 'thread.erased', target: ['thread', id] });
-    return { erasedAt: at, runs: [...others.toReversed(), ...own], wasMarked: thread.erased_at !== null };
+    return {
+      erasedAt: at,
+      runs: [...others.toReversed(), ...below.toReversed(), ...own],
+      own,
+      wasMarked: thread.erased_at !== null,
+    };
   });
+  // From above: a child that is cancelled by itself would be tried again.
+  for (const run of runs.toReversed()) await cancelUnlessEnded(context, caller, run);
   const any = await eraseAll(context, caller, runs);
   await sweepTenant(context, caller.tenantId);
   return { isNew: any || !wasMarked, erasedAt };

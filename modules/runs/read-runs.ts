@@ -12,6 +12,7 @@ import { listPlans, type PlanRow } from '../../db/plans.ts';
 import type { StepRow } from '../../db/run-steps.ts';
 import {
   findRun,
+  listBelow,
   listRuns,
   type AwaitedApproval,
   type OpenWait,
@@ -60,6 +61,16 @@ export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise
   const isTheirs = run && run.workspace_id === caller.workspaceId && (!path.id || run.agent_id === path.id);
   if (!isTheirs) throw notFound('The run');
   return run;
+}
+
+/**
+ * A run and all that stands below it, at whatever depth, oldest first, `LIMITS.treeRuns` at most. Whether there are more says
+ * `more`. Throws 404.
+ */
+export async function readTree(tx: Tx, caller: Caller, path: RunPath): Promise<{ runs: RunView[]; more: boolean }> {
+  const run = await requireRun(tx, caller, path);
+  const below = await listBelow(tx, run.id, LIMITS.treeRuns);
+  return { runs: [run, ...below.slice(0, LIMITS.treeRuns - 1)], more: below.length >= LIMITS.treeRuns };
 }
 
 /** A page of runs, newest first. Throws 404 if `ofAgent` names an agent that there is not. */

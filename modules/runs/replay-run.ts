@@ -1,5 +1,5 @@
 /** Replays a run from one of its checkpoints, on a thread of its own. */
-import { badRequest, erased, notFound, type FieldError } from '../../core/errors.ts';
+import { badRequest, conflict, erased, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
@@ -52,6 +52,8 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const original = await lockRun(tx, request.runId);
     if (!original) throw notFound('The run');
     if (original.erased_at) throw erased('The run');
+    if (original.kind === 'workflow')
+      throw conflict('A workflow cannot be replayed; its children can, each by itself.');
     const { checkpointId: id } = request;
     const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);
     const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;

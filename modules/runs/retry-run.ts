@@ -89,6 +89,8 @@ async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; pla
   const run = await lockRun(tx, runId);
   if (!run) throw notFound('The run');
   if (run.erased_at) throw erased('The run');
+  if (run.kind === 'workflow') throw conflict('A workflow is not retried as a run; start it again.');
+  if (run.parent_task_id) throw conflict('The run works on a task, whose workflow says what is tried again.');
   if (run.status !== 'failed' && run.status !== 'cancelled') {
     throw conflict(`The run is ${run.status}; only a failed or cancelled one can be retried.`, {
       status_of_run: run.status,

@@ -103,6 +103,15 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'plan.refined': ['plan_id'],
   'plan.started': ['plan_id'],
   'plan.completed': ['plan_id', 'status', 'failed.tool_call_id'],
+
+  'workflow.planned': ['replan', 'tasks'],
+  'workflow.level_started': ['level', 'task_ids'],
+  'workflow.concluded': ['ordinal', 'meets_criteria', 'gaps'],
+  'task.assigned': ['task_id', 'run_id', 'agent_id', 'attempt', 'reason', 'score'],
+  'task.completed': ['task_id', 'run_id', 'tokens', 'latency_ms'],
+  'task.failed': ['task_id', 'run_id', 'error.code', 'final'],
+  'task.retried': ['task_id', 'retry', 'asked'],
+  'task.cancelled': ['task_id', 'run_id'],
 };
 
 /** By type: the fields that are read from the log at all. */

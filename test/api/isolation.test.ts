@@ -138,9 +138,18 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   const form = '--b\r\ncontent-disposition: form-data; name="file"; filename="file-of-a"\r\n\r\nx\r\n--b--\r\n';
   const type = { 'content-type': 'multipart/form-data; boundary=b' };
   const { json: file } = await api.call('POST', '/v1/files', { key, raw: form, headers: type });
+  const flow = await make('/v1/workflows', {
+    name: 'workflow-of-a',
+    agent_id: agents,
+    input: { user_query: 'query-of-a' },
+    definition: { subtasks: [{ id: 'subtask-of-a', description: 'description-of-a', dependencies: [] }] },
+  });
+  const { json: planned } = await api.call('GET', `/v1/workflows/${flow.id}`, { key });
   const ids = {
     files: file.id,
     session,
+    workflows: flow.id,
+    tasks: planned.tasks[0].id,
     stream: session,
     memory,
     webhooks: hook.id,

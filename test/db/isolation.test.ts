@@ -45,6 +45,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   parked_runs: ['select'],
   reservations: ['delete', 'select'],
   runs: ['select'],
+  tasks: ['select'],
   signals: ['delete', 'select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
@@ -402,6 +403,7 @@ function someValue({ name, type, check }: Column): unknown {
     case 'text':
       return /'([^']+)'::text/.exec(check ?? '')?.[1] ?? `text ${newId()}`;
     case 'text[]':
+    case 'uuid[]':
       return [];
     case 'jsonb':
       return '{}';

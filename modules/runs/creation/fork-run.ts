@@ -18,6 +18,7 @@ import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
 import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
+import { runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
 
 /** Channels of a state that are replaced as wholes. */
@@ -144,36 +145,28 @@ async function createdEvent(
   const config = keptConfig(fork.config, original.config);
   const isRetry = fork.retryAtPlace !== undefined;
   if (!isRetry) checkAutonomy(config.autonomy_level, agent.definition, fork.mayRaiseAutonomy);
-  return {
-    type: 'run.created',
-    actor: 'user',
-    payload: {
-      agent_id: original.agent_id,
-      agent_version: agent.version,
-      thread_id: parts.threadId,
-      thread_place: fork.retryAtPlace ?? 1,
-      lineage: newId(),
-      lineage_base: segmentsOf(original, shared),
-      base_length: shared + added.length,
-      keep_open: parts.point.turn === null || (keep_open ?? original.keep_open),
-      kind: 'agent',
-      config,
-      // Another version brings its own tools, as they are now; the same one keeps those that the original has pinned.
-      pinned: {
-        tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
-        limits: forkedLimits(fork, agent.definition, config.model_override),
-      },
-      depth: 0,
-      parent_run_id: null,
-      // What is asked again is paid from the same budget, unless the fork brings one of its own.
-      root_run_id: fork.config.budget ? null : original.root_run_id,
-      parent_task_id: null,
-      forked_from_run_id: original.id,
-      forked_at_seq: from.seq,
-      retried_from: isRetry ? original.id : null,
-      traceparent: fork.traceparent ?? null,
+  return runCreated({
+    agent_id: original.agent_id,
+    agent_version: agent.version,
+    thread_id: parts.threadId,
+    thread_place: fork.retryAtPlace ?? 1,
+    lineage: newId(),
+    lineage_base: segmentsOf(original, shared),
+    base_length: shared + added.length,
+    keep_open: parts.point.turn === null || (keep_open ?? original.keep_open),
+    config,
+    // Another version brings its own tools, as they are now; the same one keeps those that the original has pinned.
+    pinned: {
+      tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
+      limits: forkedLimits(fork, agent.definition, config.model_override),
     },
-  };
+    // What is asked again is paid from the same budget, unless the fork brings one of its own.
+    root_run_id: fork.config.budget ? null : original.root_run_id,
+    forked_from_run_id: original.id,
+    forked_at_seq: from.seq,
+    retried_from: isRetry ? original.id : null,
+    traceparent: fork.traceparent,
+  });
 }
 
 /** Those of the original, unless the fork is of another version or asks another model. */

@@ -9,6 +9,7 @@ import { toCreation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
+import { joinJobs } from '../../run-log/join-parent.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
 import { reauthorizePending, reload } from './load.ts';
 import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
@@ -90,7 +91,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (audit.length > 0) change.audit = audit;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
-  if (endsFirstTurn(session)) change.title_of = run.thread_id;
+  // A child's thread is in no list of threads.
+  if (endsFirstTurn(session) && run.parent_run_id === null) change.title_of = run.thread_id;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
@@ -105,6 +107,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
     change.outbox = jobsAfter(session, handOver);
+  const joins = joinJobs(run, events);
+  if (joins.length > 0) change.outbox = [...(change.outbox ?? []), ...joins];
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 

@@ -1,0 +1,166 @@
+/** What workflows and tasks look like from outside. */
+import { z } from 'zod';
+import { textOf } from '../../core/content.ts';
+import { RUN_STATUSES } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
+import { idParam } from '../kit/validate.ts';
+
+const name = z.string().min(1).max(200);
+const text = z.string().min(1).max(100_000);
+const names = z.array(z.string().min(1).max(200)).max(100);
+
+const subtask = z
+  .strictObject({
+    id: z.string().min(1).max(200),
+    description: text,
+    dependencies: names.max(LIMITS.subtasksPerPlan).default([]),
+    required_capabilities: names.optional(),
+    agent: z.string().min(1).max(200).optional().describe('The agent that does it, by id or by name.'),
+  })
+  .meta({ id: 'Subtask' });
+
+export const createWorkflowBody = z.strictObject({
+  name,
+  agent_id: idParam.optional(),
+  input: z.strictObject({ user_query: text, context: z.unknown().optional() }),
+  definition: z
+    .strictObject({ subtasks: z.array(subtask).min(1), success_criteria: z.string().max(20_000).optional() })
+    .optional(),
+  on_subtask_failure: z.enum(['fail', 'ask']).default('fail'),
+  execution: z.enum(['eager', 'levels']).default('eager'),
+  max_replans: z.int().min(0).max(10).default(2),
+});
+
+export const createTaskBody = z.strictObject({
+  workflow_id: idParam.nullish(),
+  description: text,
+  input: z
+    .strictObject({
+      user_query: z.string().max(100_000).optional(),
+      context: z.unknown().optional(),
+      constraints: z.unknown().optional(),
+    })
+    .optional(),
+  requirements: z
+    .strictObject({
+      required_capabilities: names.optional(),
+      preferred_agents: z.array(idParam).max(100).optional(),
+      excluded_agents: z.array(idParam).max(100).optional(),
+      max_cost_tokens: z.int().min(1).max(1_000_000_000).optional(),
+      deadline: z.iso.datetime({ offset: true }).optional(),
+    })
+    .optional(),
+});
+
+const when = z.iso.datetime();
+const problem = z.object({ code: z.string(), message: z.string() });
+
+export const task = z
+  .object({
+    id: z.uuid(),
+    task_id: z.uuid(),
+    workflow_id: z.uuid(),
+    subtask_id: z.string(),
+    description: z.string(),
+    input: z.record(z.string(), z.unknown()),
+    requirements: z.record(z.string(), z.unknown()),
+    dependencies: z.array(z.uuid()),
+    status: z.enum(TASK_STATUSES),
+    run_id: z.uuid().nullable().describe('The child that works on it, or has last.'),
+    assignment: z
+      .object({ assigned_agent_id: z.uuid(), assigned_at: when, assignment_reason: z.string().nullable() })
+      .nullable(),
+    retry_count: z.int(),
+    last_error: problem.nullable(),
+    error: problem.optional(),
+    output: z
+      .object({ result: z.string(), tokens_used: z.int().nullable(), latency_ms: z.int().nullable() })
+      .nullable(),
+    deadline: when.nullable(),
+    created_at: when,
+    updated_at: when,
+    completed_at: when.nullable(),
+  })
+  .meta({ id: 'Task' });
+
+export const workflow = z
+  .object({
+    id: z.uuid(),
+    workflow_id: z.uuid(),
+    run_id: z.uuid(),
+    name: z.string(),
+    agent_id: z.uuid().nullable(),
+    status: z.enum(RUN_STATUSES),
+    input: z.record(z.string(), z.unknown()),
+    success_criteria: z.string().nullable(),
+    on_subtask_failure: z.enum(['fail', 'ask']),
+    execution: z.enum(['eager', 'levels']),
+    max_replans: z.int(),
+    result: z.string().nullable(),
+    error: problem.optional(),
+    created_at: when,
+    started_at: when.nullable(),
+    completed_at: when.nullable(),
+  })
+  .meta({ id: 'Workflow' });
+
+export const workflowWithTasks = workflow.extend({ tasks: z.array(task) });
+
+/** A task; what was said in one that is erased is not there any more. */
+export function presentTask(row: TaskRow): z.input<typeof task> {
+  const hasOutput = row.status === 'completed' || (row.status === 'failed' && row.output !== null);
+  return {
+    id: row.id,
+    task_id: row.id,
+    workflow_id: row.workflow_id,
+    subtask_id: row.name,
+    description: row.description,
+    input: { ...row.input },
+    requirements: { ...row.requirements },
+    dependencies: row.dependencies,
+    status: row.status,
+    run_id: row.run_id,
+    assignment:
+      row.assigned_agent_id && row.assigned_at
+        ? {
+            assigned_agent_id: row.assigned_agent_id,
+            assigned_at: row.assigned_at.toISOString(),
+            assignment_reason: row.assignment_reason,
+          }
+        : null,
+    retry_count: row.retry_count,
+    last_error: row.error,
+    ...(row.status === 'failed' && row.error && { error: row.error }),
+    output: hasOutput
+      ? {
+          result: textOf(row.output ?? []),
+          tokens_used: row.tokens_used === null ? null : Number(row.tokens_used),
+          latency_ms: row.latency_ms,
+        }
+      : null,
+    deadline: row.deadline?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    completed_at: row.completed_at?.toISOString() ?? null,
+  };
+}
+
+export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
+  return {
+    id: row.id,
+    workflow_id: row.id,
+    run_id: row.id,
+    name: row.name,
+    agent_id: row.agent_id,
+    status: row.status,
+    input: { ...row.input },
+    success_criteria: row.success_criteria,
+    ...row.settings,
+    result: row.status === 'completed' && row.output && !row.erased_at ? textOf(row.output) : null,
+    ...(row.error && { error: row.error }),
+    created_at: row.created_at.toISOString(),
+    started_at: row.started_at?.toISOString() ?? null,
+    completed_at: row.completed_at?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,91 @@
+/** Which agent fits a task: scores from 0 to 1 (002, "Algorithm 1: Capability-Based Agent Matching"). Pure. */
+
+export interface Requirements {
+  required_capabilities?: readonly string[] | undefined;
+  preferred_agents?: readonly string[] | undefined;
+  excluded_agents?: readonly string[] | undefined;
+  max_cost_tokens?: number | undefined;
+}
+
+/** An agent as the registry knows it, and how many tasks it works on. */
+export interface Candidate {
+  id: string;
+  capabilities: readonly { skill_name: string; proficiency?: number | undefined }[];
+  health: {
+    success_rate_7d?: number | undefined;
+    avg_latency_ms?: number | undefined;
+    avg_tokens_per_task?: number | undefined;
+  };
+  running: number;
+  maxConcurrentTasks?: number | undefined;
+}
+
+/** A candidate's score, and what it is made of. */
+export interface Match {
+  id: string;
+  score: number;
+  parts: { capability: number; health: number; cost: number; availability: number; preference: number };
+}
+
+const WEIGHTS = { capability: 0.5, health: 0.25, cost: 0.15, availability: 0.1, preference: 0.1 };
+
+/** Proficiency of a capability that does not say. */
+const DEFAULT_PROFICIENCY = 0.5;
+
+/** Latency at which an agent's latency counts for nothing. */
+const SLOW_MS = 5000;
+
+/** Those that have all required capabilities and are not excluded, the best first; equal ones keep their order. */
+export function matchAgents(requirements: Requirements, candidates: readonly Candidate[]): Match[] {
+  return candidates
+    .flatMap((candidate) => matchOf(requirements, candidate) ?? [])
+    .toSorted((a, b) => b.score - a.score);
+}
+
+function matchOf(requirements: Requirements, candidate: Candidate): Match | undefined {
+  if (requirements.excluded_agents?.includes(candidate.id)) return undefined;
+  const capability = capabilityScore(requirements.required_capabilities ?? [], candidate.capabilities);
+  if (capability === undefined) return undefined;
+  const parts = {
+    capability,
+    health: healthScore(candidate.health),
+    cost: costScore(candidate.health.avg_tokens_per_task, requirements.max_cost_tokens),
+    availability: availabilityScore(candidate),
+    preference: requirements.preferred_agents?.includes(candidate.id) ? 1 : 0,
+  };
+  const score = Object.entries(WEIGHTS).reduce(
+    (sum, [part, weight]) => sum + weight * parts[part as keyof typeof parts],
+    0,
+  );
+  return { id: candidate.id, score, parts };
+}
+
+/** The mean proficiency over what is required, 1 where nothing is; undefined where one of them is missing. */
+function capabilityScore(required: readonly string[], known: Candidate['capabilities']): number | undefined {
+  if (required.length === 0) return 1;
+  let sum = 0;
+  for (const skill of required) {
+    const found = known.find(({ skill_name }) => skill_name === skill);
+    if (!found) return undefined;
+    sum += found.proficiency ?? DEFAULT_PROFICIENCY;
+  }
+  return sum / required.length;
+}
+
+/** 0.6 of success and 0.4 of latency; an agent of which nothing is known counts as well. */
+export function healthScore({ success_rate_7d = 1, avg_latency_ms = 0 }: Candidate['health']): number {
+  return 0.6 * success_rate_7d + 0.4 * (1 - Math.min(1, avg_latency_ms / SLOW_MS));
+}
+
+/** What is left of the budget after an average task; 1 without a budget. */
+export function costScore(avgTokensPerTask = 0, maxCostTokens?: number): number {
+  return maxCostTokens === undefined ? 1 : Math.max(0, 1 - avgTokensPerTask / maxCostTokens);
+}
+
+/** The share of its tasks at a time that is free; 1 without such a limit. */
+export function availabilityScore({
+  running,
+  maxConcurrentTasks,
+}: Pick<Candidate, 'running' | 'maxConcurrentTasks'>): number {
+  return maxConcurrentTasks === undefined ? 1 : Math.max(0, 1 - running / maxConcurrentTasks);
+}

@@ -1,0 +1,41 @@
+/** What maintenance looks for among the tasks of all tenants. Every query has a bound. */
+import type { Database } from './database.ts';
+import type { LostFilter } from './maintenance.ts';
+
+export interface LostJoin {
+  tenant_id: string;
+  /** The task. */
+  id: string;
+  workflow_id: string;
+  run_id: string;
+}
+
+/** Tasks that are still open although their child has ended a while ago: its parent has not been told. */
+export async function listLostJoins(db: Database, filter: LostFilter): Promise<LostJoin[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<LostJoin>(
+      `select t.tenant_id, t.id, t.workflow_id, t.run_id from tasks t join runs r on r.id = t.run_id
+       where t.status in ('assigned', 'in_progress') and t.id > $2 and ($4::uuid is null or t.tenant_id = $4)
+         and r.status in ('completed', 'failed', 'cancelled') and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
+         and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
+       order by t.id limit $3`,
+      [filter.quietMs, filter.after, filter.limit, filter.tenantId ?? null],
+    ),
+  );
+}
+
+/** Open tasks whose deadline has passed, in workflows that have not ended. */
+export async function listDueTasks(
+  db: Database,
+  limit: number,
+): Promise<{ tenant_id: string; id: string; workflow_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select t.tenant_id, t.id, t.workflow_id from tasks t
+       where t.deadline < clock_timestamp() and t.status in ('pending', 'assigned', 'in_progress')
+         and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
+       order by t.deadline limit $1`,
+      [limit],
+    ),
+  );
+}

@@ -1,0 +1,342 @@
+/** Workflows and their tasks. They change under the lock of the workflow's run. */
+import type { Execution } from '../core/workflow.ts';
+import type { RunStatus } from '../core/events.ts';
+import type { StoredBlock } from '../core/content.ts';
+import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+
+export const TASK_STATUSES = [
+  'pending',
+  'assigned',
+  'in_progress',
+  'awaiting_handoff',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
+export type TaskStatus = (typeof TASK_STATUSES)[number];
+
+export interface WorkflowSettings {
+  on_subtask_failure: 'fail' | 'ask';
+  execution: Execution;
+  max_replans: number;
+}
+
+export interface TaskInput {
+  user_query?: string | undefined;
+  context?: unknown;
+  constraints?: unknown;
+}
+
+export interface TaskRequirements {
+  required_capabilities?: string[] | undefined;
+  preferred_agents?: string[] | undefined;
+  excluded_agents?: string[] | undefined;
+  max_cost_tokens?: number | undefined;
+}
+
+interface Problem {
+  code: string;
+  message: string;
+}
+
+/** A workflow with what its run says of it. */
+export interface WorkflowRow {
+  id: string;
+  workspace_id: string;
+  name: string;
+  agent_id: string | null;
+  team_id: string | null;
+  input: TaskInput;
+  success_criteria: string | null;
+  settings: WorkflowSettings;
+  status: RunStatus;
+  error: Problem | null;
+  output: StoredBlock[] | null;
+  erased_at: Date | null;
+  created_at: Date;
+  started_at: Date | null;
+  completed_at: Date | null;
+}
+
+const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.created_at,
+  r.status, r.error, r.started_at, r.completed_at, r.erased_at, m.content as output`;
+const WORKFLOWS = `workflows w join runs r on r.id = w.id
+  left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
+
+export interface NewWorkflow {
+  id: string;
+  tenantId: string;
+  workspaceId: string;
+  name: string;
+  agentId: string | null;
+  teamId: string | null;
+  input: TaskInput;
+  successCriteria: string | null;
+  settings: WorkflowSettings;
+  isListed: boolean;
+}
+
+export async function insertWorkflow(tx: Tx, made: NewWorkflow): Promise<void> {
+  await tx.query(
+    `insert into workflows (id, tenant_id, workspace_id, name, agent_id, team_id, input, success_criteria, settings, is_listed)
+     values ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9::jsonb, $10)`,
+    [
+      made.id,
+      made.tenantId,
+      made.workspaceId,
+      made.name,
+      made.agentId,
+      made.teamId,
+      JSON.stringify(made.input),
+      made.successCriteria,
+      JSON.stringify(made.settings),
+      made.isListed,
+    ],
+  );
+}
+
+export async function findWorkflow(tx: Tx, id: string): Promise<WorkflowRow | undefined> {
+  const [row] = await tx.query<WorkflowRow>(`select ${WORKFLOW} from ${WORKFLOWS} where w.id = $1`, [id]);
+  return row;
+}
+
+/** A page of the workflows of a workspace, newest first. */
+export async function listWorkflows(
+  tx: Tx,
+  page: { workspaceId: string; before?: string | undefined; limit: number; status?: readonly RunStatus[] | undefined },
+): Promise<WorkflowRow[]> {
+  const query = selectFrom(WORKFLOW, WORKFLOWS, [
+    ['w.workspace_id', '=', page.workspaceId],
+    ['w.id', '<', page.before],
+    ['r.status', 'in', page.status],
+  ]);
+  return fetchRows<WorkflowRow>(tx, query.whereRaw('w.is_listed').orderBy('w.id', 'desc').limit(page.limit));
+}
+
+/** A task as it is shown: `output` is the answer of its child. */
+export interface TaskRow {
+  id: string;
+  workflow_id: string;
+  workspace_id: string;
+  name: string;
+  description: string;
+  input: TaskInput | null;
+  requirements: TaskRequirements;
+  dependencies: string[];
+  status: TaskStatus;
+  retry_count: number;
+  assigned_agent_id: string | null;
+  assigned_at: Date | null;
+  assignment_reason: string | null;
+  run_id: string | null;
+  approval_id: string | null;
+  error: Problem | null;
+  output: StoredBlock[] | null;
+  tokens_used: string | null;
+  latency_ms: number | null;
+  deadline: Date | null;
+  created_at: Date;
+  updated_at: Date;
+  completed_at: Date | null;
+}
+
+const TASK = `t.id, t.workflow_id, t.workspace_id, t.name, t.description, t.input, t.requirements, t.dependencies, t.status,
+  t.retry_count, t.assigned_agent_id, t.assigned_at, t.assignment_reason, t.run_id, t.approval_id, t.error, t.tokens_used,
+  t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at, m.content as output`;
+const TASKS = `tasks t left join runs r on r.id = t.run_id and t.status in ('completed', 'failed')
+  left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null`;
+
+export interface NewTask {
+  id: string;
+  tenantId: string;
+  workspaceId: string;
+  workflowId: string;
+  name: string;
+  place: number;
+  description: string;
+  input: TaskInput | null;
+  requirements: TaskRequirements;
+  agentId: string | null;
+  dependencies: string[];
+  deadline: string | null;
+}
+
+/** Inserts all of them in one statement. */
+export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<void> {
+  const rows = tasks.map((task) => ({
+    id: task.id,
+    tenant_id: task.tenantId,
+    workspace_id: task.workspaceId,
+    workflow_id: task.workflowId,
+    name: task.name,
+    place: task.place,
+    description: task.description,
+    input: task.input,
+    requirements: task.requirements,
+    agent_id: task.agentId,
+    dependencies: task.dependencies,
+    deadline: task.deadline,
+  }));
+  await tx.query(
+    `insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id,
+       dependencies, deadline, status)
+     select id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id, dependencies,
+       deadline, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
+    [JSON.stringify(rows)],
+  );
+}
+
+export async function findTask(tx: Tx, id: string): Promise<TaskRow | undefined> {
+  const [row] = await tx.query<TaskRow>(`select ${TASK} from ${TASKS} where t.id = $1`, [id]);
+  return row;
+}
+
+/** The tasks of a workflow in the order of its plan. */
+export async function listTasksOf(tx: Tx, workflowId: string): Promise<TaskRow[]> {
+  return tx.query<TaskRow>(`select ${TASK} from ${TASKS} where t.workflow_id = $1 order by t.place, t.id`, [
+    workflowId,
+  ]);
+}
+
+/** A page of the tasks of a workspace, newest first. */
+export async function listTasks(
+  tx: Tx,
+  page: {
+    workspaceId: string;
+    before?: string | undefined;
+    limit: number;
+    workflowId?: string | undefined;
+    status?: readonly TaskStatus[] | undefined;
+  },
+): Promise<TaskRow[]> {
+  const query = selectFrom(TASK, TASKS, [
+    ['t.workspace_id', '=', page.workspaceId],
+    ['t.workflow_id', '=', page.workflowId],
+    ['t.id', '<', page.before],
+    ['t.status', 'in', page.status],
+  ]);
+  return fetchRows<TaskRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
+}
+
+/** A task as the scheduler needs it, with how its child stands, and what a person has said. */
+export interface ScheduledTask {
+  id: string;
+  name: string;
+  description: string;
+  input: TaskInput | null;
+  requirements: TaskRequirements;
+  agent_id: string | null;
+  dependencies: string[];
+  status: TaskStatus;
+  retry_count: number;
+  failed_agents: string[];
+  assigned_agent_id: string | null;
+  run_id: string | null;
+  error: Problem | null;
+  approval_status: string | null;
+  /** Its deadline has passed. */
+  is_due: boolean;
+  run: {
+    status: RunStatus;
+    stop_reason: string | null;
+    error: Problem | null;
+    tokens: number;
+    latency_ms: number | null;
+  } | null;
+}
+
+/** All tasks of a workflow, whose run the caller has locked. The row of an ended child does not change any more. */
+export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
+  return tx.query<ScheduledTask>(
+    `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
+       t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status,
+       coalesce(t.deadline < clock_timestamp(), false) as is_due,
+       case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
+         'tokens', r.tokens_in + r.tokens_out,
+         'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run
+     from tasks t left join runs r on r.id = t.run_id and t.status in ('assigned', 'in_progress')
+       left join approvals a on a.id = t.approval_id
+     where t.workflow_id = $1 order by t.place, t.id`,
+    [workflowId],
+  );
+}
+
+/** What becomes of a task. */
+export type TaskChange =
+  | { to: 'in_progress'; run_id: string; agent_id: string; reason: string }
+  | { to: 'completed'; tokens: number; latency_ms: number }
+  | { to: 'pending'; error: Problem; failed_agent: string | null }
+  | { to: 'failed'; error: Problem; tokens: number | null; approval_id: string | null };
+
+/** Changes a task. An end is final but for what a person wants tried again. */
+export async function changeTask(tx: Tx, id: string, change: TaskChange): Promise<void> {
+  switch (change.to) {
+    case 'in_progress':
+      await tx.query(
+        `update tasks set status = 'in_progress', run_id = $2, assigned_agent_id = $3, assignment_reason = $4, assigned_at = now(),
+           updated_at = now() where id = $1`,
+        [id, change.run_id, change.agent_id, change.reason],
+      );
+      return;
+    case 'completed':
+      await tx.query(
+        `update tasks set status = 'completed', tokens_used = $2, latency_ms = $3, error = null, completed_at = now(),
+           updated_at = now() where id = $1`,
+        [id, change.tokens, change.latency_ms],
+      );
+      return;
+    case 'pending':
+      await tx.query(
+        `update tasks set status = 'pending', retry_count = retry_count + 1, error = $2::jsonb, approval_id = null,
+           failed_agents = case when $3::uuid is null then failed_agents else array_append(failed_agents, $3::uuid) end,
+           completed_at = null, updated_at = now() where id = $1`,
+        [id, JSON.stringify(change.error), change.failed_agent],
+      );
+      return;
+    case 'failed':
+      await tx.query(
+        `update tasks set status = 'failed', error = $2::jsonb, tokens_used = coalesce($3, tokens_used), approval_id = $4,
+           completed_at = now(), updated_at = now() where id = $1`,
+        [id, JSON.stringify(change.error), change.tokens, change.approval_id],
+      );
+  }
+}
+
+/** Ends what has not ended of a workflow; answers which. */
+export async function cancelOpenTasks(tx: Tx, workflowId: string): Promise<{ id: string; run_id: string | null }[]> {
+  return tx.query(
+    `update tasks set status = 'cancelled', completed_at = now(), updated_at = now()
+     where workflow_id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id, run_id`,
+    [workflowId],
+  );
+}
+
+/** Cancels one task; false if it has ended. */
+export async function cancelTaskRow(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update tasks set status = 'cancelled', completed_at = now(), updated_at = now()
+     where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id`,
+    [id],
+  );
+  return rows.length > 0;
+}
+
+/** The answers of the children that completed these tasks, by task. */
+export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<Map<string, StoredBlock[]>> {
+  const rows = await tx.query<{ id: string; content: StoredBlock[] }>(
+    `select t.id, m.content from tasks t join runs r on r.id = t.run_id
+       join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal
+     where t.id = any($1::uuid[]) and r.erased_at is null`,
+    [ids],
+  );
+  return new Map(rows.map(({ id, content }) => [id, content]));
+}
+
+/** How many tasks a workflow has. */
+export async function countTasks(tx: Tx, workflowId: string): Promise<number> {
+  const [row] = await tx.query<{ tasks: number }>('select count(*)::int as tasks from tasks where workflow_id = $1', [
+    workflowId,
+  ]);
+  return row?.tasks ?? 0;
+}

@@ -1,0 +1,84 @@
+/** Cancelling what stands below a run: in the transaction that ends the run, so that nothing of it is left running. */
+import { endAsCancelled } from '../../core/decision-events/endings.ts';
+import { isTerminal, type NewEvent } from '../../core/events.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { listUnfinishedChildren } from '../../db/runs.ts';
+import { cancelOpenTasks } from '../../db/tasks.ts';
+import { announceAppended, appendIn, type Appended, type AppendedChange } from '../run-log/append-to-run.ts';
+import type { RunLogContext } from '../run-log/context.ts';
+import { reportEvents } from '../run-log/report-events.ts';
+import { closeApprovals, closeCalls, closePlan } from './end/close-open.ts';
+
+/** A run that was cancelled in a transaction which may not have been committed yet. */
+export type CancelledRun = Appended;
+
+/**
+ * Cancels the unfinished descendants of a run whose row is locked, from above to below as all do who lock several, and ends
+ * its open tasks. Answers the events for the run's own log, and whom to tell after the commit.
+ */
+export async function cancelChildren(
+  tx: Tx,
+  parent: Pick<RunRow, 'id' | 'tenant_id' | 'open_turn_id'>,
+  reason: string | undefined,
+): Promise<{ events: NewEvent[]; cancelled: CancelledRun[] }> {
+  const cancelled: CancelledRun[] = [];
+  for (const id of await listUnfinishedChildren(tx, parent.id)) {
+    cancelled.push(...(await cancelChild(tx, { tenantId: parent.tenant_id, runId: id }, reason)));
+  }
+  const tasks = await cancelOpenTasks(tx, parent.id);
+  const events = tasks.map(({ id, run_id }): NewEvent => ({
+    type: 'task.cancelled',
+    actor: 'user',
+    turn_id: parent.open_turn_id ?? undefined,
+    payload: { task_id: id, ...(run_id && { run_id }) },
+  }));
+  return { events, cancelled };
+}
+
+/** Cancels one run with its descendants, unless it has ended; whoever calls holds its parent. */
+export async function cancelChild(
+  tx: Tx,
+  ref: { tenantId: string; runId: string },
+  reason: string | undefined,
+): Promise<CancelledRun[]> {
+  const below: CancelledRun[] = [];
+  const own = await appendIn(tx, ref, async (run) => {
+    if (isTerminal(run.status)) return null;
+    const children = await cancelChildren(tx, run, reason);
+    below.push(...children.cancelled);
+    return cancellation(tx, run, { reason, events: children.events });
+  });
+  return own ? [own, ...below] : [];
+}
+
+/** What cancels a run: calls that were not begun never are, one in flight settles in its own row. */
+export async function cancellation(
+  tx: Tx,
+  run: RunRow,
+  { reason, events }: { reason: string | undefined; events: NewEvent[] },
+): Promise<AppendedChange> {
+  const open = { status: run.status, turnId: run.open_turn_id ?? undefined };
+  return {
+    events: [
+      ...(await closeApprovals(tx, run)),
+      ...(await closePlan(tx, run)),
+      ...events,
+      ...endAsCancelled(open, reason),
+    ],
+    calls: await closeCalls(tx, run.id, 'cancelled'),
+    close_waits: true,
+    bump_fence: true,
+    release: true,
+  };
+}
+
+/** After the commit: sends the jobs, and tells the workers that drive these runs to stop. */
+export function announceCancelled(context: RunLogContext, cancelled: readonly CancelledRun[]): void {
+  for (const appended of cancelled) {
+    const { run, fence: below, events } = appended;
+    reportEvents(context, { tenantId: run.tenant_id, runId: run.id, agentId: run.agent_id }, events);
+    announceAppended(context, { ...appended, runId: run.id });
+    context.bus.publish({ runId: run.id, kind: 'abort', reason: 'cancel', below });
+  }
+}

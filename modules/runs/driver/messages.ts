@@ -1,0 +1,18 @@
+/** Messages of a turn: what the user has said, and what the model has said last. */
+import { textOf, type ImageBlock, type TextBlock } from '../../../core/content.ts';
+import type { TurnInput } from '../../../core/events.ts';
+import type { MessageRow } from '../../../db/claim-run.ts';
+import type { DriveSession } from './session.ts';
+
+/** The last message of the turn in which the model said something. */
+export function findLastSaid({ log: { messages, state } }: DriveSession): number | undefined {
+  const start = state.turn?.from ?? 0;
+  const isWords = ({ ordinal, role, content }: MessageRow) =>
+    ordinal >= start && role === 'assistant' && textOf(content) !== '';
+  return messages.findLast(isWords)?.ordinal;
+}
+
+/** What a user's message says, attachments first. */
+export function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {
+  return [...attachments, { type: 'text', text: message }];
+}

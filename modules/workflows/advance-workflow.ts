@@ -1,0 +1,153 @@
+/**
+ * The scheduler of workflows. Each look is one transaction under the lock of the workflow's run: the ends of children become
+ * events of its log, and what can start now is created with the event that says so. So nothing is started twice or lost,
+ * whoever looks how often, and whenever a process dies.
+ */
+import { askApproval } from '../../core/decision-events/approvals.ts';
+import { statusChanged } from '../../core/decision-events/turns.ts';
+import { isTerminal, SUBTASK, type NewEvent, type RunStatus } from '../../core/events.ts';
+import { digestOf } from '../../core/ids.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { changeTask, findWorkflow, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { SUBTASKS } from '../../jobs/subtasks.ts';
+import { newId } from '../../lib/new-id.ts';
+import type { Context } from '../governance/context.ts';
+import { suspendedBy } from '../governance/governance.ts';
+import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import { announceCancelled } from '../runs/cancel-children.ts';
+import { failure } from '../runs/end-run.ts';
+import { concluded, plainConclusion, statusAfter } from './advance/conclude.ts';
+import { settleTasks } from './advance/settle-tasks.ts';
+import { startTasks } from './advance/start-tasks.ts';
+import { become, type WorkflowStep } from './advance/workflow-step.ts';
+
+/** `passed`: there was nothing to do. */
+export type WorkflowOutcome = 'passed' | 'advanced' | 'ended';
+
+/** How long a workflow waits before it asks again for an agent that has as many tasks as it takes. */
+const BUSY_MS = 1000;
+
+/** Takes the workflow as far as it can go now. Infrastructure errors throw. */
+export async function advanceWorkflow(
+  context: Context,
+  ref: { tenantId: string; runId: string },
+): Promise<WorkflowOutcome> {
+  let step: WorkflowStep | undefined;
+  let isEnded = false;
+  const appended = await appendToRun(context, ref, async (run, tx) => {
+    step = await begin(context, tx, run);
+    if (!step) return null;
+    const change = await look(step);
+    isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
+    return change;
+  });
+  for (const written of step?.created ?? []) announceAppended(context, written);
+  announceCancelled(context, step?.cancelled ?? []);
+  if (!appended || appended.events.length === 0) return 'passed';
+  return isEnded ? 'ended' : 'advanced';
+}
+
+/** Undefined for a run that has ended, or is no workflow. */
+async function begin(context: Context, tx: Tx, run: RunRow): Promise<WorkflowStep | undefined> {
+  if (isTerminal(run.status) || run.kind !== 'workflow') return undefined;
+  const workflow = await findWorkflow(tx, run.id);
+  if (!workflow) return undefined;
+  const tasks = await listScheduledTasks(tx, run.id);
+  return { context, tx, run, workflow, tasks, events: beginning(run), created: [], cancelled: [] };
+}
+
+function beginning({ status, open_turn_id }: RunRow): NewEvent[] {
+  if (status !== 'created') return [];
+  const turnId = open_turn_id ?? undefined;
+  const way: RunStatus[] = ['initializing', 'planning', 'executing'];
+  return [
+    { type: 'run.started', actor: 'system', turn_id: turnId, payload: {} },
+    ...way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'system' })),
+  ];
+}
+
+async function look(step: WorkflowStep): Promise<AppendedChange | null> {
+  const { context, tx, run } = step;
+  await settleTasks(step);
+  const lost = step.tasks.find((task) => isLost(step, task));
+  if (lost) return fail(step, lost);
+  const governance = await context.governance.current(tx, run.tenant_id);
+  // What is suspended begins nothing; whoever lifts the suspension looks again.
+  if (suspendedBy(governance, run.agent_id)) return pause(step);
+  const { isBusy } = await startTasks(step);
+  await askAboutFailed(step);
+  const failed = step.tasks.find((task) => isLost(step, task));
+  if (failed) return fail(step, failed);
+  if (step.tasks.every(({ status }) => status === 'completed')) return concluded(step, await plainConclusion(step));
+  return wait(step, isBusy);
+}
+
+/** Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. */
+function isLost({ workflow }: WorkflowStep, { status, approval_status }: ScheduledTask): boolean {
+  if (status === 'cancelled') return true;
+  if (status !== 'failed') return false;
+  return (
+    workflow.settings.on_subtask_failure === 'fail' || approval_status === 'denied' || approval_status === 'expired'
+  );
+}
+
+/** Asks a person about each task that has failed for good; its siblings go on meanwhile. */
+async function askAboutFailed(step: WorkflowStep): Promise<void> {
+  if (step.workflow.settings.on_subtask_failure === 'fail') return;
+  for (const task of step.tasks) {
+    if (task.status !== 'failed' || task.approval_status !== null) continue;
+    const error = task.error ?? { code: 'failed', message: 'It has failed.' };
+    const approvalId = newId();
+    const args = { task_id: task.id, subtask: task.name, error };
+    const message = `The subtask ${task.name} has failed: ${error.message} Approve to have it tried again.`;
+    const about = {
+      approval_id: approvalId,
+      kind: 'approval' as const,
+      tool: SUBTASK,
+      arguments: args,
+      digest: digestOf(args),
+      expires_in_seconds: LIMITS.approvalSeconds,
+      message,
+    };
+    await changeTask(step.tx, task.id, { to: 'failed', error, tokens: null, approval_id: approvalId });
+    become(step, task.id, { approval_status: 'pending' });
+    step.events.push(askApproval(step.run.open_turn_id ?? undefined, { about }));
+  }
+}
+
+/** `awaiting_human` while people are asked, else `executing`; a job only where an agent has to become free. */
+function wait(step: WorkflowStep, isBusy: boolean): AppendedChange | null {
+  const { run, events } = step;
+  const isAsked = step.tasks.some(({ approval_status }) => approval_status === 'pending');
+  const status = statusAfter(run.status, events);
+  const to: RunStatus = isAsked ? 'awaiting_human' : 'executing';
+  const turnId = run.open_turn_id ?? undefined;
+  if (status !== to) {
+    const changed = statusChanged({ from: status, to, turnId, actor: 'system' });
+    const waiting_for = isAsked && { waiting_for: { type: 'approval' as const } };
+    events.push({ ...changed, payload: { ...changed.payload, ...waiting_for } });
+  }
+  return pause(step, isBusy);
+}
+
+function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | null {
+  if (events.length === 0 && run.dormant && !isBusy) return null;
+  const payload = { tenantId: run.tenant_id, runId: run.id };
+  const again = { id: newId(), queue: SUBTASKS.name, at_position: true as const, delay_ms: BUSY_MS, payload };
+  return { events, release: true, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
+}
+
+/** Names the subtask, or says of a task that stands alone what was wrong with it. */
+async function fail(step: WorkflowStep, task: ScheduledTask): Promise<AppendedChange> {
+  const reason = task.error ?? { code: task.status, message: 'It was cancelled.' };
+  const isAlone = step.tasks.length === 1 && !step.workflow.name;
+  const error = isAlone
+    ? reason
+    : { code: 'SubtaskFailed', message: `The subtask ${task.name} has failed (${reason.code}): ${reason.message}` };
+  const run = { ...step.run, status: statusAfter(step.run.status, step.events) };
+  const { change, cancelled } = await failure(step.tx, run, error);
+  step.cancelled.push(...cancelled);
+  return { ...change, events: [...step.events, ...change.events] };
+}

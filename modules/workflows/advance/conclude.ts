@@ -1,0 +1,69 @@
+/** The end of a workflow whose subtasks are done: their results become its answer. */
+import { textOf, type StoredBlock } from '../../../core/content.ts';
+import { statusChanged } from '../../../core/decision-events/turns.ts';
+import type { NewEvent, RunStatus } from '../../../core/events.ts';
+import { lastSubtasks } from '../../../core/workflow.ts';
+import { readTaskResults } from '../../../db/tasks.ts';
+import { chainOf } from '../../run-log/checkpoint.ts';
+import type { AppendedChange } from '../../run-log/append-to-run.ts';
+import type { WorkflowStep } from './workflow-step.ts';
+
+/** What the workflow answers. */
+export interface Conclusion {
+  result: string;
+  /** Null where nobody has looked. */
+  meetsCriteria: boolean | null;
+  gaps: number;
+}
+
+/** The answer that no model has put together: the result of the last subtask, or those of all that nothing else needed. */
+export async function plainConclusion({ tx, tasks }: Pick<WorkflowStep, 'tx' | 'tasks'>): Promise<Conclusion> {
+  const last = lastSubtasks(tasks);
+  const results = await readTaskResults(
+    tx,
+    last.map(({ id }) => id),
+  );
+  const texts = last.map(({ id, name }) => ({ name, text: textOf(results.get(id) ?? []) }));
+  const result =
+    texts.length === 1 ? (texts[0]?.text ?? '') : texts.map(({ name, text }) => `${name}:\n${text}`).join('\n\n');
+  return { result, meetsCriteria: null, gaps: 0 };
+}
+
+/** Ends the run with an answer, whose message and that of the question make its conversation. */
+export function concluded(step: WorkflowStep, { result, meetsCriteria, gaps }: Conclusion): AppendedChange {
+  const { run, workflow, events } = step;
+  const turnId = run.open_turn_id ?? undefined;
+  const by = { actor: 'system' as const, turn_id: turnId };
+  const question = workflow.input.user_query ?? step.tasks[0]?.description ?? workflow.name;
+  const messages = toMessages(run.length, [
+    { role: 'user', text: question },
+    { role: 'assistant', text: result },
+  ]);
+  const ordinal = run.length + messages.length - 1;
+  const payload = { ordinal, length: ordinal + 1, meets_criteria: meetsCriteria, gaps };
+  const way: RunStatus[] =
+    run.status === 'awaiting_human' ? ['executing', 'reflecting', 'completed'] : ['reflecting', 'completed'];
+  const from = statusAfter(run.status, events);
+  const ends: NewEvent[] = [
+    { ...by, type: 'workflow.concluded', payload },
+    ...way.map((to, index) => statusChanged({ from: way[index - 1] ?? from, to, turnId, actor: 'system' })),
+    { ...by, type: 'run.completed', payload: { stop_reason: 'end_turn', output_ordinal: ordinal } },
+    { ...by, type: 'turn.completed', payload: { stop_reason: 'end_turn', ordinal } },
+  ];
+  return { events: [...events, ...ends], messages, release: true };
+}
+
+/** The status that a run has after these events. */
+export function statusAfter(status: RunStatus, events: readonly NewEvent[]): RunStatus {
+  const changed = events.findLast((event) => event.type === 'run.status_changed');
+  return changed?.type === 'run.status_changed' ? changed.payload.to : status;
+}
+
+function toMessages(first: number, said: readonly { role: 'user' | 'assistant'; text: string }[]) {
+  let chain = '';
+  return said.map(({ role, text }, index) => {
+    const content: StoredBlock[] = [{ type: 'text', text }];
+    chain = chainOf(chain, { role, content });
+    return { ordinal: first + index, role, content, chain };
+  });
+}

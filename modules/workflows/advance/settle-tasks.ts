@@ -1,0 +1,90 @@
+/** What the ends of children mean for their tasks: done, tried again, or failed for good. */
+import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { changeTask, type ScheduledTask } from '../../../db/tasks.ts';
+import { cancelChild } from '../../runs/cancel-children.ts';
+import { become, tell, type WorkflowStep } from './workflow-step.ts';
+
+interface Problem {
+  code: string;
+  message: string;
+}
+
+type Ended = NonNullable<ScheduledTask['run']>;
+
+/** Settles every open task whose child has ended or whose deadline has passed, and what people have decided about failed ones. */
+export async function settleTasks(step: WorkflowStep): Promise<void> {
+  for (const task of step.tasks) {
+    const { run } = task;
+    if (run && isTerminal(run.status)) await settle(step, task, run);
+    else if (task.is_due && (task.status === 'pending' || task.status === 'in_progress')) await expire(step, task);
+    else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(step, task);
+  }
+}
+
+async function settle(step: WorkflowStep, task: ScheduledTask, run: Ended): Promise<void> {
+  const error = errorOf(run);
+  if (error) return fail(step, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
+  const done = { tokens: run.tokens, latency_ms: Math.max(0, run.latency_ms ?? 0) };
+  await changeTask(step.tx, task.id, { to: 'completed', ...done });
+  become(step, task.id, { status: 'completed' });
+  tell(step, { type: 'task.completed', payload: { task_id: task.id, run_id: task.run_id ?? '', ...done } });
+}
+
+/** What a child has failed with; undefined if it has done its task. One that has used up its tokens has not, whatever it has said. */
+function errorOf({ status, stop_reason, error }: Ended): Problem | undefined {
+  if (stop_reason === OUT_OF_BUDGET) return { code: OUT_OF_BUDGET, message: 'The tokens of the task are used up.' };
+  if (status === 'completed') return undefined;
+  if (status === 'cancelled') return { code: 'cancelled', message: 'Its run was cancelled.' };
+  return error ?? { code: 'failed', message: 'Its run has failed.' };
+}
+
+/** What would end in the same way is not tried again, and what a person has ended neither. */
+function isForGood(task: ScheduledTask, { status, stop_reason }: Ended): boolean {
+  return status === 'cancelled' || stop_reason === OUT_OF_BUDGET || task.retry_count >= LIMITS.taskRetries;
+}
+
+async function expire(step: WorkflowStep, task: ScheduledTask): Promise<void> {
+  const tenantId = step.run.tenant_id;
+  if (task.run_id && task.status === 'in_progress') {
+    step.cancelled.push(...(await cancelChild(step.tx, { tenantId, runId: task.run_id }, 'deadline')));
+  }
+  const error = { code: 'deadline', message: 'The deadline of the task has passed.' };
+  await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
+}
+
+interface Failure {
+  error: Problem;
+  tokens: number | null;
+  isFinal: boolean;
+}
+
+/** An attempt that has failed: another one follows, with another worker where there is one, or the task has failed. */
+export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Failure): Promise<void> {
+  const { error, tokens, isFinal } = failure;
+  const payload = { task_id: task.id, ...(task.run_id && { run_id: task.run_id }), error, final: isFinal };
+  tell(step, { type: 'task.failed', payload });
+  if (isFinal) {
+    await changeTask(step.tx, task.id, { to: 'failed', error, tokens, approval_id: null });
+    become(step, task.id, { status: 'failed', error, approval_status: null });
+    return;
+  }
+  await again(step, task, { error, failedAgent: task.assigned_agent_id, asked: false });
+}
+
+async function tryAgain(step: WorkflowStep, task: ScheduledTask): Promise<void> {
+  const error = task.error ?? { code: 'failed', message: 'It has failed.' };
+  await again(step, task, { error, failedAgent: null, asked: true });
+}
+
+async function again(
+  step: WorkflowStep,
+  task: ScheduledTask,
+  { error, failedAgent, asked }: { error: Problem; failedAgent: string | null; asked: boolean },
+): Promise<void> {
+  await changeTask(step.tx, task.id, { to: 'pending', error, failed_agent: failedAgent });
+  const retry = task.retry_count + 1;
+  const failed_agents = [...task.failed_agents, ...(failedAgent ? [failedAgent] : [])];
+  become(step, task.id, { status: 'pending', retry_count: retry, failed_agents, approval_status: null, run: null });
+  tell(step, { type: 'task.retried', payload: { task_id: task.id, retry, asked } });
+}

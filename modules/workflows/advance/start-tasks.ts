@@ -1,0 +1,113 @@
+/** Starts the subtasks whose inputs are there: each is a child of the workflow's run, created with the event that says so. */
+import { textOf } from '../../../core/content.ts';
+import { DroverError } from '../../../core/errors.ts';
+import { canonicalJson } from '../../../core/ids.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
+import { changeTask, readTaskResults, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
+import { writeRun } from '../../runs/create-run.ts';
+import { chooseWorker, type Worker } from './choose-worker.ts';
+import { fail } from './settle-tasks.ts';
+import { become, tell, type WorkflowStep } from './workflow-step.ts';
+
+const STATES: Record<TaskStatus, SubtaskState['state']> = {
+  pending: 'waiting',
+  assigned: 'running',
+  in_progress: 'running',
+  awaiting_handoff: 'running',
+  completed: 'done',
+  failed: 'failed',
+  cancelled: 'failed',
+};
+
+/** How a task stands for the scheduler. */
+export function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState['state'] {
+  return STATES[status];
+}
+
+/** Starts as many as there is room for; answers whether one has to wait for an agent that is busy, or is tried again at once. */
+export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean }> {
+  const states = step.tasks.map((task) => ({ ...task, state: stateOf(task) }));
+  const running = states.filter(({ state }) => state === 'running').length;
+  const { execution } = step.workflow.settings;
+  const next = nextSubtasks(states, { slots: LIMITS.subtasksAtOnce - running, execution });
+  if (execution === 'levels') tellLevel(step, next);
+  let isBusy = false;
+  for (const task of next) {
+    const worker = await chooseWorker(step, task);
+    if (worker === 'busy') isBusy = true;
+    else if (worker === 'none') await fail(step, task, { error: NOBODY, tokens: null, isFinal: true });
+    else await start(step, task, worker);
+    isBusy ||= step.tasks.find(({ id }) => id === task.id)?.status === 'pending';
+  }
+  return { isBusy };
+}
+
+const NOBODY = { code: 'InsufficientAgents', message: 'No active agent has what the task requires.' };
+
+/** A level begins with the first of its subtasks. */
+function tellLevel(step: WorkflowStep, next: readonly ScheduledTask[]): void {
+  const levels = levelsOf(step.tasks);
+  const [first] = next;
+  if (!first) return;
+  const level = levels.get(first.id) ?? 0;
+  const ofLevel = step.tasks.filter(({ id }) => levels.get(id) === level);
+  const isFresh = ofLevel.every(({ status, retry_count }) => status === 'pending' && retry_count === 0);
+  if (isFresh)
+    tell(step, { type: 'workflow.level_started', payload: { level, task_ids: ofLevel.map(({ id }) => id) } });
+}
+
+/** An agent that takes no run after all, such as one with a tool that is gone, has failed at the task. */
+async function start(step: WorkflowStep, task: ScheduledTask, worker: Worker): Promise<void> {
+  try {
+    await create(step, task, worker);
+  } catch (error) {
+    if (!(error instanceof DroverError)) throw error;
+    const isFinal = task.retry_count >= LIMITS.taskRetries;
+    const failed = { ...task, assigned_agent_id: worker.agentId };
+    await fail(step, failed, { error: { code: error.code, message: error.message }, tokens: null, isFinal });
+  }
+}
+
+async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): Promise<void> {
+  const { tx, run, context } = step;
+  const { max_cost_tokens } = task.requirements;
+  const { body, written } = await writeRun(context, tx, {
+    tenantId: run.tenant_id,
+    workspaceId: run.workspace_id,
+    agentId: worker.agentId,
+    input: { message: await messageFor(step, task) },
+    config: max_cost_tokens === undefined ? {} : { budget: { max_tokens: max_cost_tokens } },
+    mayRaiseAutonomy: false,
+    child: { parent: run, taskId: task.id, attempt: task.retry_count },
+    traceparent: run.traceparent ?? undefined,
+  });
+  step.created.push(written);
+  const reason = worker.score === undefined ? worker.reason : `${worker.reason}, score ${worker.score}`;
+  const { agentId: agent_id } = worker;
+  await changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
+  become(step, task.id, { status: 'in_progress', run_id: body.run_id, assigned_agent_id: agent_id, run: null });
+  const payload = { task_id: task.id, run_id: body.run_id, agent_id, attempt: task.retry_count + 1 };
+  const why = { reason: worker.reason, ...(worker.score !== undefined && { score: worker.score }) };
+  tell(step, { type: 'task.assigned', payload: { ...payload, ...why } });
+}
+
+/** What a worker reads: its own description, what was given with it, and the results of what it depends on. Nothing else. */
+async function messageFor({ tx, tasks }: WorkflowStep, task: ScheduledTask): Promise<string> {
+  const results = await readTaskResults(tx, task.dependencies);
+  const given = Object.entries(task.input ?? {}).flatMap(([name, value]) =>
+    value === undefined || value === null
+      ? []
+      : [`${name}:\n${typeof value === 'string' ? value : canonicalJson(value)}`],
+  );
+  const inherited = task.dependencies.map((id) => {
+    const name = tasks.find((each) => each.id === id)?.name ?? id;
+    return `Result of ${name}:\n${shortened(textOf(results.get(id) ?? []), id)}`;
+  });
+  return [task.description, ...given, ...inherited].join('\n\n');
+}
+
+function shortened(text: string, taskId: string): string {
+  const most = LIMITS.dependencyResultChars;
+  return text.length <= most ? text : `${text.slice(0, most)}\n[cut; the whole is the output of task ${taskId}]`;
+}

@@ -1,0 +1,34 @@
+/** One look at a workflow, under the lock of its run: what the scheduler knows, and what it has written so far. */
+import type { NewEvent } from '../../../core/events.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import type { Tx } from '../../../db/database.ts';
+import type { ScheduledTask, WorkflowRow } from '../../../db/tasks.ts';
+import type { Context } from '../../governance/context.ts';
+import type { Announcement } from '../../run-log/append-to-run.ts';
+import type { CancelledRun } from '../../runs/cancel-children.ts';
+
+export interface WorkflowStep {
+  context: Context;
+  tx: Tx;
+  run: RunRow;
+  workflow: WorkflowRow;
+  /** As they stand now, what this step has changed included. */
+  tasks: ScheduledTask[];
+  /** Events for the log of the workflow's run. */
+  events: NewEvent[];
+  /** Told after the commit: children that were created, and that were cancelled. */
+  created: Announcement[];
+  cancelled: CancelledRun[];
+}
+
+type Told = Pick<NewEvent, 'type' | 'payload'>;
+
+/** Adds an event of the scheduler. */
+export function tell({ run, events }: WorkflowStep, event: Told): void {
+  events.push({ actor: 'system', turn_id: run.open_turn_id ?? undefined, ...event } as NewEvent);
+}
+
+/** Changes what is known of a task. */
+export function become(step: WorkflowStep, id: string, change: Partial<ScheduledTask>): void {
+  step.tasks = step.tasks.map((task) => (task.id === id ? { ...task, ...change } : task));
+}

@@ -1,0 +1,40 @@
+/** Cancels a task with the run that works on it. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
+import { cancelTaskRow, findTask, findWorkflow } from '../../db/tasks.ts';
+import { SUBTASKS } from '../../jobs/subtasks.ts';
+import { newId } from '../../lib/new-id.ts';
+import type { Context } from '../governance/context.ts';
+import { appendToRun } from '../run-log/append-to-run.ts';
+import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
+import { cancelRun } from '../runs/end-run.ts';
+import { requireTask } from './read-workflows.ts';
+
+/**
+ * A task that stands alone ends with its workflow; one among others fails the workflow that needs it. Answers false if it
+ * was cancelled already; throws 404, and 409 for a task that has ended otherwise.
+ */
+export async function cancelTask(context: Context, caller: Caller, id: string): Promise<boolean> {
+  const { tenantId } = caller;
+  const { task, workflow } = await context.db.withTenant(tenantId, async (tx) => {
+    const found = await requireTask(tx, caller, id);
+    return { task: found, workflow: await findWorkflow(tx, found.workflow_id) };
+  });
+  if (task.status === 'cancelled') return false;
+  if (task.status === 'completed' || task.status === 'failed') throw conflict(`The task is ${task.status} already.`);
+  if (workflow?.name === '') return cancelRun(context, { tenantId, runId: task.workflow_id, by: caller });
+  let cancelled: CancelledRun[] = [];
+  const appended = await appendToRun(context, { tenantId, runId: task.workflow_id }, async (run, tx) => {
+    const now = await findTask(tx, id);
+    if (isTerminal(run.status) || !(await cancelTaskRow(tx, id))) return null;
+    cancelled = now?.run_id ? await cancelChild(tx, { tenantId, runId: now.run_id }, 'task cancelled') : [];
+    const payload = { task_id: id, ...(now?.run_id && { run_id: now.run_id }) };
+    return {
+      events: [{ type: 'task.cancelled', actor: 'user', turn_id: run.open_turn_id ?? undefined, payload }],
+      outbox: [{ id: newId(), queue: SUBTASKS.name, at_position: true, payload: { tenantId, runId: run.id } }],
+    };
+  });
+  announceCancelled(context, cancelled);
+  return appended !== null;
+}

@@ -1,0 +1,205 @@
+/** Starts workflows, and tasks that stand alone. Each is a run of kind `workflow`, whose log tells what becomes of its tasks. */
+import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
+import { conflict, notFound } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
+import type { Caller } from '../../core/caller.ts';
+import { SUBTASKS } from '../../jobs/subtasks.ts';
+import { newId } from '../../lib/new-id.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  countTasks,
+  findTask,
+  findWorkflow,
+  insertWorkflow,
+  type NewTask,
+  type NewWorkflow,
+  type TaskInput,
+  type TaskRequirements,
+  type TaskRow,
+  type WorkflowRow,
+  type WorkflowSettings,
+} from '../../db/tasks.ts';
+import type { Context } from '../governance/context.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { writeRun } from '../runs/create-run.ts';
+import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { checkPlan, tasksOf, writeTasks, type PlannedSubtask } from './workflow-plan.ts';
+
+interface Requested {
+  caller: Caller;
+  traceparent?: string | undefined;
+  idempotency: IdempotentRequest;
+}
+
+export interface WorkflowRequest extends Requested {
+  name: string;
+  agentId?: string | undefined;
+  input: TaskInput;
+  definition?: { subtasks: PlannedSubtask[]; success_criteria?: string | undefined } | undefined;
+  settings: WorkflowSettings;
+}
+
+/**
+ * Starts a workflow; answers it as `present` shows it. Throws 422 for a definition that cannot be carried out, 404 for an
+ * agent that there is not, 409 for a deprecated one.
+ */
+export async function createWorkflow<T>(
+  context: Context,
+  request: WorkflowRequest,
+  present: (row: WorkflowRow) => T,
+): Promise<IdempotentAnswer<T>> {
+  const { name, agentId = null, input, settings, definition } = request;
+  const plan = definition?.subtasks ?? plainPlan(input);
+  checkPlan(plan);
+  return announced(context, request, async (tx) => {
+    const made = {
+      name,
+      agentId,
+      teamId: null,
+      input,
+      settings,
+      successCriteria: definition?.success_criteria ?? null,
+    };
+    const { id, written } = await writeWorkflow(context, tx, {
+      request,
+      made,
+      isListed: true,
+      tasks: (owner) => tasksOf(tx, owner, plan),
+    });
+    const row = await findWorkflow(tx, id);
+    if (!row) throw new Error('An inserted workflow did not come back.');
+    return { body: present(row), written };
+  });
+}
+
+/** What is done where nobody has split the work: all of it is one subtask. */
+function plainPlan({ user_query = '' }: TaskInput): PlannedSubtask[] {
+  return [{ id: 'answer', description: user_query, dependencies: [] }];
+}
+
+export interface TaskRequest extends Requested {
+  description: string;
+  /** The workflow that it becomes part of; without one it has one to itself. */
+  workflowId?: string | undefined;
+  input: TaskInput | undefined;
+  requirements: TaskRequirements & { deadline?: string | undefined };
+}
+
+/** Submits a task; answers it as `present` shows it. Throws 404 for a workflow that there is not, 409 for one that has ended. */
+export async function submitTask<T>(
+  context: Context,
+  request: TaskRequest,
+  present: (row: TaskRow) => T,
+): Promise<IdempotentAnswer<T>> {
+  return announced(context, request, async (tx) => {
+    const id = newId();
+    const { workflowId } = request;
+    const written =
+      workflowId === undefined
+        ? await startAlone(context, tx, { request, id })
+        : await addTo(tx, { request, id, workflowId });
+    const row = await findTask(tx, id);
+    if (!row) throw new Error('An inserted task did not come back.');
+    return { body: present(row), written };
+  });
+}
+
+async function announced<T>(
+  context: Context,
+  { idempotency }: Requested,
+  work: (tx: Tx) => Promise<{ body: T; written: Announcement }>,
+): Promise<IdempotentAnswer<T>> {
+  let written: Announcement | undefined;
+  const answer = await idempotently<T>(context, idempotency, async (tx) => {
+    const made = await work(tx);
+    written = made.written;
+    return { status: 202, body: made.body };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}
+
+const ALONE: WorkflowSettings = { on_subtask_failure: 'fail', execution: 'eager', max_replans: 0 };
+
+async function startAlone(
+  context: Context,
+  tx: Tx,
+  { request, id }: { request: TaskRequest; id: string },
+): Promise<Announcement> {
+  const made = { name: '', agentId: null, teamId: null, input: {}, settings: ALONE, successCriteria: null };
+  const tasks = async (owner: Owner) => [newTask(request, { ...owner, id, place: 0 })];
+  return (await writeWorkflow(context, tx, { request, made, isListed: false, tasks })).written;
+}
+
+async function addTo(
+  tx: Tx,
+  { request, id, workflowId }: { request: TaskRequest; id: string; workflowId: string },
+): Promise<Announcement> {
+  const { tenantId, workspaceId } = request.caller;
+  const workflow = await findWorkflow(tx, workflowId);
+  if (workflow?.workspace_id !== workspaceId) throw notFound('The workflow');
+  const appended = await appendIn(tx, { tenantId, runId: workflowId }, async (run) => {
+    if (isTerminal(run.status)) throw conflict(`The workflow is ${run.status} already.`);
+    const place = await countTasks(tx, workflowId);
+    const planned = await writeTasks(tx, [newTask(request, { tenantId, workspaceId, workflowId, id, place })], 0);
+    const payload = { tenantId, runId: workflowId };
+    return {
+      events: [{ ...planned, actor: 'user', turn_id: run.open_turn_id ?? undefined }],
+      outbox: [{ id: newId(), queue: SUBTASKS.name, at_position: true, payload }],
+    };
+  });
+  if (!appended) throw new Error('a task was added to nothing');
+  return { ...appended, runId: workflowId };
+}
+
+interface Owner {
+  tenantId: string;
+  workspaceId: string;
+  workflowId: string;
+}
+
+function newTask(
+  { description, input, requirements }: TaskRequest,
+  of: Owner & { id: string; place: number },
+): NewTask {
+  const { deadline = null, ...required } = requirements;
+  const own = { name: `task-${of.place + 1}`, description, input: input ?? null, requirements: required };
+  return { ...of, ...own, agentId: null, dependencies: [], deadline };
+}
+
+interface NewWorkflowRun {
+  request: Requested;
+  made: Omit<NewWorkflow, 'id' | 'tenantId' | 'workspaceId' | 'isListed'>;
+  isListed: boolean;
+  tasks: (owner: Owner) => Promise<NewTask[]>;
+}
+
+/** The run, its workflow and its tasks; the plan is the log's next event. */
+async function writeWorkflow(
+  context: Context,
+  tx: Tx,
+  { request, made, isListed, tasks }: NewWorkflowRun,
+): Promise<{ id: string; written: Announcement }> {
+  const { caller, traceparent } = request;
+  const { tenantId, workspaceId } = caller;
+  const created = await writeRun(context, tx, {
+    tenantId,
+    workspaceId,
+    kind: 'workflow',
+    agentId: made.agentId ?? BUILTIN_PLANNER.id,
+    ...(made.agentId === null && { start: { ...BUILTIN_PLANNER, tools: [] } }),
+    input: { message: made.input.user_query ?? made.name },
+    config: {},
+    mayRaiseAutonomy: false,
+    requestedBy: caller.keyId,
+    traceparent,
+  });
+  const id = created.body.run_id;
+  await insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
+  const rows = await tasks({ tenantId, workspaceId, workflowId: id });
+  const planned = await appendIn(tx, { tenantId, runId: id }, async (run) => ({
+    events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
+  }));
+  if (!planned) throw new Error('a plan was written nowhere');
+  return { id, written: { ...created.written, seq: planned.seq } };
+}

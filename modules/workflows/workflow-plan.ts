@@ -1,0 +1,79 @@
+/** From a definition to the rows of its tasks. */
+import { impossible, type FieldError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { findCycle, planFaults } from '../../core/workflow.ts';
+import { findAgentIds } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { insertTasks, type NewTask } from '../../db/tasks.ts';
+import { newId } from '../../lib/new-id.ts';
+
+export interface PlannedSubtask {
+  id: string;
+  description: string;
+  dependencies: string[];
+  required_capabilities?: string[] | undefined;
+  /** Name or id. */
+  agent?: string | undefined;
+}
+
+const PATH = 'body.definition.subtasks';
+
+/** Throws 422 for a plan that cannot be carried out, with the place of each fault. */
+export function checkPlan(subtasks: readonly PlannedSubtask[]): void {
+  if (subtasks.length > LIMITS.subtasksPerPlan) {
+    throw impossible(`A plan has ${LIMITS.subtasksPerPlan} subtasks at most.`, [
+      { path: PATH, message: 'is too long' },
+    ]);
+  }
+  const faults = planFaults(subtasks).map(({ index, field, message }): FieldError => ({
+    path: `${PATH}.${index}.${field}`,
+    message,
+  }));
+  const [first] = faults;
+  if (first) throw impossible(`${first.path} ${first.message}`, faults);
+  const cycle = findCycle(subtasks);
+  if (!cycle) return;
+  const index = subtasks.findIndex(({ id }) => id === cycle[0]);
+  const message = `is part of a circle: ${cycle.join(' → ')}`;
+  throw impossible(`Circular dependency: ${cycle.join(' → ')}`, [{ path: `${PATH}.${index}.dependencies`, message }]);
+}
+
+export interface PlanOwner {
+  tenantId: string;
+  workspaceId: string;
+  workflowId: string;
+}
+
+/** The tasks of a plan, which was checked. Throws 422 for an agent that there is not. */
+export async function tasksOf(tx: Tx, owner: PlanOwner, subtasks: readonly PlannedSubtask[]): Promise<NewTask[]> {
+  const names = subtasks.flatMap(({ agent }) => agent ?? []);
+  const agents = names.length === 0 ? new Map<string, string>() : await findAgentIds(tx, owner.workspaceId, names);
+  const ids = new Map(subtasks.map(({ id }) => [id, newId()]));
+  return subtasks.map((subtask, place): NewTask => {
+    const { id, description, dependencies, required_capabilities, agent } = subtask;
+    const agentId = agent === undefined ? null : agents.get(agent);
+    if (agentId === undefined) {
+      const message = `names no agent of this workspace: ${agent}`;
+      throw impossible(`${PATH}.${place}.agent ${message}`, [{ path: `${PATH}.${place}.agent`, message }]);
+    }
+    return {
+      ...owner,
+      id: ids.get(id) ?? '',
+      name: id,
+      place,
+      description,
+      input: null,
+      requirements: required_capabilities ? { required_capabilities } : {},
+      agentId,
+      dependencies: [...new Set(dependencies)].map((dependency) => ids.get(dependency) ?? ''),
+      deadline: null,
+    };
+  });
+}
+
+/** Stores tasks; answers the event that tells of them. */
+export async function writeTasks(tx: Tx, tasks: readonly NewTask[], replan: number) {
+  await insertTasks(tx, tasks);
+  const planned = tasks.map(({ id, dependencies }) => ({ task_id: id, dependencies }));
+  return { type: 'workflow.planned' as const, payload: { replan, tasks: planned } };
+}

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+describe('workflows', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  let key: string;
+  let agent: string;
+  let other: string;
+  /** What the model answers to a brief; undefined is a model that thinks for ever. */
+  let answer: (brief: string) => string | undefined;
+
+  const briefOf = (request: AnthropicRequest) => JSON.stringify(request.messages[0]?.content);
+  const make = async (path: string, body: unknown, expected = 202) => {
+    const { status, json, text } = await api.call('POST', path, { key, body });
+    assert.equal(status, expected, text);
+    return json;
+  };
+  const read = async (path: string) => (await api.call('GET', path, { key })).json;
+  const ended = async (id: string, path = 'workflows') => {
+    await waitUntil(`an end in ${path}`, async () => ENDED.includes((await read(`/v1/${path}/${id}`)).status));
+    return read(`/v1/${path}/${id}`);
+  };
+  const statuses = (workflow: { tasks: { subtask_id: string; status: string }[] }) =>
+    Object.fromEntries(workflow.tasks.map(({ subtask_id, status }) => [subtask_id, status]));
+  const subtask = (id: string, dependencies: string[] = [], more = {}) => ({
+    id,
+    description: `Do ${id}.`,
+    dependencies,
+    ...more,
+  });
+  const start = (subtasks: unknown[], more = {}) =>
+    make('/v1/workflows', {
+      name: 'test',
+      agent_id: agent,
+      input: { user_query: 'What is it?' },
+      definition: { subtasks, success_criteria: 'It is said.' },
+      ...more,
+    });
+
+  before(async () => {
+    model = await startFakeAnthropic((request) => {
+      const text = answer(briefOf(request));
+      return text === undefined ? { content: [], hang: true } : { content: [{ type: 'text', text }] };
+    });
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    ({ key } = await api.newTenant());
+    ({ id: agent } = await make('/v1/agents', { name: 'worker' }, 201));
+    const capabilities = [{ skill_name: 'law', proficiency: 0.9 }];
+    ({ id: other } = await make('/v1/agents', { name: 'lawyer', capabilities }, 201));
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await model.close();
+  });
+  beforeEach(() => {
+    model.requests.length = 0;
+    answer = (brief) => `done: ${/Do (\w+)\./.exec(brief)?.[1] ?? 'nothing'}`;
+  });
+
+  it('gives each subtask its description and the results of what it depends on, and nothing else', async () => {
+    const { id, status } = await start([subtask('a'), subtask('b'), subtask('c', ['a', 'b']), subtask('d', ['c'])]);
+    assert.equal(status, 'created');
+    const workflow = await ended(id);
+    assert.equal(workflow.status, 'completed');
+    assert.equal(workflow.result, 'done: d');
+    assert.deepEqual(statuses(workflow), { a: 'completed', b: 'completed', c: 'completed', d: 'completed' });
+    const briefs = model.requests
+      .map(({ body }) => JSON.parse(briefOf(body as AnthropicRequest)))
+      .map(textsOf)
+      .toSorted();
+    assert.deepEqual(briefs, [
+      'Do a.',
+      'Do b.',
+      'Do c.\n\nResult of a:\ndone: a\n\nResult of b:\ndone: b',
+      'Do d.\n\nResult of c:\ndone: c',
+    ]);
+  });
+
+  it('shows its run with its children, which have threads of their own', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    const { tasks } = await ended(id);
+    const run = await read(`/v1/runs/${id}`);
+    assert.deepEqual([run.kind, run.status, run.output.message, run.depth], ['workflow', 'completed', 'done: b', 0]);
+    const tree = await read(`/v1/runs/${id}/tree`);
+    assert.deepEqual(
+      tree.children.map((child: { run_id: string }) => child.run_id),
+      tasks.map((task: { run_id: string }) => task.run_id),
+    );
+    const { runs } = await read(`/v1/runs?parent=${id}`);
+    assert.equal(runs.length, 2);
+    for (const child of runs) {
+      assert.deepEqual([child.parent_run_id, child.root_run_id, child.depth], [id, id, 1]);
+      assert.notEqual(child.thread_id, run.thread_id);
+    }
+    assert.equal((await read(`/v1/runs?root=${id}`)).runs.length, 3);
+    const { events } = await read(`/v1/runs/${id}/events?limit=200`);
+    const types = events
+      .map(({ type }: { type: string }) => type)
+      .filter((type: string) => /^(task|workflow)\./.test(type));
+    assert.deepEqual(types, [
+      'workflow.planned',
+      'task.assigned',
+      'task.completed',
+      'task.assigned',
+      'task.completed',
+      'workflow.concluded',
+    ]);
+  });
+
+  it('refuses a circle with the way around it, and what is named twice or not at all', async () => {
+    const refused = async (subtasks: unknown[], more = {}) => {
+      const body = { name: 'x', input: { user_query: 'x' }, definition: { subtasks }, ...more };
+      const { status, json } = await api.call('POST', '/v1/workflows', { key, body });
+      assert.equal(status, 422, JSON.stringify(json));
+      return json;
+    };
+    const circle = await refused([subtask('a', ['c']), subtask('b', ['a']), subtask('c', ['b'])]);
+    assert.match(circle.detail, /a → c → b → a/);
+    assert.equal(circle.errors[0].path, 'body.definition.subtasks.0.dependencies');
+    assert.match((await refused([subtask('a', ['z'])])).errors[0].message, /z/);
+    assert.equal((await refused([subtask('a'), subtask('a')])).errors[0].path, 'body.definition.subtasks.1.id');
+    assert.equal(
+      (await refused([subtask('a', [], { agent: 'nobody' })])).errors[0].path,
+      'body.definition.subtasks.0.agent',
+    );
+  });
+
+  it('gives work to whoever has the skills, or is named', async () => {
+    const skilled = { required_capabilities: ['law'] };
+    const { id } = await start([subtask('a', [], skilled), subtask('b', [], { agent: 'lawyer' }), subtask('c')]);
+    const { tasks } = await ended(id);
+    const assigned = tasks.map(
+      ({ assignment }: { assignment: { assigned_agent_id: string } }) => assignment.assigned_agent_id,
+    );
+    assert.deepEqual(assigned, [other, other, agent]);
+    const { id: hopeless } = await start([subtask('a', [], { required_capabilities: ['magic'] })]);
+    const failed = await ended(hopeless);
+    assert.deepEqual([failed.status, failed.error.code], ['failed', 'SubtaskFailed']);
+    assert.match(failed.error.message, /subtask a .*InsufficientAgents/);
+  });
+
+  it('goes by levels where it is asked to', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a']), subtask('c', ['b'])], { execution: 'levels' });
+    assert.equal((await ended(id)).status, 'completed');
+    const { events } = await read(`/v1/runs/${id}/events?types=workflow.level_started`);
+    assert.deepEqual(
+      events.map(({ payload }: { payload: { level: number } }) => payload.level),
+      [0, 1, 2],
+    );
+  });
+
+  it('cancels everything that is below it', async () => {
+    answer = (brief) => (/Do a/.test(brief) ? 'done' : undefined);
+    const { id } = await start([subtask('a'), subtask('b'), subtask('c', ['b'])]);
+    await waitUntil('a is done', async () => {
+      const states = statuses(await read(`/v1/workflows/${id}`));
+      return states['a'] === 'completed' && states['b'] === 'in_progress';
+    });
+    await make(`/v1/runs/${id}/cancel`, {});
+    const workflow = await read(`/v1/workflows/${id}`);
+    assert.equal(workflow.status, 'cancelled');
+    assert.deepEqual(statuses(workflow), { a: 'completed', b: 'cancelled', c: 'cancelled' });
+    const { runs } = await read(`/v1/runs?root=${id}`);
+    assert.ok(runs.every(({ status }: { status: string }) => ENDED.includes(status)));
+  });
+
+  it('submits tasks by themselves, cancels them, and holds them to their deadlines', async () => {
+    const alone = await make('/v1/tasks', {
+      description: 'Do it.',
+      input: { user_query: 'Who?', context: { region: 'north' } },
+      requirements: { required_capabilities: ['law'] },
+    });
+    assert.equal(alone.status, 'pending');
+    const done = await ended(alone.id, 'tasks');
+    assert.equal(done.output.result, 'done: it');
+    assert.ok(!(await read('/v1/workflows')).workflows.some(({ id }: { id: string }) => id === alone.workflow_id));
+
+    answer = () => undefined;
+    const late = await make('/v1/tasks', {
+      description: 'Do late.',
+      requirements: { deadline: new Date(Date.now() + 300).toISOString() },
+    });
+    const failed = await ended(late.id, 'tasks');
+    assert.deepEqual([failed.status, failed.error.code], ['failed', 'deadline']);
+
+    const unwanted = await make('/v1/tasks', { description: 'Do not.' });
+    assert.equal((await make(`/v1/tasks/${unwanted.id}/cancel`, {})).status, 'cancelled');
+    assert.equal((await make(`/v1/tasks/${unwanted.id}/cancel`, {}, 200)).status, 'cancelled');
+    await make(`/v1/tasks/${done.id}/cancel`, {}, 409);
+  });
+
+  it('is created once for each Idempotency-Key', async () => {
+    const body = { name: 'once', input: { user_query: 'x' }, definition: { subtasks: [subtask('a')] } };
+    const headers = { 'idempotency-key': 'one' };
+    const first = await api.call('POST', '/v1/workflows', { key, body, headers });
+    const second = await api.call('POST', '/v1/workflows', { key, body, headers });
+    assert.deepEqual([first.status, second.status, second.json], [202, 202, first.json]);
+    await ended(first.json.id);
+  });
+});
+
+function textsOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  return (content as { text?: string }[]).map(({ text }) => text ?? '').join('');
+}

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { listLostJoins } from '../../../db/task-upkeep.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { writeRun } from '../../../modules/runs/create-run.ts';
+import { lockRun } from '../../../db/runs.ts';
+import { advanceWorkflow } from '../../../modules/workflows/advance-workflow.ts';
+import { createWorkflow, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
+import { requireWorkflow, type TaskRow } from '../../../modules/workflows/read-workflows.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { openEngine, text, type Engine } from '../../support/engine.ts';
+
+const subtask = (id: string, ...dependencies: string[]) => ({ id, description: `Do ${id}.`, dependencies });
+const FIRST = '00000000-0000-0000-0000-000000000000';
+
+describe('The scheduler of a workflow', () => {
+  let engine: Engine;
+  let agent: string;
+
+  before(async () => {
+    engine = await openEngine();
+    agent = await engine.agent();
+  });
+  after(() => engine.close());
+  beforeEach(() => engine.say(() => text('done')));
+
+  const start = async (subtasks: ReturnType<typeof subtask>[], more: Partial<WorkflowRequest> = {}) => {
+    const request: WorkflowRequest = {
+      caller: engine.caller,
+      name: 'test',
+      agentId: agent,
+      input: { user_query: 'Do it.' },
+      definition: { subtasks },
+      settings: { on_subtask_failure: 'fail', execution: 'eager', max_replans: 0 },
+      idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+      ...more,
+    };
+    return (await createWorkflow(engine.context, request, ({ id }) => id)).body;
+  };
+  const advance = (id: string) => advanceWorkflow(engine.context, { tenantId: engine.tenantId, runId: id });
+  const read = (id: string) =>
+    engine.context.db.withTenant(engine.tenantId, (tx) => requireWorkflow(tx, engine.caller, id));
+  const task = async (id: string, name: string): Promise<TaskRow> => {
+    const found = (await read(id)).tasks.find((each) => each.name === name);
+    assert.ok(found);
+    return found;
+  };
+  const childOf = async (id: string, name: string) => (await task(id, name)).run_id ?? '';
+  const children = (id: string) =>
+    engine.rows<{ id: string; parent_task_id: string; status: string }>(
+      'select id, parent_task_id, status from runs where parent_run_id = $1 order by id',
+      id,
+    );
+  const typesOf = async (id: string) => (await engine.log(id)).map(({ type }) => type);
+
+  it('does each subtask once, however often it looks, and whatever job is lost', async () => {
+    const id = await start([subtask('a'), subtask('b'), subtask('c', 'a', 'b'), subtask('d', 'c')]);
+    for (const names of [['a', 'b'], ['c'], ['d']]) {
+      // Every job comes twice, and at once.
+      await Promise.all([advance(id), advance(id)]);
+      assert.equal(await advance(id), 'passed');
+      for (const name of names) {
+        await engine.everyoneDies();
+        await engine.finish(await childOf(id, name));
+      }
+    }
+    assert.deepEqual(await Promise.all([advance(id), advance(id)]).then((all) => all.toSorted()), ['ended', 'passed']);
+    const runs = await children(id);
+    assert.deepEqual([runs.length, new Set(runs.map((run) => run.parent_task_id)).size], [4, 4]);
+    assert.equal((await read(id)).workflow.status, 'completed');
+    const log = await typesOf(id);
+    for (const type of ['task.assigned', 'task.completed'] as const) {
+      assert.equal(log.filter((each) => each === type).length, 4);
+    }
+  });
+
+  it('is found where a child has ended and nobody has told it', async () => {
+    const id = await start([subtask('a')]);
+    await advance(id);
+    const { run_id: run } = await task(id, 'a');
+    const lost = () =>
+      listLostJoins(engine.context.db, { quietMs: 0, tenantId: engine.tenantId, after: FIRST, limit: 10 });
+    assert.deepEqual(await lost(), []);
+    await engine.finish(run ?? '');
+    assert.deepEqual(
+      (await lost()).map(({ workflow_id, run_id }) => [workflow_id, run_id]),
+      [[id, run]],
+    );
+    await advance(id);
+    assert.deepEqual(await lost(), []);
+  });
+
+  it('has another one try what has failed, then the same again, and then fails with the name of the subtask', async () => {
+    const capabilities = [{ skill_name: 'skill', proficiency: 1 }];
+    const [one, two] = [await engine.agent({ capabilities }), await engine.agent({ capabilities })];
+    engine.say((request) =>
+      /Do bad/.test(JSON.stringify(request.messages))
+        ? { error: { status: 400, type: 'invalid_request_error' } }
+        : text('done'),
+    );
+    const bad = { ...subtask('bad'), required_capabilities: ['skill'] };
+    const id = await start([bad, subtask('other'), subtask('never', 'bad')]);
+    const tried: (string | null)[] = [];
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await advance(id);
+      tried.push((await task(id, 'bad')).assigned_agent_id);
+      assert.equal((await task(id, 'bad')).retry_count, attempt);
+      await engine.finish(await childOf(id, 'bad'));
+    }
+    assert.deepEqual(new Set(tried), new Set([one, two]));
+    assert.notEqual(tried[0], tried[1]);
+    const running = await childOf(id, 'other');
+    assert.equal(await advance(id), 'ended');
+    const { workflow, tasks } = await read(id);
+    assert.deepEqual([workflow.status, workflow.error?.code], ['failed', 'SubtaskFailed']);
+    assert.match(workflow.error?.message ?? '', /subtask bad /);
+    assert.deepEqual(
+      tasks.map(({ status }) => status),
+      ['failed', 'cancelled', 'cancelled'],
+    );
+    const [other] = await engine.rows<{ status: string }>('select status from runs where id = $1', running);
+    assert.equal(other?.status, 'cancelled');
+  });
+
+  it('asks a person about what has failed for good, while the other subtasks go on', async () => {
+    let works = false;
+    engine.say((request) => {
+      const isBad = /Do bad/.test(JSON.stringify(request.messages[0]));
+      return isBad && !works ? { error: { status: 400, type: 'invalid_request_error' } } : text('done');
+    });
+    const settings = { on_subtask_failure: 'ask' as const, execution: 'eager' as const, max_replans: 0 };
+    const id = await start([subtask('bad'), subtask('good'), subtask('last', 'bad', 'good')], { settings });
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await advance(id);
+      await engine.finish(await childOf(id, 'bad'));
+    }
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'awaiting_human');
+    const good = await childOf(id, 'good');
+    await engine.finish(good);
+    await advance(id);
+    assert.equal((await task(id, 'good')).status, 'completed');
+    works = true;
+    const approval = (await task(id, 'bad')).approval_id ?? '';
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id: approval }, { decision: 'approve' });
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'executing');
+    await engine.finish(await childOf(id, 'bad'));
+    await advance(id);
+    await engine.finish(await childOf(id, 'last'));
+    await advance(id);
+    const { workflow } = await read(id);
+    assert.equal(workflow.status, 'completed');
+    assert.equal(await childOf(id, 'good'), good, 'what was done was not done again');
+  });
+
+  it('leaves nothing running that stands below what is cancelled, and erases it with it', async () => {
+    const id = await start([subtask('a'), subtask('b'), subtask('secret', 'a')]);
+    await advance(id);
+    await engine.finish(await childOf(id, 'a'));
+    await advance(id);
+    const lowest = await grandchild(await childOf(id, 'b'));
+    assert.equal(await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id }), true);
+    const [row] = await engine.rows<{ status: string }>('select status from runs where id = $1', lowest);
+    assert.equal(row?.status, 'cancelled');
+    assert.deepEqual(
+      (await children(id)).filter(({ status }) => status !== 'completed').map(({ status }) => status),
+      ['cancelled', 'cancelled'],
+    );
+    assert.equal(await advance(id), 'passed');
+    await eraseRun(engine.context, engine.caller, { id, dependents: false });
+    const left = await engine.rows('select id from runs where (root_run_id = $1) and erased_at is null', id);
+    assert.deepEqual(left, []);
+    const [texts] = await engine.rows<{ all: string }>(
+      `select concat((select json_agg(t) from tasks t where workflow_id = $1)::text,
+         (select json_agg(w) from workflows w where id = $1)::text) as all`,
+      id,
+    );
+    assert.doesNotMatch(texts?.all ?? '', /Do |secret/);
+  });
+
+  it('has children five levels deep, and no deeper', async () => {
+    const { run: top } = await engine.start(agent, 'top');
+    let parent = top;
+    for (let depth = 1; depth <= 5; depth++) parent = await grandchild(parent);
+    await assert.rejects(grandchild(parent), /5 levels deep/);
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: top });
+  });
+
+  /** A run below another one, whatever that is. */
+  async function grandchild(parentId: string, budget?: { max_tokens: number }): Promise<string> {
+    const { body } = await engine.context.db.withTenant(engine.tenantId, async (tx) => {
+      const parent = await lockRun(tx, parentId);
+      assert.ok(parent);
+      return writeRun(engine.context, tx, {
+        tenantId: engine.tenantId,
+        workspaceId: engine.caller.workspaceId,
+        agentId: agent,
+        input: { message: 'work' },
+        config: budget ? { budget } : {},
+        mayRaiseAutonomy: true,
+        child: { parent, taskId: newId(), attempt: 0 },
+      });
+    });
+    return body.run_id;
+  }
+
+  it('never spends more below a run than its budget, whoever has set it', async () => {
+    engine.say(() => text('some words that cost tokens'));
+    const shape = fc.array(fc.record({ parent: fc.nat(), limit: fc.option(fc.integer({ min: 100, max: 6000 })) }), {
+      minLength: 1,
+      maxLength: 6,
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 100, max: 9000 }), shape, async (limit, nodes) => {
+        const config = { budget: { max_tokens: limit } };
+        const { run: root } = await engine.start(agent, 'work', { config });
+        const runs: { id: string; above: string[]; limit: number | null }[] = [{ id: root, above: [], limit }];
+        for (const node of nodes) {
+          const parents = runs.filter(({ above }) => above.length < 5);
+          const parent = parents[node.parent % parents.length];
+          assert.ok(parent);
+          const id = await grandchild(parent.id, node.limit === null ? undefined : { max_tokens: node.limit });
+          runs.push({ id, above: [...parent.above, parent.id], limit: node.limit });
+        }
+        await Promise.all(runs.map(({ id }) => engine.drive(id)));
+        const rows = await engine.rows<{ run_id: string; tokens: string }>(
+          `select run_id, sum(tokens) as tokens from reservations where root_run_id = $1 and state <> 'released' group by 1`,
+          root,
+        );
+        const spent = new Map(rows.map(({ run_id, tokens }) => [run_id, Number(tokens)]));
+        for (const { id, limit: most } of runs) {
+          const below = runs.filter((each) => each.id === id || each.above.includes(id));
+          const sum = below.reduce((total, each) => total + (spent.get(each.id) ?? 0), 0);
+          assert.ok(most === null || sum <= most, `${sum} of ${most}`);
+        }
+        await cancelRun(engine.context, { tenantId: engine.tenantId, runId: root }).catch(() => undefined);
+      }),
+      { numRuns: 12 },
+    );
+  });
+});

@@ -1,0 +1,45 @@
+/** Drives the run that a job names. One that cannot be driven, however often it is tried, fails. */
+import { UnrecoverableError, type Job } from 'bullmq';
+import { isDatabaseAway } from '../db/database.ts';
+import type { TurnJob } from '../jobs/turns.ts';
+import type { Context } from '../modules/governance/context.ts';
+import { CorruptCheckpointError } from '../modules/run-log/errors.ts';
+import { driveRun } from '../modules/runs/drive.ts';
+import { failRun } from '../modules/runs/end-run.ts';
+import type { Done, HeldJob } from './handler.ts';
+import { putBack } from './put-back.ts';
+
+/** Waits for a slot of the process first; answers what became of the run. */
+export async function driveJob(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
+  const leave = await held.turns?.enter(SLOT_WAIT_MS);
+  // Turns that were dispatched locally have them all. The job does not wait for their ends: another process may be free.
+  if (held.turns && !leave) return putBack(held, SLOT_PAUSE_MS);
+  try {
+    let outcome = '';
+    const tell = (told: string) => {
+      outcome = told;
+    };
+    const result = await driveRun(context, payload, { ...held, tell });
+    return { outcome, result };
+  } catch (error) {
+    if (error instanceof CorruptCheckpointError) {
+      await failRun(context, payload, { code: error.name, message: error.message });
+      throw new UnrecoverableError(error.message);
+    }
+    if (isLastAttempt(held.job) && !isDatabaseAway(error)) {
+      const message = 'Drover could not drive the run; the log of the worker says why.';
+      await failRun(context, payload, { code: 'internal', message });
+    }
+    throw error;
+  } finally {
+    leave?.();
+  }
+}
+
+/** How long a job waits for a slot of this process, and how long it then stands back, in ms. */
+const SLOT_WAIT_MS = 100;
+const SLOT_PAUSE_MS = 100;
+
+function isLastAttempt(job: Job): boolean {
+  return job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
+}

@@ -1,4 +1,5 @@
 /** Every route there is; the order decides where two paths fit. */
+import { A2A_ROUTES } from './a2a/routes.ts';
 import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
@@ -61,5 +62,6 @@ export const ROUTES: readonly Route[] = [
   ...AUDIT_ROUTES,
   ...WEBHOOK_ROUTES,
   ...MCP_ROUTES,
+  ...A2A_ROUTES,
   ...BUDGET_ROUTES,
 ];

@@ -169,7 +169,10 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     threads: thread_id,
     secrets: 'secret_of_a',
   };
-  return { owned: { ...ids, key, versions: '1.0.0' }, secrets: [...Object.values(ids), 'of-a', 'of_a'] };
+  return {
+    owned: { ...ids, key, versions: '1.0.0', a2a: ids.agents },
+    secrets: [...Object.values(ids), 'of-a', 'of_a'],
+  };
 }
 
 /** The id of the approval that a run waits for. */
@@ -198,6 +201,7 @@ const BODIES = [
   { suspended: true },
   { input: { message: 'x' } },
   { decision: 'deny' },
+  { jsonrpc: '2.0', method: 'GetTask' },
   { type: 'user', payload: { message: 'x' } },
   { checkpoint_id: randomUUID() },
   { answer: 'x' },

@@ -1,0 +1,120 @@
+/** Agents that other agents speak to: A2A 1.0, JSON-RPC over HTTP. */
+import { Readable } from 'node:stream';
+import { A2A_VERSION_HEADER, AgentCard, formatSSEErrorEvent, formatSSEEvent } from '@a2a-js/sdk';
+import { A2AError, RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
+import {
+  JsonRpcTransportHandler,
+  ServerCallContext,
+  validateVersion,
+  type A2ARequestHandler,
+} from '@a2a-js/sdk/server';
+import { z } from 'zod';
+import { DroverError, notFound } from '../../core/errors.ts';
+import { requireAgent, type AgentRow } from '../../modules/agents/read-agents.ts';
+import type { Caller } from '../../core/caller.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { idParam } from '../kit/validate.ts';
+import { untilGone } from '../runs/answer-turn.ts';
+import { agentCard } from './agent-card.ts';
+import { a2aOperations } from './request-handler.ts';
+
+const params = z.strictObject({ agent: idParam });
+
+const card = defineRoute({
+  method: 'get',
+  path: '/a2a/:agent/.well-known/agent-card.json',
+  access: 'any-key',
+  summary: "An agent's card (A2A)",
+  params,
+  responses: { 200: z.looseObject({ name: z.string() }) },
+  async handle({ caller, params: { agent: id }, context, ctx }) {
+    const agent = await publishedAgent(context, caller, id);
+    return { status: 200, body: AgentCard.toJSON(agentCard(agent, urlOf(ctx, id))) };
+  },
+});
+
+const message = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string() });
+
+const rpc = defineRoute({
+  method: 'post',
+  path: '/a2a/:agent',
+  access: 'runs:write',
+  summary: 'An operation of A2A on an agent, in JSON-RPC: a task is a run, a context its thread',
+  params,
+  body: message,
+  responses: { 200: z.looseObject({ jsonrpc: z.literal('2.0') }) },
+  async handle({ caller, params: { agent: id }, body, context, app, ctx }) {
+    const agent = await publishedAgent(context, caller, id);
+    const request = { context, caller, agent, url: urlOf(ctx, id), traceparent: ctx.state.traceparent };
+    const operations = speaking(a2aOperations({ ...request, gone: untilGone(ctx, app.closing) }), context);
+    const requestedVersion = ctx.get(A2A_VERSION_HEADER) || undefined;
+    const call = new ServerCallContext(requestedVersion === undefined ? {} : { requestedVersion });
+    try {
+      validateVersion(call.requestedVersion, await operations.getAgentCard(), 'JSONRPC');
+    } catch (error) {
+      return { status: 200, body: failure(body['id'], error) };
+    }
+    const answer = await new JsonRpcTransportHandler(operations).handle(body, call);
+    if (!(Symbol.asyncIterator in answer)) return { status: 200, body: answer };
+    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' };
+    return { status: 200, headers, body: Readable.from(frames(answer, body['id'])) };
+  },
+});
+
+async function publishedAgent(context: Context, caller: Caller, id: string): Promise<AgentRow> {
+  const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
+  if (agent.status === 'deprecated') throw notFound('This agent');
+  return agent;
+}
+
+const urlOf = (ctx: ApiContext, agentId: string) => `${ctx.protocol}://${ctx.host}/a2a/${agentId}`;
+
+async function* frames(answers: AsyncIterable<object>, id: unknown): AsyncGenerator<string> {
+  try {
+    for await (const answer of answers) yield formatSSEEvent(answer);
+  } catch (error) {
+    yield formatSSEErrorEvent(failure(id, error));
+  }
+}
+
+function failure(id: unknown, error: unknown): object {
+  return { jsonrpc: '2.0', id: id ?? null, error: JsonRpcTransportHandler.mapToJSONRPCError(error) };
+}
+
+/** What is refused is said in A2A's own errors; faults of ours are logged, and say nothing of themselves. */
+function speaking(operations: A2ARequestHandler, { log }: Context): A2ARequestHandler {
+  const explain = (error: unknown): unknown => {
+    if (error instanceof A2AError) return error;
+    if (!(error instanceof DroverError) || error.status >= 500) {
+      log.error({ err: error }, 'an operation over A2A failed');
+      return new Error('Something went wrong here.');
+    }
+    if (error.status === 404) return new TaskNotFoundError(error.message);
+    if (error.status === 409 || error.status === 403) return new UnsupportedOperationError(error.message);
+    return new RequestMalformedError(error.message);
+  };
+  const { sendMessage, getTask, cancelTask, sendMessageStream, resubscribe } = operations;
+  const once = <A extends unknown[], T>(operation: (...args: A) => Promise<T>) => {
+    return (...args: A) => operation(...args).catch((error: unknown) => Promise.reject(explain(error)));
+  };
+  const streamed = <A extends unknown[], T>(operation: (...args: A) => AsyncGenerator<T, void, undefined>) =>
+    async function* (...args: A): AsyncGenerator<T, void, undefined> {
+      try {
+        yield* operation(...args);
+      } catch (error) {
+        throw explain(error);
+      }
+    };
+  return {
+    ...operations,
+    sendMessage: once(sendMessage),
+    getTask: once(getTask),
+    cancelTask: once(cancelTask),
+    sendMessageStream: streamed(sendMessageStream),
+    resubscribe: streamed(resubscribe),
+  };
+}
+
+export const A2A_ROUTES: readonly Route[] = [card, rpc];

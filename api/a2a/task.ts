@@ -1,0 +1,74 @@
+/** A run as A2A's task: its turns are the history, its answer the artifact. */
+import { Task, TaskState } from '@a2a-js/sdk';
+import type { RunStatus } from '../../core/events.ts';
+import type { RunView, TurnRow } from '../../modules/runs/read-runs.ts';
+import { presentRun, presentTurn } from '../runs/schemas.ts';
+
+/** States in which nothing more comes before somebody says something. */
+export const SETTLED: readonly TaskState[] = [
+  TaskState.TASK_STATE_COMPLETED,
+  TaskState.TASK_STATE_FAILED,
+  TaskState.TASK_STATE_CANCELED,
+  TaskState.TASK_STATE_INPUT_REQUIRED,
+];
+
+const ENDED: Partial<Record<RunStatus, TaskState>> = {
+  completed: TaskState.TASK_STATE_COMPLETED,
+  failed: TaskState.TASK_STATE_FAILED,
+  cancelled: TaskState.TASK_STATE_CANCELED,
+};
+/** What somebody has to do, in contrast to time, another system and a provider. */
+const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
+
+/** `turns` are the last ones of the run, in order. */
+export function taskOf(row: RunView, turns: readonly TurnRow[]): Task {
+  const run = presentRun(row);
+  const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
+    ASKING.includes(type),
+  );
+  const state = ENDED[row.status] ?? (asked ? TaskState.TASK_STATE_INPUT_REQUIRED : TaskState.TASK_STATE_WORKING);
+  const ids = { contextId: run.thread_id, taskId: run.run_id };
+  const history = turns
+    .map(presentTurn)
+    .flatMap(({ id, input, output }) => [
+      messageOf(ids, 'ROLE_USER', { id: `${id}-input`, parts: [{ text: input.message }] }),
+      ...(output ? [messageOf(ids, 'ROLE_AGENT', { id, parts: [{ text: output.message }] })] : []),
+    ]);
+  const says = run.error ? [{ text: run.error.message }] : asked ? partsOfWait(asked) : [];
+  const answered = turns.filter(({ status }) => status === 'complete').map(presentTurn);
+  return Task.fromJSON({
+    id: run.run_id,
+    contextId: run.thread_id,
+    status: {
+      state,
+      timestamp: run.completed_at ?? run.started_at ?? run.created_at,
+      ...(says.length > 0 && {
+        message: messageOf(ids, 'ROLE_AGENT', { id: `${run.run_id}-${run.last_seq}`, parts: says }),
+      }),
+    },
+    artifacts: answered.map(({ id, output }) => ({
+      artifactId: id,
+      name: 'answer',
+      parts: [{ text: output?.message ?? '' }],
+    })),
+    history,
+    metadata: { status: run.status, usage: run.usage, last_seq: run.last_seq },
+  });
+}
+
+type Wait = NonNullable<ReturnType<typeof presentRun>['waiting_for']>;
+
+/** In words, and as data that an answer can refer to. */
+function partsOfWait(wait: Wait): object[] {
+  if (wait.type === 'turn') return [];
+  const words = wait.question ?? wait.message ?? `The run waits: ${wait.type}${wait.tool ? ` for ${wait.tool}` : ''}.`;
+  return [{ text: words }, { data: wait }];
+}
+
+function messageOf(
+  ids: { contextId: string; taskId: string },
+  role: 'ROLE_USER' | 'ROLE_AGENT',
+  { id: messageId, parts }: { id: string; parts: object[] },
+): object {
+  return { ...ids, messageId, role, parts };
+}

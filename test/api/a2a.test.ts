@@ -1,0 +1,152 @@
+/** Agents over A2A, used by the official client. */
+import assert from 'node:assert/strict';
+import { SendMessageRequest, TaskState, type StreamResponse, type Task } from '@a2a-js/sdk';
+import {
+  ClientFactory,
+  ClientFactoryOptions,
+  DefaultAgentCardResolver,
+  JsonRpcTransportFactory,
+} from '@a2a-js/sdk/client';
+import { newId } from '../../lib/new-id.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+type A2aClient = Awaited<ReturnType<ClientFactory['createFromUrl']>>;
+
+describe('an agent over A2A', () => {
+  let model: ScriptedModel;
+  let api: TestApi;
+  let workers: Workers;
+  let agent: string;
+  let client: A2aClient;
+
+  const connect = (key: string): Promise<A2aClient> => {
+    const fetchImpl: typeof fetch = (input, init) => {
+      const headers = new Headers(init?.headers);
+      headers.set('authorization', `Bearer ${key}`);
+      return fetch(input, { ...init, headers });
+    };
+    const options = ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
+      transports: [new JsonRpcTransportFactory({ fetchImpl })],
+      cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
+    });
+    return new ClientFactory(options).createFromUrl(`${api.url}/a2a/${agent}/`, '.well-known/agent-card.json');
+  };
+  const words = (text: string, more: Record<string, unknown> = {}, configuration: Record<string, unknown> = {}) =>
+    SendMessageRequest.fromJSON({
+      message: { messageId: newId(), role: 'ROLE_USER', parts: [{ text }], ...more },
+      configuration,
+    });
+  const say = async (request: SendMessageRequest): Promise<Task> => {
+    const sent = await client.sendMessage(request);
+    assert.ok('history' in sent);
+    return sent;
+  };
+  const textsOf = ({ artifacts }: Task) =>
+    artifacts.flatMap(({ parts }) => parts.map(({ content }) => (content?.$case === 'text' ? content.value : '?')));
+  const stateOf = (task: Task) => task.status?.state;
+
+  before(async () => {
+    model = await startScriptedModel();
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    const body = { name: 'mail', description: 'Answers mail.', tools: ['ask_user', 'calculator'] };
+    agent = (await api.call('POST', '/v1/agents', { body })).json.id;
+    client = await connect(api.key);
+  });
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  it('has a card, for whoever has a key of its tenant', async () => {
+    const card = await client.getAgentCard();
+    assert.deepEqual([card.name, card.description, card.version], ['mail', 'Answers mail.', '1.0.0']);
+    assert.equal(card.supportedInterfaces[0]?.url, `${api.url}/a2a/${agent}`);
+    const { key } = await api.newTenant();
+    await assert.rejects(connect(key), /404/);
+    await assert.rejects(connect('wrong'), /401/);
+  });
+
+  it('answers a message as a task, and goes on with its context', async () => {
+    const task = await say(words('say hello'));
+    assert.equal(stateOf(task), TaskState.TASK_STATE_COMPLETED);
+    assert.deepEqual(textsOf(task), ['hello']);
+    assert.equal(task.history.length, 2);
+    const next = await say(words('say again', { contextId: task.contextId }));
+    assert.notEqual(next.id, task.id);
+    assert.deepEqual([next.contextId, textsOf(next)], [task.contextId, ['again']]);
+    assert.deepEqual((await client.getTask({ tenant: '', id: task.id, historyLength: 0 })).history, []);
+  });
+
+  it('makes one task of a message that is sent twice', async () => {
+    const request = words('say once');
+    const [one, two] = [await say(request), await say(request)];
+    assert.equal(one.id, two.id);
+    assert.equal(model.asked('say once').length, 1);
+  });
+
+  it('asks for input, and takes it as a message of the same task', async () => {
+    const task = await say(words('call ask_user {"question":"How much?"}'));
+    assert.equal(stateOf(task), TaskState.TASK_STATE_INPUT_REQUIRED);
+    assert.deepEqual(task.status?.message?.parts[0]?.content, { $case: 'text', value: 'How much?' });
+    const done = await say(words('five', { taskId: task.id, contextId: task.contextId }));
+    assert.equal(done.id, task.id);
+    assert.equal(stateOf(done), TaskState.TASK_STATE_COMPLETED);
+    assert.match(textsOf(done).join(), /five/);
+    await assert.rejects(say(words('more', { taskId: task.id })), /completed/);
+  });
+
+  it('takes a decision as data, from a key that may approve', async () => {
+    const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
+    const { json: made } = await api.call('POST', '/v1/policies', { body: policy });
+    const task = await say(words('call calculator {"expression":"1+1"} | say two'));
+    const [, data] = task.status?.message?.parts ?? [];
+    assert.ok(data?.content?.$case === 'data');
+    const { approval_id } = data.content.value as { approval_id: string };
+    const decision = { parts: [{ data: { approval_id, decision: 'approve' } }], taskId: task.id };
+    const { json: weak } = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } });
+    await assert.rejects((await connect(weak.key)).sendMessage(words('', decision)), /approvals:write/);
+    const done = await say(words('', decision));
+    assert.deepEqual(textsOf(done), ['two']);
+    await api.call('DELETE', `/v1/policies/${made.id}`);
+  });
+
+  it('streams a task to its end, and to whoever joins later', async () => {
+    const seen: StreamResponse[] = [];
+    for await (const update of client.sendMessageStream(words('call calculator {"expression":"6*7"} | say 42'))) {
+      seen.push(update);
+    }
+    const kinds = seen.map(({ payload }) => payload?.$case);
+    assert.equal(kinds[0], 'task');
+    assert.ok(kinds.includes('artifactUpdate'), kinds.join());
+    const last = seen.at(-1)?.payload;
+    assert.ok(last?.$case === 'statusUpdate' && last.value.status?.state === TaskState.TASK_STATE_COMPLETED);
+    const again: StreamResponse[] = [];
+    for await (const update of client.resubscribeTask({ tenant: '', id: last.value.taskId })) again.push(update);
+    const [whole] = again;
+    assert.ok(whole?.payload?.$case === 'task' && again.length === 1);
+    assert.deepEqual(textsOf(whole.payload.value), ['42']);
+  });
+
+  it('returns at once where it is asked to, and is cancelled', async () => {
+    const task = await say(words('hang say never', {}, { returnImmediately: true }));
+    assert.equal(stateOf(task), TaskState.TASK_STATE_WORKING);
+    await waitUntil('the model is asked', () => model.asked('hang say never').length === 1);
+    const cancelled = await client.cancelTask({ tenant: '', id: task.id, metadata: undefined });
+    assert.equal(stateOf(cancelled), TaskState.TASK_STATE_CANCELED);
+  });
+
+  it('refuses in words of the protocol what it does not do', async () => {
+    await assert.rejects(client.getTask({ tenant: '', id: newId() }), /not|no/i);
+    await assert.rejects(client.getTask({ tenant: '', id: 'x' }), /no task "x"/);
+    await assert.rejects(say(words('   ')), /empty/);
+    await assert.rejects(say(words('x', { parts: [{ url: 'http://x/y.png' }] })), /takes text/);
+    const body = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: newId() } };
+    const { json } = await api.call('POST', `/a2a/${agent}`, { body });
+    assert.match(json.error.message, /version '0.3' is not supported/);
+  });
+});

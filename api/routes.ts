@@ -29,6 +29,8 @@ import { CONVERSATION_ROUTES } from './threads/conversation-routes.ts';
 import { THREAD_ROUTES } from './threads/routes.ts';
 import { SESSION_ROUTES } from './sessions/routes.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
+import { AG_UI_ROUTES } from './wire/ag-ui-routes.ts';
+import { UI_STREAM_ROUTES } from './wire/ui-stream-routes.ts';
 import { WEBHOOK_ROUTES } from './webhooks.ts';
 import { WORKFLOW_ROUTES } from './workflows/routes.ts';
 
@@ -43,6 +45,8 @@ export const ROUTES: readonly Route[] = [
   ...TURN_ROUTES,
   ...RESUME_ROUTES,
   ...TOKEN_ROUTES,
+  ...UI_STREAM_ROUTES,
+  ...AG_UI_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
   ...THREAD_ROUTES,

@@ -7,6 +7,8 @@ export type BusMessage =
       turnId: string;
       step: number;
       delta: { type: 'text' | 'thinking'; text: string };
+      /** So many characters of the answer, reasoning included, came before it; 0 begins the answer, or begins it again. Older releases do not say. */
+      at?: number;
     }
   | {
       runId: string;

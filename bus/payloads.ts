@@ -49,9 +49,11 @@ function encodeMessage(message: BusMessage, room: number): string[] {
   const { text } = message.delta;
   const middle = cutPoint(text);
   if (middle === 0 || middle === text.length) return [];
-  return [text.slice(0, middle), text.slice(middle)].flatMap((part) =>
-    encodeMessage({ ...message, delta: { ...message.delta, text: part } }, room),
-  );
+  return [0, middle].flatMap((start) => {
+    const part = start === 0 ? text.slice(0, middle) : text.slice(middle);
+    const place = message.at === undefined ? {} : { at: message.at + start };
+    return encodeMessage({ ...message, delta: { ...message.delta, text: part }, ...place }, room);
+  });
 }
 
 /** Half-way, but not between the two halves of a surrogate pair. */

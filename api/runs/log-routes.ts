@@ -2,7 +2,6 @@
 import { Readable } from 'node:stream';
 import type { Context } from '../../modules/governance/context.ts';
 import { z } from 'zod';
-import { badRequest } from '../../core/errors.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
 import {
   readCheckpointMessages,
@@ -15,9 +14,9 @@ import {
   type EventHead,
   type ToolCallRow,
 } from '../../modules/runs/read-runs.ts';
+import { lastEventId } from '../kit/last-event-id.ts';
 import { integerParam, listParam, nextOf, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
 import { untilEnded } from './answer-turn.ts';
@@ -49,14 +48,6 @@ const stream = defineRunRoutes({
     return { status: 200, body: streamBody(ctx.res, events), headers: { 'content-type': 'text/event-stream' } };
   },
 });
-
-function lastEventId(ctx: ApiContext): number | undefined {
-  const given = ctx.get('last-event-id').trim();
-  if (given === '') return undefined;
-  if (/^\d{1,9}$/.test(given)) return Number(given);
-  const message = 'must be the id of an event of this run, a whole number';
-  throw badRequest(`Last-Event-ID ${message}.`, [{ path: 'header.last-event-id', message }]);
-}
 
 const event = z
   .object({

@@ -31,6 +31,8 @@ export interface CreateRun {
   workspaceId: string;
   agentId: string;
   threadId?: string | undefined;
+  /** Where there is no thread of this id, it begins with the run. */
+  beginsThread?: boolean;
   input?: TurnInput | undefined;
   config: RequestedConfig & Pick<RunConfig, 'session'>;
   /** Whether the caller may raise the autonomy level above the agent's. */
@@ -184,7 +186,7 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
   const { child, kind } = request;
   const owner = { tenant_id: tenantId, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
-  const isNew = request.threadId === undefined;
+  const isNew = place.isFirst ?? false;
   return {
     run: { ...owner, id: runId, lineage: created.payload.lineage },
     thread: isNew
@@ -213,13 +215,16 @@ type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'>;
 interface PlaceOnThread {
   place: number;
   previous: Previous | undefined;
+  /** The thread begins with it. */
+  isFirst?: boolean;
 }
 
-const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined };
+const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined, isFirst: true };
 
 async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise<PlaceOnThread> {
   if (!request.threadId) return NEW_THREAD;
   const thread = await lockThread(tx, request.threadId);
+  if (!thread && request.beginsThread) return NEW_THREAD;
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   if (thread.erased_at) throw erased('The thread');
   const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);

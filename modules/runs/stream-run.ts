@@ -17,6 +17,8 @@ export interface StreamRequest {
   turnId?: string | undefined;
   /** Which events; the others are passed. */
   types: readonly EventType[];
+  /** Shows reasoning while it is written, too. */
+  withReasoning?: boolean;
   signal: AbortSignal;
 }
 
@@ -67,7 +69,7 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
     if (page.isOver || page.endsTurn) return;
     at.seq = page.lastSeq;
     if (page.events.length > 0) at.quietSinceMs = performance.now();
-    if (!page.hasMore) yield* live(notices, at);
+    if (!page.hasMore) yield* live(notices, at, request.withReasoning ?? false);
     if (request.signal.aborted) return;
   }
 }
@@ -81,15 +83,16 @@ function isStep({ type, payload }: LoggedEvent): boolean {
 async function* live(
   notices: RunNotices,
   at: { seq: number; finishedStep: number; quietSinceMs: number },
+  withReasoning: boolean,
 ): AsyncGenerator<StreamItem> {
+  // Where nothing else was asked for, reasoning is shown once it is whole (docs/api.md, Streams).
+  const isShown = ({ delta }: Extract<Delta, { kind: 'delta' }>) => delta.type === 'text' || withReasoning;
   for (;;) {
     const notice = await notices.next(at.seq, at.quietSinceMs + LIMITS.streamPingSeconds * 1000);
     if (notice === 'look') return;
     at.quietSinceMs = performance.now();
     if (notice === 'quiet') yield { kind: 'ping' };
-    // Reasoning is shown once it is whole: pieces are pieces of the answer (docs/api.md, Streams).
-    else if (notice.kind === 'progress' || (notice.delta.type === 'text' && notice.step > at.finishedStep))
-      yield notice;
+    else if (notice.kind === 'progress' || (isShown(notice) && notice.step > at.finishedStep)) yield notice;
   }
 }
 

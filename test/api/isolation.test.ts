@@ -26,6 +26,7 @@ describe('two tenants, through every route there is', () => {
     const owner = await api.newTenant();
     ({ owned, secrets } = await furnish(api, owner.key));
     owned['tenants'] = owner.id;
+    owned['ag-ui'] = owned['agents'] ?? '';
     secrets.push(owner.id, owner.workspace_id);
   });
   after(async () => {
@@ -198,6 +199,8 @@ const BODIES = [
   {},
   { input: {} },
   { name: 'x' },
+  { id: 'x', messages: [{ role: 'user', parts: [{ type: 'text', text: 'x' }] }] },
+  { threadId: 'x', runId: 'x', messages: [{ id: 'x', role: 'user', content: 'x' }] },
   { suspended: true },
   { input: { message: 'x' } },
   { decision: 'deny' },

@@ -9,7 +9,7 @@ import { MODES } from '../support/modes.ts';
 import { disconnectRedis } from '../support/redis.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
-function delta(run: string, text: string): BusMessage {
+function delta(run: string, text: string): Extract<BusMessage, { kind: 'delta' }> {
   return { runId: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text } };
 }
 
@@ -75,9 +75,14 @@ for (const mode of MODES) {
       const seen: BusMessage[] = [];
       there.subscribe(run, (message) => seen.push(message));
       const text = '"🐑\n'.repeat(20_000) + 'x'.repeat(50_000);
-      here.publish(delta(run, text));
+      here.publish({ ...delta(run, text), at: 7 });
       await waitUntil('the whole text', () => textOf(seen).length >= text.length);
       assert.equal(textOf(seen), text);
+      let at = 7;
+      for (const message of seen) {
+        assert.ok(message.kind === 'delta' && message.at === at, 'a piece does not say where it stands');
+        at += message.delta.text.length;
+      }
       assert.ok(
         seen.every(
           (message) => message.kind === 'delta' && Buffer.from(message.delta.text).toString() === message.delta.text,

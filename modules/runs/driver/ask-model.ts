@@ -198,13 +198,15 @@ function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked)
   const { step } = call;
   const partial = { model: resolved.model, step, text: '' };
   session.uncommitted.partial = partial;
+  let at = 0;
   return resolved.stream(
     { ...request, maxTokens },
     {
       signal: deadline.signal,
       onDelta: (delta) => {
         if (delta.type === 'text') partial.text += delta.text;
-        session.context.bus.publish({ runId: session.run.id, kind: 'delta', turnId, step, delta });
+        session.context.bus.publish({ runId: session.run.id, kind: 'delta', turnId, step, delta, at });
+        at += delta.text.length;
       },
     },
   );

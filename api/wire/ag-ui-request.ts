@@ -1,0 +1,115 @@
+/** What an AG-UI client posts: its messages, and answers to interrupts. */
+import { z } from 'zod';
+import { conflict, impossible } from '../../core/errors.ts';
+import type { TurnInput } from '../../core/events.ts';
+import type { Answerable, WaitAnswer } from '../../modules/sessions/converse.ts';
+import { decisionBody, toDecision } from '../runs/decision-schema.ts';
+
+const message = z.looseObject({ id: z.string().min(1).max(200), role: z.string(), content: z.unknown().optional() });
+
+const resumeEntry = z.strictObject({
+  interruptId: z.string(),
+  status: z.enum(['resolved', 'cancelled']),
+  payload: z.unknown().optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+});
+type ResumeEntry = z.output<typeof resumeEntry>;
+
+/** `RunAgentInput` of AG-UI 1.0. */
+export const runAgentInput = z
+  .strictObject({
+    threadId: z.string().min(1).max(200).describe("A thread's id, or a name of the client's own for one."),
+    runId: z.string().min(1).max(200).describe("The client's name for this exchange, which it is told again."),
+    protocolVersion: z.string().optional(),
+    parentRunId: z.string().optional(),
+    state: z.unknown().optional(),
+    messages: z.array(message),
+    tools: z.array(z.unknown()).optional().describe("Passed by: the agent's own tools are used."),
+    context: z.array(z.unknown()).optional(),
+    forwardedProps: z.unknown().optional(),
+    resume: z.array(resumeEntry).optional().describe('Answers to all open interrupts.'),
+  })
+  .meta({ id: 'RunAgentInput' });
+export type RunAgentInput = z.output<typeof runAgentInput>;
+
+/** The last message, where it is the user's and nothing is answered; its id makes that it is said once. */
+export function inputOf({ messages, resume = [] }: RunAgentInput): { id: string; input: TurnInput } | undefined {
+  const last = messages.at(-1);
+  if (last?.role !== 'user' || resume.length > 0) return undefined;
+  const text = textOf(last.content);
+  if (text === '')
+    throw impossible('The last message has no text.', [{ path: 'body.messages', message: 'has no text' }]);
+  return { id: last.id, input: { message: text } };
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  const parts = z.array(z.looseObject({ type: z.string() })).safeParse(content).data ?? [];
+  const other = parts.find(({ type }) => type !== 'text');
+  if (other)
+    throw impossible(`A message of parts takes text, not ${other.type}.`, [
+      { path: 'body.messages', message: 'must be text' },
+    ]);
+  return parts.map((part) => String(part['text'])).join('\n');
+}
+
+/** Answers to what is open: from `resume`, or results of the client's tools among the last messages. Throws 409 if `resume` leaves one out. */
+export function answersOf(body: RunAgentInput, open: readonly Answerable[]): WaitAnswer[] {
+  const { resume = [] } = body;
+  const asked = open.filter(({ type }) => type !== 'timer' && type !== 'webhook');
+  const isGiven = ({ id }: Answerable) => resume.some(({ interruptId }) => interruptId === id);
+  const missing = asked.filter((wait) => !isGiven(wait)).map(({ id }) => id);
+  if (asked.some(isGiven) && missing.length > 0) {
+    throw conflict('All open interrupts are answered in one resume.', { wait_ids: missing });
+  }
+  return asked.flatMap((wait) => {
+    const entry = resume.find(({ interruptId }) => interruptId === wait.id);
+    return entry ? [answerOf(entry, wait)] : toolAnswer(body, wait);
+  });
+}
+
+function answerOf({ status, payload }: ResumeEntry, { id: waitId, type, tool_use_id }: Answerable): WaitAnswer {
+  const isCancelled = status === 'cancelled';
+  if (type === 'approval') return { waitId, kind: 'decision', decided: decisionOf(isCancelled, payload) };
+  const said = isCancelled ? 'The user gave no answer.' : messageIn(payload);
+  if (type === 'user') return { waitId, kind: 'answer', message: said };
+  const content = isCancelled ? said : payload;
+  return {
+    waitId,
+    kind: 'tool_results',
+    results: [{ tool_use_id: tool_use_id ?? '', content, ...(isCancelled && { is_error: true }) }],
+  };
+}
+
+const yesOrNo = z.union([z.boolean(), z.looseObject({ approved: z.boolean(), message: z.string().optional() })]);
+
+/** `true`, `{approved}`, or a decision as the API takes it; abandoned, it is denied. */
+function decisionOf(isCancelled: boolean, payload: unknown) {
+  if (isCancelled) return { decision: 'deny' as const, reason: undefined };
+  const simple = yesOrNo.safeParse(payload).data;
+  if (simple !== undefined) {
+    const isApproved = simple === true || (typeof simple === 'object' && simple.approved);
+    const reason = typeof simple === 'object' ? simple.message : undefined;
+    return isApproved ? { decision: 'approve' as const, reason } : { decision: 'deny' as const, reason };
+  }
+  const { data } = decisionBody.safeParse(payload);
+  if (data) return toDecision(data, 'body.resume.payload');
+  const text = 'must be true or false, {approved}, or a decision';
+  throw impossible(`The payload of an approval ${text}.`, [{ path: 'body.resume', message: text }]);
+}
+
+function messageIn(payload: unknown): string {
+  if (typeof payload === 'string') return payload;
+  const known = z
+    .looseObject({ message: z.string().optional(), answer: z.string().optional() })
+    .safeParse(payload).data;
+  return known?.answer ?? known?.message ?? JSON.stringify(payload ?? null);
+}
+
+function toolAnswer({ messages }: RunAgentInput, { id: waitId, type, tool_use_id }: Answerable): WaitAnswer[] {
+  const given = messages.findLast(({ role, ...rest }) => role === 'tool' && rest['toolCallId'] === waitId);
+  if (!given || type !== 'tool_results' || tool_use_id === null) return [];
+  const isError = typeof given['error'] === 'string';
+  const content = isError ? given['error'] : given.content;
+  return [{ waitId, kind: 'tool_results', results: [{ tool_use_id, content, ...(isError && { is_error: true }) }] }];
+}

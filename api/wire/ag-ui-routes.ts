@@ -1,0 +1,84 @@
+/** AG-UI over HTTP. */
+import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
+import { digestOf } from '../../core/ids.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { answerOnThread, say, threadIdOf, type ShownTurn } from '../../modules/sessions/converse.ts';
+import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
+import { lastEventId } from '../kit/last-event-id.ts';
+import { defineRoute, type OtherContent, type Route } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { idParam } from '../kit/validate.ts';
+import { untilEnded } from '../runs/answer-turn.ts';
+import { streamBody } from '../runs/stream-body.ts';
+import { agUi } from './ag-ui.ts';
+import { answersOf, inputOf, runAgentInput, type RunAgentInput } from './ag-ui-request.ts';
+import { followTurn } from './form.ts';
+import { requireMayDecide } from './may-decide.ts';
+import { toServerSentEvents } from './server-sent-events.ts';
+
+const CONTENT: OtherContent = {
+  contentType: 'text/event-stream',
+  description: 'Events of AG-UI 1.0, from `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`.',
+};
+
+const run = defineRoute({
+  method: 'post',
+  path: '/ag-ui/:agent',
+  access: 'runs:write',
+  summary: 'Run an agent for an AG-UI client: take a message or answers, or go on with the newest turn',
+  idempotent: true,
+  params: z.strictObject({ agent: idParam }),
+  body: runAgentInput,
+  responses: { 200: CONTENT },
+  async handle(request) {
+    const { caller, body, context, app, ctx, params } = request;
+    const { turn, after: stands } = await begin(request, params.agent);
+    const after = Math.min(lastEventId(ctx) ?? stands, stands);
+    const signal = untilEnded({ ctx, app, caller, context });
+    const sent = followTurn(context, { tenantId: caller.tenantId, turn, after, signal }, agUi(body));
+    const headers = { 'content-type': 'text/event-stream', 'x-drover-thread-id': turn.threadId };
+    return { status: 200, body: streamBody(ctx.res, toServerSentEvents(sent)), headers };
+  },
+});
+
+interface Posted {
+  caller: Caller;
+  body: RunAgentInput;
+  context: Context;
+  ctx: ApiContext;
+  idempotency: IdempotentRequest;
+}
+
+/** The turn, and where its client is brought to before it is shown what happens. */
+async function begin(
+  { caller, body, context, ctx, idempotency }: Posted,
+  agentId: string,
+): Promise<{ turn: ShownTurn; after: number }> {
+  const said = inputOf(body);
+  const threadId = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, body.threadId));
+  if (said) {
+    // A client that was cut off posts its message again, and finds the turn that the first one began.
+    const asked = { thread: threadId, message: said };
+    const once = { ...idempotency, key: idempotency.key ?? digestOf(asked), body: asked };
+    const { traceparent } = ctx.state;
+    const turn = await say(context, { caller, agentId, threadId, input: said.input, traceparent, idempotency: once });
+    return { turn, after: turn.head };
+  }
+  let isAnswered = false;
+  const turn = await answerOnThread(context, {
+    caller,
+    threadId,
+    idempotency,
+    choose(open) {
+      const answers = answersOf(body, open);
+      requireMayDecide(caller, answers);
+      isAnswered = answers.length > 0;
+      return answers;
+    },
+  });
+  // Where something was answered it goes on beyond where it stood.
+  return { turn: isAnswered ? { ...turn, head: turn.head + 1 } : turn, after: turn.head };
+}
+
+export const AG_UI_ROUTES: readonly Route[] = [run];

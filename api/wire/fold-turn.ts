@@ -1,0 +1,197 @@
+/**
+ * The fold of a turn: over the log, and over the pieces of the answer that is being written. Each wire form says what its
+ * client is told of a change, and what brings a client to a view.
+ */
+import { currentPayload } from '../../core/events.ts';
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import { notePause } from './turn-pause.ts';
+import { closeText, finishStep, growText } from './turn-text.ts';
+import type { Ask, CallPart, Change, Delta, TurnView } from './turn-view.ts';
+
+type Payload = Record<string, unknown>;
+
+/** What changes with an event. Changes the view that it is given. */
+export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
+  view.seq = event.seq;
+  if (event.turn_id !== null && event.turn_id !== view.turnId) return [];
+  const current = currentPayload(event);
+  const payload: Payload = typeof current === 'object' && current !== null ? { ...current } : {};
+  const changes = apply(view, event, payload);
+  notePause(view, event);
+  return changes;
+}
+
+/** What changes with a piece of the answer that is being written. */
+export function foldDelta(view: TurnView, { delta, turnId, step, at }: Delta): Change[] {
+  if (turnId !== view.turnId || view.end || step <= view.finishedStep) return [];
+  return growText(view, { kind: delta.type === 'text' ? 'text' : 'reasoning', text: delta.text, step, at });
+}
+
+function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
+  switch (event.type) {
+    case 'turn.started':
+      view.message = messageOf(payload);
+      return [];
+    case 'run.status_changed':
+      view.runStatus = String(payload['to']);
+      return [];
+    case 'model.responded':
+      // What Drover asks for itself is no part of the turn.
+      if ('tool' in payload) return [];
+      view.finishedStep = event.step ?? view.finishedStep;
+      return finishStep(view, { step: view.finishedStep, content: event.content ?? [] });
+    case 'tool.requested':
+      return requestCall(view, event, payload);
+    case 'tool.succeeded':
+    case 'tool.failed':
+    case 'tool.denied':
+    case 'tool.unknown':
+    case 'tool.resolved':
+      return settleCall(view, event, payload);
+    case 'approval.requested':
+    case 'input.requested':
+    case 'client_tools.requested':
+      return ask(view, event, payload);
+    case 'approval.granted':
+    case 'approval.denied':
+    case 'approval.expired':
+    case 'approval.settled':
+      return answer(view, event, payload);
+    case 'signal.received':
+      return takeSignal(view, payload);
+    case 'turn.completed':
+    case 'turn.failed':
+    case 'turn.interrupted':
+      return end(view, event, payload);
+    default:
+      return [];
+  }
+}
+
+function messageOf({ input }: Payload): string {
+  return typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
+}
+
+function callOf(view: TurnView, id: unknown): CallPart | undefined {
+  return view.parts.find((part): part is CallPart => part.kind === 'call' && part.id === id);
+}
+
+function requestCall(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
+  const call: CallPart = {
+    kind: 'call',
+    id: String(payload['tool_call_id']),
+    step: event.step ?? 0,
+    tool: String(payload['name']),
+    input: event.call?.arguments ?? {},
+    state: 'requested',
+    isWaiting: false,
+    output: null,
+    error: '',
+    isRefused: false,
+    settledAt: 0,
+  };
+  view.parts.push(call);
+  return [{ kind: 'call_requested', call }];
+}
+
+function settleCall(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
+  const call = callOf(view, payload['tool_call_id']);
+  if (!call) return [];
+  const named = event.type === 'tool.resolved' ? payload['outcome'] : event.type.slice('tool.'.length);
+  call.state = named === 'succeeded' || named === 'denied' || named === 'unknown' ? named : 'failed';
+  const { output = null, is_left_out: isLeftOut = false, output_bytes: bytes } = event.call ?? {};
+  const reference = { output_ref: `/v1/tool-calls/${call.id}/output`, output_bytes: bytes };
+  call.output = call.state === 'unknown' ? null : isLeftOut ? reference : output;
+  call.error = call.state === 'succeeded' ? '' : (problemOf(payload)?.message ?? call.state);
+  call.settledAt = event.seq;
+  const asked = view.asks.get(call.id);
+  if (asked) view.asks.delete(call.id);
+  const answered: Change[] = asked ? [{ kind: 'answered', ask: asked, isApproved: true, calls: [call] }] : [];
+  return [...answered, { kind: 'call_settled', call }];
+}
+
+function ask(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
+  const asks = asksOf(view, event, payload);
+  for (const each of asks) view.asks.set(each.id, each);
+  return asks.map((each) => ({
+    kind: 'asked',
+    ask: each,
+    calls: each.calls.flatMap((id) => callOf(view, id) ?? []),
+  }));
+}
+
+function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
+  const { tool_call_id: callId } = payload;
+  if (event.type === 'client_tools.requested') {
+    const ids = Array.isArray(payload['tool_call_ids']) ? payload['tool_call_ids'].map(String) : [];
+    return ids
+      .filter((id) => !view.asks.has(id))
+      .map((id) => ({ id, kind: 'client_tool', calls: [id], tool: callOf(view, id)?.tool ?? '', message: '' }));
+  }
+  if (event.type === 'input.requested') {
+    const id = String(callId);
+    const call = callOf(view, id);
+    if (payload['type'] !== 'user') {
+      if (call) call.isWaiting = true;
+      return [];
+    }
+    const message = textIn(payload, 'question');
+    return [{ id, kind: 'question', calls: [id], tool: call?.tool ?? '', message }];
+  }
+  const ofPlan = Array.isArray(payload['calls']) ? payload['calls'].map(String) : [];
+  return [
+    {
+      id: String(payload['approval_id']),
+      kind: payload['kind'] === 'unknown' ? 'unknown' : 'approval',
+      calls: typeof callId === 'string' ? [callId] : ofPlan,
+      tool: textIn(payload, 'tool'),
+      message: textIn(payload, 'message'),
+    },
+  ];
+}
+
+/** A call that has its answer asks no more, though its driver settles it later. */
+function takeSignal(view: TurnView, payload: Payload): Change[] {
+  const asked = view.asks.get(textIn(payload, 'tool_call_id'));
+  const call = asked && callOf(view, asked.id);
+  if (!asked || !call) return [];
+  view.asks.delete(asked.id);
+  return [{ kind: 'answered', ask: asked, isApproved: true, calls: [call] }];
+}
+
+function answer(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
+  const asked = view.asks.get(String(payload['approval_id']));
+  if (!asked) return [];
+  view.asks.delete(asked.id);
+  const calls = asked.calls.flatMap((id) => callOf(view, id) ?? []);
+  const isApproved = event.type === 'approval.granted' || payload['decision'] === 'happened';
+  if (!isApproved) for (const call of calls) call.isRefused = true;
+  const answered: Change = { kind: 'answered', ask: asked, isApproved, calls };
+  const [only] = calls;
+  if (payload['edited'] !== true || !only) return [answered];
+  only.input = event.call?.arguments ?? only.input;
+  return [answered, { kind: 'call_edited', call: only }];
+}
+
+function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
+  const status = event.type === 'turn.completed' ? 'complete' : event.type === 'turn.failed' ? 'failed' : 'cancelled';
+  const { code = status, message = '' } = problemOf(payload) ?? {};
+  view.end = {
+    status,
+    stopReason: textIn(payload, 'stop_reason') || textIn(payload, 'reason') || status,
+    code,
+    message,
+  };
+  view.asks.clear();
+  return [...closeText(view, { isVoid: false }), { kind: 'ended' }];
+}
+
+function textIn(payload: Payload, field: string): string {
+  const value = payload[field];
+  return typeof value === 'string' ? value : '';
+}
+
+function problemOf({ error }: Payload): { code: string; message: string } | undefined {
+  if (typeof error !== 'object' || error === null || !('message' in error)) return undefined;
+  return { code: 'code' in error ? String(error.code) : 'failed', message: String(error.message) };
+}

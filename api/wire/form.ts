@@ -1,0 +1,77 @@
+/** A wire form: a protocol that front ends speak, as what its client is sent of a turn. */
+import type { Context } from '../../modules/governance/context.ts';
+import { EVENT_TYPES } from '../../core/events.ts';
+import { lookAhead, streamRun, type StreamItem } from '../../modules/runs/stream-run.ts';
+import type { ShownTurn } from '../../modules/sessions/converse.ts';
+import { foldDelta, foldEvent } from './fold-turn.ts';
+import { beforeTurn, type Change, type TurnView } from './turn-view.ts';
+
+/** Pure functions; whatever a form sends follows from the view and its changes. */
+export interface WireForm<Frame> {
+  /** The prelude: brings a client that has nothing, or what it had when its stream ended, to the view. */
+  begin: (view: TurnView, turn: ShownTurn) => Frame[];
+  show: (change: Change, view: TurnView) => Frame[];
+  /** The turn has ended, or waits for its client. */
+  finish: (view: TurnView) => Frame[];
+}
+
+export interface FollowedTurn {
+  tenantId: string;
+  turn: ShownTurn;
+  /** What came up to there is in the prelude; what comes after it is shown. 0: all of the turn is shown. */
+  after: number;
+  signal: AbortSignal;
+}
+
+/** Frames with the place in the log that a client which has them stands at; none when it has been quiet for a while. */
+export interface Sent<Frame> {
+  frames: Frame[];
+  seq?: number;
+  isLast?: boolean;
+}
+
+/** The frames of a turn, live, to its end or to where it waits for its client after `turn.head`. */
+export async function* followTurn<Frame>(
+  context: Context,
+  request: FollowedTurn,
+  form: WireForm<Frame>,
+): AsyncGenerator<Sent<Frame>> {
+  const { tenantId, turn, signal } = request;
+  const { runId, head } = turn;
+  const after = Math.max(request.after, turn.start);
+  const view = await foldUntil(context, { tenantId, turn, until: after });
+  yield { frames: form.begin(view, turn), ...(view.seq > 0 && { seq: view.seq }) };
+  const isOver = () => view.end !== null || (view.isPaused && view.seq >= head);
+  if (!isOver()) {
+    const about = { tenantId, runId, after, types: EVENT_TYPES, withReasoning: true, signal };
+    for await (const item of streamRun(context, about)) {
+      const changes = changesOf(view, item);
+      const frames = changes.flatMap((change) => form.show(change, view));
+      if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { seq: view.seq }) };
+      else if (item.kind === 'ping') yield { frames };
+      if (isOver()) break;
+    }
+  }
+  if (isOver()) yield { frames: form.finish(view), seq: view.seq, isLast: true };
+}
+
+function changesOf(view: TurnView, item: StreamItem): Change[] {
+  if (item.kind === 'logged') return foldEvent(view, item.event);
+  return item.kind === 'delta' ? foldDelta(view, item) : [];
+}
+
+/** The turn as it stood at this place of its run. */
+export async function foldUntil(
+  context: Context,
+  { tenantId, turn, until }: { tenantId: string; turn: ShownTurn; until: number },
+): Promise<TurnView> {
+  const view = beforeTurn(turn.turnId);
+  for (let after = turn.start - 1; after < until;) {
+    const page = await lookAhead(context, { tenantId, runId: turn.runId, after, types: EVENT_TYPES });
+    const events = page.events.filter(({ seq }) => seq <= until);
+    for (const event of events) foldEvent(view, event);
+    if (events.length === 0) break;
+    after = events.at(-1)?.seq ?? until;
+  }
+  return view;
+}

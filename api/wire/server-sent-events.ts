@@ -1,0 +1,13 @@
+import type { Sent } from './form.ts';
+
+/** Frames as server-sent events without names; the last of an event of the log has its place as its id. `done` comes last, if it does. */
+export async function* toServerSentEvents(sent: AsyncIterable<Sent<object>>, done?: string): AsyncGenerator<string> {
+  let isWhole = false;
+  for await (const { frames, seq, isLast = false } of sent) {
+    const lines = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`);
+    const last = lines.pop();
+    yield last === undefined ? ': ping\n\n' : `${lines.join('')}${seq === undefined ? '' : `id: ${seq}\n`}${last}`;
+    isWhole = isLast;
+  }
+  if (isWhole && done !== undefined) yield `data: ${done}\n\n`;
+}

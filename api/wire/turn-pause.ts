@@ -1,0 +1,40 @@
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import { callsOf, type TurnView } from './turn-view.ts';
+
+/**
+ * A turn waits for answers once the run does and no call is under way: all that is asked has been asked by then. What
+ * happens meanwhile by itself, such as a timer's end, does not move the place where that began.
+ */
+export function notePause(view: TurnView, event: LoggedEvent): void {
+  const isAnswer = ANSWERS.has(event.type);
+  view.isAnswered ||= isAnswer;
+  if (isAnswer || event.type === 'run.status_changed') view.isPaused = false;
+  const mayPause = PAUSES.has(event.type) && view.runStatus.startsWith('awaiting_');
+  if (!mayPause || view.isPaused || view.asks.size === 0 || isWorking(view)) return;
+  view.isPaused = true;
+  if (view.isAnswered) view.pausedAt = event.seq;
+  view.isAnswered = false;
+}
+
+const ANSWERS = new Set([
+  'signal.received',
+  'approval.granted',
+  'approval.denied',
+  'approval.expired',
+  'approval.settled',
+]);
+
+const PAUSES = new Set([
+  'run.status_changed',
+  'client_tools.requested',
+  'tool.succeeded',
+  'tool.failed',
+  'tool.denied',
+  'tool.unknown',
+  'tool.resolved',
+]);
+
+function isWorking(view: TurnView): boolean {
+  const asked = new Set([...view.asks.values()].flatMap(({ calls }) => calls));
+  return callsOf(view).some((call) => call.state === 'requested' && !call.isWaiting && !asked.has(call.id));
+}

@@ -1,0 +1,94 @@
+/** A turn as front ends see it, and how it changes. It knows no protocol. */
+import type { BusMessage } from '../../bus/bus.ts';
+
+export interface TextPart {
+  kind: 'text' | 'reasoning';
+  /** `{step}.{place among the step's texts}`: the same in every stream of the turn. */
+  id: string;
+  step: number;
+  text: string;
+  isOpen: boolean;
+  /** The model began its answer again: this was said by an attempt that is void. */
+  isVoid: boolean;
+}
+
+export interface CallPart {
+  kind: 'call';
+  id: string;
+  step: number;
+  tool: string;
+  input: unknown;
+  state: 'requested' | 'succeeded' | 'failed' | 'denied' | 'unknown';
+  /** It waits for time, or for another system. */
+  isWaiting: boolean;
+  output: unknown;
+  error: string;
+  /** A person has said no to it. */
+  isRefused: boolean;
+  /** Place in the log of its result; 0 before that. */
+  settledAt: number;
+}
+
+/** What somebody is asked. */
+export interface Ask {
+  /** The approval's id, or the call's. */
+  id: string;
+  kind: 'approval' | 'unknown' | 'question' | 'client_tool';
+  /** What it is about: one call, all that wait of a plan, or, for a budget, none. */
+  calls: string[];
+  tool: string;
+  message: string;
+}
+
+export type Part = TextPart | CallPart;
+
+export interface TurnView {
+  turnId: string;
+  message: string;
+  parts: Part[];
+  /** Open ones. */
+  asks: Map<string, Ask>;
+  runStatus: string;
+  /** Nothing goes on until somebody answers. */
+  isPaused: boolean;
+  /** Where that began: since then nobody has answered. */
+  pausedAt: number;
+  isAnswered: boolean;
+  /** The last step whose answer the log has. */
+  finishedStep: number;
+  /** Place of the last event. */
+  seq: number;
+  end: { status: 'complete' | 'failed' | 'cancelled'; stopReason: string; code: string; message: string } | null;
+}
+
+export type Change =
+  | { kind: 'text_opened' | 'text_closed'; part: TextPart }
+  | { kind: 'text_grew'; part: TextPart; text: string }
+  | { kind: 'call_requested' | 'call_edited' | 'call_settled'; call: CallPart }
+  | { kind: 'asked'; ask: Ask; calls: CallPart[] }
+  | { kind: 'answered'; ask: Ask; isApproved: boolean; calls: CallPart[] }
+  | { kind: 'ended' };
+
+export type Delta = Extract<BusMessage, { kind: 'delta' }>;
+
+/** A turn before its first event. */
+export function beforeTurn(turnId: string): TurnView {
+  return {
+    turnId,
+    message: '',
+    parts: [],
+    asks: new Map(),
+    runStatus: 'executing',
+    isPaused: false,
+    pausedAt: 0,
+    isAnswered: true,
+    finishedStep: 0,
+    seq: 0,
+    end: null,
+  };
+}
+
+/** The calls that the turn has asked for so far. */
+export function callsOf(view: TurnView): CallPart[] {
+  return view.parts.filter((part) => part.kind === 'call');
+}

@@ -1,0 +1,90 @@
+/** What a client of the AI SDK posts: all its messages, of which the last one says what it wants. */
+import { z } from 'zod';
+import type { Attachment } from '../../core/content.ts';
+import { impossible } from '../../core/errors.ts';
+import type { TurnInput } from '../../core/events.ts';
+import type { Answerable, WaitAnswer } from '../../modules/sessions/converse.ts';
+
+const part = z.looseObject({ type: z.string() });
+type Part = z.output<typeof part>;
+
+const message = z.looseObject({
+  id: z.string().max(200).optional(),
+  role: z.enum(['system', 'user', 'assistant']),
+  parts: z.array(part),
+});
+type Message = z.output<typeof message>;
+
+/** What `DefaultChatTransport` sends. */
+export const uiStreamBody = z
+  .strictObject({
+    id: z.string().min(1).max(200).describe("The chat: a thread's id, or a name of the client's own for one."),
+    messages: z.array(message).min(1).describe('The last one counts; Drover has those before it.'),
+    trigger: z.enum(['submit-message', 'regenerate-message']).optional(),
+    messageId: z.string().max(200).nullish(),
+  })
+  .meta({ id: 'UiStreamRequest' });
+
+/** A user's message as the input of a turn; undefined where the last message is the assistant's, with answers in it. Throws 422. */
+export function inputOf({ messages, trigger }: z.output<typeof uiStreamBody>): TurnInput | undefined {
+  if (trigger === 'regenerate-message') {
+    throw refuse('trigger', 'A turn that has happened is not done again: send another message.');
+  }
+  const last = messages.at(-1);
+  if (last?.role !== 'user') return undefined;
+  const text = last.parts.flatMap((each) => (each.type === 'text' ? [String(each['text'])] : [])).join('\n');
+  if (text === '') throw refuse('messages', 'The last message has no text.');
+  const attachments = last.parts.filter(({ type }) => type === 'file').map(toAttachment);
+  return { message: text, ...(attachments.length > 0 && { attachments }) };
+}
+
+/** What the last message answers of what is open. */
+export function answersOf({ messages }: z.output<typeof uiStreamBody>, open: readonly Answerable[]): WaitAnswer[] {
+  const last: Message | undefined = messages.at(-1);
+  return open.flatMap((wait) => {
+    const given = last?.parts.map((each) => answerOf(each, wait)).find((answer) => answer !== undefined);
+    return given ? [given] : [];
+  });
+}
+
+const approval = z.looseObject({ id: z.string(), approved: z.boolean(), reason: z.string().max(5000).nullish() });
+
+function answerOf(given: Part, { id: waitId, type, tool_use_id }: Answerable): WaitAnswer | undefined {
+  const { state, toolCallId, output, errorText } = given;
+  if (type === 'approval') {
+    const { data } = approval.safeParse(given['approval']);
+    if (state !== 'approval-responded' || data?.id !== waitId) return undefined;
+    const reason = data.reason ?? undefined;
+    return { waitId, kind: 'decision', decided: { decision: data.approved ? 'approve' : 'deny', reason } };
+  }
+  const isError = state === 'output-error';
+  if (toolCallId !== waitId || (state !== 'output-available' && !isError)) return undefined;
+  const content = isError ? errorText : output;
+  if (type === 'user') return { waitId, kind: 'answer', message: textOf(content) };
+  if (type !== 'tool_results' || tool_use_id === null) return undefined;
+  return { waitId, kind: 'tool_results', results: [{ tool_use_id, content, ...(isError && { is_error: true }) }] };
+}
+
+function textOf(content: unknown): string {
+  return typeof content === 'string' ? content : (JSON.stringify(content) ?? '');
+}
+
+function toAttachment(file: Part): Attachment {
+  const { url, mediaType } = file;
+  const link = String(url);
+  const media = String(mediaType);
+  const data = /^data:[^,]*;base64,([A-Za-z0-9+/=]*)$/.exec(link)?.[1];
+  if (media.startsWith('image/') && data !== undefined) {
+    return { type: 'image', source: { type: 'base64', media_type: media, data } };
+  }
+  if (media.startsWith('image/') && /^https?:\/\//.test(link))
+    return { type: 'image', source: { type: 'url', url: link } };
+  if (media.startsWith('text/') && data !== undefined) {
+    return { type: 'text', text: Buffer.from(data, 'base64').toString() };
+  }
+  throw refuse('messages', 'A file must be an image, or a text as a data URL.');
+}
+
+function refuse(field: string, text: string) {
+  return impossible(text, [{ path: `body.${field}`, message: text }]);
+}

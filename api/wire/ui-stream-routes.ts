@@ -1,0 +1,105 @@
+/** The AI SDK's UI message stream over HTTP. */
+import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { answerOnThread, readShownTurn, say, threadIdOf, type ShownTurn } from '../../modules/sessions/converse.ts';
+import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
+import { lastEventId } from '../kit/last-event-id.ts';
+import { defineRoute, type AppParts, type OtherContent, type Route } from '../kit/route.ts';
+import type { ApiContext } from '../kit/state.ts';
+import { idParam } from '../kit/validate.ts';
+import { untilEnded } from '../runs/answer-turn.ts';
+import { streamBody } from '../runs/stream-body.ts';
+import { foldUntil, followTurn } from './form.ts';
+import { requireMayDecide } from './may-decide.ts';
+import { toServerSentEvents } from './server-sent-events.ts';
+import { UI_STREAM } from './ui-stream.ts';
+import { answersOf, inputOf, uiStreamBody } from './ui-stream-request.ts';
+
+const CONTENT: OtherContent = {
+  contentType: 'text/event-stream',
+  description: 'UI message chunks of the AI SDK, version 1, up to `[DONE]`. `id` is the sequence number in the run.',
+};
+
+const HEADERS = { 'content-type': 'text/event-stream', 'x-vercel-ai-ui-message-stream': 'v1' };
+
+const post = defineRoute({
+  method: 'post',
+  path: '/v1/agents/:id/ui-stream',
+  access: 'runs:write',
+  summary: 'Take a message, or answers, from a client of the AI SDK, and follow the turn as its UI message stream',
+  idempotent: true,
+  params: z.strictObject({ id: idParam }),
+  body: uiStreamBody,
+  responses: { 200: CONTENT },
+  async handle(request) {
+    const { turn, after } = await begin(request, request.params.id);
+    return stream(request, turn, after);
+  },
+});
+
+interface Posted {
+  caller: Caller;
+  body: z.output<typeof uiStreamBody>;
+  context: Context;
+  ctx: ApiContext;
+  idempotency: IdempotentRequest;
+}
+
+/** The turn, and up to where its client has it. Who has said something is told all of a turn, who has answered what follows. */
+async function begin({ caller, body, context, ctx, idempotency }: Posted, agentId: string) {
+  const input = inputOf(body);
+  const { tenantId } = caller;
+  const threadId = await context.db.withTenant(tenantId, (tx) => threadIdOf(tx, caller, body.id));
+  if (input) {
+    const { traceparent } = ctx.state;
+    const turn = await say(context, { caller, agentId, threadId, input, traceparent, idempotency });
+    return { turn, after: 0 };
+  }
+  const turn = await answerOnThread(context, {
+    caller,
+    threadId,
+    idempotency,
+    choose(open) {
+      const answers = answersOf(body, open);
+      requireMayDecide(caller, answers);
+      return answers;
+    },
+  });
+  const { pausedAt } = await foldUntil(context, { tenantId, turn, until: turn.head });
+  // It goes on beyond where it stood before the answers.
+  return { turn: { ...turn, head: turn.isOpen ? turn.head + 1 : turn.head }, after: pausedAt };
+}
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/threads/:id/ui-stream',
+  access: 'runs:read',
+  summary:
+    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one',
+  params: z.strictObject({ id: z.string().min(1).max(200) }),
+  responses: { 200: CONTENT, 204: 'empty' },
+  async handle(request) {
+    const { caller, params, context, ctx } = request;
+    const turn = await readShownTurn(context, caller, params.id);
+    // A client that was cut off cannot know that the turn has ended meanwhile: it is told that end, too.
+    if (!turn || (!turn.isOpen && (lastEventId(ctx) ?? 0) >= turn.head)) return { status: 204 };
+    return stream(request, turn, 0);
+  },
+});
+
+interface Streamed {
+  caller: Caller;
+  context: Context;
+  app: Pick<AppParts, 'closing'>;
+  ctx: ApiContext;
+}
+
+function stream({ caller, context, app, ctx }: Streamed, turn: ShownTurn, after: number) {
+  const signal = untilEnded({ ctx, app, caller, context });
+  const sent = followTurn(context, { tenantId: caller.tenantId, turn, after, signal }, UI_STREAM);
+  const body = streamBody(ctx.res, toServerSentEvents(sent, '[DONE]'));
+  return { status: 200, body, headers: { ...HEADERS, 'x-drover-thread-id': turn.threadId } };
+}
+
+export const UI_STREAM_ROUTES: readonly Route[] = [post, get];

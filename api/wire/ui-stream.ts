@@ -1,0 +1,97 @@
+/** The UI message stream of the AI SDK, version 1: a turn is one message, whose id is the turn's (docs/wire-forms.md). */
+import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
+import type { WireForm } from './form.ts';
+
+/** Of its `UIMessageChunk`s. */
+export type Chunk = { type: string } & Record<string, unknown>;
+
+/** A message is told again from its start after a cut: the client's own reader begins it anew then. */
+export const UI_STREAM: WireForm<Chunk> = {
+  begin: (_view, { turnId, runId, threadId }) => [
+    { type: 'start', messageId: turnId, messageMetadata: { turn_id: turnId, run_id: runId, thread_id: threadId } },
+  ],
+  show,
+  finish,
+};
+
+function show(change: Change, view: TurnView): Chunk[] {
+  switch (change.kind) {
+    case 'text_opened':
+      return [...stepBefore(change.part, view), { type: `${change.part.kind}-start`, id: change.part.id }];
+    case 'text_grew':
+      return [{ type: `${change.part.kind}-delta`, id: change.part.id, delta: change.text }];
+    case 'text_closed':
+      return [closed(change.part)];
+    case 'call_requested':
+      return [...stepBefore(change.call, view), inputOf(change.call, true)];
+    case 'call_edited':
+      return [inputOf(change.call, true)];
+    case 'call_settled':
+      return settled(change.call);
+    case 'asked':
+      return asked(change.ask, change.calls);
+    case 'answered':
+      return answered(change);
+    case 'ended':
+      return [];
+  }
+}
+
+/** A step begins with its first part. */
+function stepBefore(part: TextPart | CallPart, { parts }: TurnView): Chunk[] {
+  if (parts.find(({ step }) => step === part.step) !== part) return [];
+  return [...(parts[0] === part ? [] : [{ type: 'finish-step' }]), { type: 'start-step' }];
+}
+
+function closed({ kind, id, isVoid }: TextPart): Chunk {
+  return { type: `${kind}-end`, id, ...(isVoid && { providerMetadata: { drover: { void: true } } }) };
+}
+
+/** What Drover executes is the provider's to the client, who is not to execute it, too. */
+function inputOf({ id, tool, input }: CallPart, providerExecuted: boolean): Chunk {
+  return { type: 'tool-input-available', toolCallId: id, toolName: tool, input, providerExecuted };
+}
+
+function settled({ id, state, output, error, isRefused }: CallPart): Chunk[] {
+  if (state === 'succeeded') return [{ type: 'tool-output-available', toolCallId: id, output }];
+  if (state === 'denied' && isRefused) return [{ type: 'tool-output-denied', toolCallId: id }];
+  return [{ type: 'tool-output-error', toolCallId: id, errorText: error }];
+}
+
+/** One answer to a plan's approval answers all its calls: they have its id. */
+function asked(ask: Ask, calls: readonly CallPart[]): Chunk[] {
+  if (ask.kind === 'question' || ask.kind === 'client_tool') return calls.map((call) => inputOf(call, false));
+  if (ask.kind === 'unknown' || calls.length === 0) return [approvalData(ask, 'pending')];
+  const approvalDescriptor = { kind: ask.kind, message: ask.message };
+  return calls.map(({ id }) => ({
+    type: 'tool-approval-request',
+    approvalId: ask.id,
+    toolCallId: id,
+    approvalDescriptor,
+  }));
+}
+
+function answered({ ask, isApproved, calls }: Extract<Change, { kind: 'answered' }>): Chunk[] {
+  if (ask.kind === 'question' || ask.kind === 'client_tool') return [];
+  if (ask.kind === 'unknown' || calls.length === 0) return [approvalData(ask, 'answered')];
+  return isApproved ? calls.map((call) => inputOf(call, true)) : [];
+}
+
+/** What the protocol's yes or no cannot answer, or is about no call. */
+function approvalData({ id, kind, calls, tool, message }: Ask, status: 'pending' | 'answered'): Chunk {
+  return { type: 'data-approval', id, data: { approval_id: id, kind, calls, tool, message, status } };
+}
+
+const FINISH_REASONS = { complete: 'stop', failed: 'error', cancelled: 'other' } as const;
+
+function finish({ end, turnId, runStatus }: TurnView): Chunk[] {
+  if (!end) return [{ type: 'finish', finishReason: 'tool-calls', messageMetadata: { status: runStatus } }];
+  const { status, stopReason, code, message } = end;
+  const metadata = { status, stop_reason: stopReason };
+  const finished = { type: 'finish', finishReason: FINISH_REASONS[status], messageMetadata: metadata };
+  if (status === 'cancelled') return [{ type: 'abort', reason: stopReason }, finished];
+  if (status === 'complete') return [finished];
+  // The client's reader stops at its error: what it is to keep comes before.
+  const error = { type: 'data-turn_error', id: turnId, data: { code, message } };
+  return [error, finished, { type: 'error', errorText: message }];
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { HttpAgent } from '@ag-ui/client';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { HANDLED, openAgUi } from '../support/wire/ag-ui.ts';
+
+describe('AG-UI', () => {
+  let model: ScriptedModel;
+  let api: TestApi;
+  let workers: Workers;
+  let agent: string;
+
+  before(async () => {
+    model = await startScriptedModel();
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    const transport = { type: 'client' };
+    await api.call('POST', '/v1/tools', { body: { name: 'confirm', description: 'A tool.', transport } });
+    agent = await newAgent(2);
+  });
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  async function newAgent(autonomy_level: number, more = {}): Promise<string> {
+    const tools = ['ask_user', 'confirm', 'calculator'];
+    const body = { name: `a${randomUUID()}`, tools, autonomy_level, ...more };
+    return (await api.call('POST', '/v1/agents', { body })).json.id;
+  }
+  const open = ({ of = agent, thread = randomUUID(), key = api.key, via = fetch } = {}) =>
+    openAgUi({ url: api.url, key, agent: of, thread, fetch: via });
+  const send = (client: HttpAgent, text: string) => {
+    client.addMessage({ id: randomUUID(), role: 'user', content: text });
+    return client.runAgent();
+  };
+  const lastText = ({ messages }: HttpAgent) => messages.at(-1)?.content;
+  const rolesOf = ({ messages }: HttpAgent) => messages.map(({ role }) => role);
+
+  it('shows a turn as messages, calls and results', async () => {
+    const client = open();
+    await send(client, 'call calculator {"expression":"6*7"} | say It is 42.');
+    assert.deepEqual(rolesOf(client), ['user', 'assistant', 'tool', 'assistant']);
+    assert.match(JSON.stringify(client.messages[1]), /calculator/);
+    assert.match(JSON.stringify(client.messages[2]), /42/);
+    assert.equal(lastText(client), 'It is 42.');
+    await send(client, 'say two');
+    assert.deepEqual([client.messages.length, lastText(client)], [6, 'two']);
+  });
+
+  it('interrupts for approvals, all of which one resume answers', async () => {
+    const client = open({ of: await newAgent(0) });
+    await send(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');
+    const [first, second] = client.pendingInterrupts;
+    assert.ok(first?.toolCallId && second);
+    assert.match(first.message ?? '', /autonomy/);
+    const answer = (interruptId: string, payload: unknown) => ({ interruptId, status: 'resolved' as const, payload });
+    await client.runAgent({
+      resume: [answer(first.id, { approved: true }), answer(second.id, { decision: 'deny', reason: 'no' })],
+    });
+    assert.equal(lastText(client), 'done');
+    assert.deepEqual(client.pendingInterrupts, []);
+    assert.deepEqual(rolesOf(client), ['user', 'assistant', 'tool', 'tool', 'assistant']);
+  });
+
+  it('interrupts for questions and tools of the client', async () => {
+    const client = open();
+    await send(client, 'call confirm {"what":"a"} & ask_user {"question":"How much?"}');
+    const reasons = client.pendingInterrupts.map(({ reason }) => reason).toSorted();
+    assert.deepEqual(reasons, ['client_tool', 'question']);
+    const resume = client.pendingInterrupts.map(({ id, reason }) => ({
+      interruptId: id,
+      status: 'resolved' as const,
+      payload: reason === 'question' ? { message: 'ten' } : 'yes',
+    }));
+    await client.runAgent({ resume });
+    assert.match(JSON.stringify(lastText(client)), /yes, .*ten/);
+  });
+
+  it('refuses a resume that leaves an interrupt open', async () => {
+    const thread = randomUUID();
+    const client = open({ of: await newAgent(0), thread });
+    await send(client, 'call calculator {"expression":"1"} & calculator {"expression":"2"} | say done');
+    const [first] = client.pendingInterrupts;
+    const resume = [{ interruptId: first?.id, status: 'resolved', payload: true }];
+    const body = { threadId: thread, runId: 'r', messages: [], resume };
+    const answer = await api.call('POST', `/ag-ui/${agent}`, { body });
+    assert.deepEqual([answer.status, answer.json.wait_ids], [409, [client.pendingInterrupts[1]?.id]]);
+  });
+
+  it('says a message once that a client sends again after a cut', async () => {
+    const thread = randomUUID();
+    const first = open({ thread, via: () => Promise.reject(new TypeError('network error')) });
+    const message = { id: randomUUID(), role: 'user' as const, content: 'say once only' };
+    first.setMessages([message]);
+    await first.runAgent({}, { onRunFailed: () => HANDLED });
+    for (let again = 0; again < 2; again++) {
+      const client = open({ thread });
+      client.setMessages([message]);
+      await client.runAgent();
+      assert.deepEqual([client.messages.length, lastText(client)], [2, 'once only']);
+    }
+    assert.equal(model.asked('once only').length, 1);
+  });
+
+  it('ends in an error of its own where the turn fails or is cancelled', async () => {
+    const failing = open({ of: await newAgent(2, { execution_config: { timeout_seconds: 1 } }) });
+    const codes: (string | undefined)[] = [];
+    failing.subscribe({ onRunErrorEvent: ({ event }) => void codes.push(event.code) });
+    await send(failing, 'hang say late').catch(() => undefined);
+    const cancelled = open();
+    cancelled.subscribe({
+      onRunErrorEvent: ({ event }) => void codes.push(event.code),
+      onToolCallResultEvent: async () => {
+        const { json } = await api.call('GET', `/v1/runs?status=executing&limit=1`);
+        await api.call('POST', `/v1/runs/${json.runs[0].run_id}/cancel`, { body: {} });
+      },
+    });
+    await send(cancelled, 'call calculator {"expression":"6*7"} | hang say late').catch(() => undefined);
+    assert.equal(codes.length, 2, String(codes));
+    assert.equal(codes[1], 'cancelled');
+  });
+});

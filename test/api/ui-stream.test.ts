@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import {
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+  type UIMessage,
+} from 'ai';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type Call, type TestApi } from '../support/api.ts';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { openAiChat } from '../support/wire/ai-chat.ts';
+
+// oxlint-disable-next-line typescript/no-explicit-any -- a test says itself what it expects of a part
+type Parts = any[];
+
+interface About {
+  run_id: string;
+  turn_id: string;
+  thread_id: string;
+  status: string;
+}
+
+const about = ({ messages }: { messages: UIMessage[] }) => messages.at(-1)?.metadata as About;
+
+describe('the UI message stream of the AI SDK', () => {
+  let model: ScriptedModel;
+  let api: TestApi;
+  let workers: Workers;
+  let agent: string;
+
+  before(async () => {
+    model = await startScriptedModel();
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    const transport = { type: 'client' };
+    await api.call('POST', '/v1/tools', { body: { name: 'confirm', description: 'A tool.', transport } });
+    agent = await newAgent(2);
+  });
+  after(async () => {
+    await workers.stop(3000);
+    await api.close();
+    await model.close();
+  });
+
+  async function newAgent(autonomy_level: number): Promise<string> {
+    const tools = ['ask_user', 'confirm', 'calculator', 'sleep'];
+    const { json } = await api.call('POST', '/v1/agents', {
+      body: { name: `a${randomUUID()}`, tools, autonomy_level },
+    });
+    return json.id;
+  }
+
+  interface Opened {
+    id?: string;
+    agentId?: string;
+    messages?: UIMessage[];
+    key?: string;
+    fetch?: typeof fetch;
+  }
+  function open({ id = randomUUID(), agentId = agent, messages = [], key = api.key, fetch: via }: Opened = {}) {
+    const errors: string[] = [];
+    const chat = openAiChat({
+      url: api.url,
+      key,
+      agent: agentId,
+      id,
+      messages,
+      ...(via && { fetch: via }),
+      onError: (error) => errors.push(error.message),
+      sendAutomaticallyWhen: (chats) =>
+        lastAssistantMessageIsCompleteWithApprovalResponses(chats) ||
+        lastAssistantMessageIsCompleteWithToolCalls(chats),
+    });
+    const parts = (): Parts => chat.messages.at(-1)?.parts ?? [];
+    const tools = (): Parts => parts().filter(({ type }) => type.startsWith('tool-'));
+    const text = () =>
+      parts()
+        .filter(({ type }) => type === 'text')
+        .map((part) => part.text as string)
+        .join('');
+    const settled = (what: string, holds: () => boolean) =>
+      waitUntil(what, () => holds() && (chat.status === 'ready' || chat.status === 'error'));
+    return { id, chat, errors, parts, tools, text, settled };
+  }
+
+  it('shows a turn with its calls as one message that has the id of the turn', async () => {
+    const { chat, parts, tools, text, errors } = open();
+    await chat.sendMessage({ text: 'call calculator {"expression":"6*7"} | say It is 42.' });
+    assert.deepEqual(errors, []);
+    assert.equal(chat.status, 'ready');
+    const [tool] = tools();
+    assert.deepEqual(
+      [tool.type, tool.state, tool.input],
+      ['tool-calculator', 'output-available', { expression: '6*7' }],
+    );
+    assert.match(JSON.stringify(tool.output), /42/);
+    assert.equal(text(), 'It is 42.');
+    assert.deepEqual(
+      parts().map(({ type }) => type),
+      ['step-start', 'tool-calculator', 'step-start', 'text'],
+    );
+    const { run_id, turn_id, status } = about(chat);
+    assert.deepEqual([chat.messages.at(-1)?.id, status], [turn_id, 'complete']);
+    assert.equal((await api.call('GET', `/v1/runs/${run_id}/turns/${turn_id}`)).status, 200);
+  });
+
+  it('goes on with a thread by the name that the client has for it, and by its id', async () => {
+    const { id, chat, text } = open({ id: `chat of ${randomUUID()}` });
+    await chat.sendMessage({ text: 'say one' });
+    const { thread_id } = about(chat);
+    await chat.sendMessage({ text: 'say two' });
+    assert.equal(text(), 'two');
+    const byId = open({ id: thread_id });
+    await byId.chat.sendMessage({ text: 'say three' });
+    assert.equal(about(byId.chat).thread_id, thread_id);
+    const { json } = await api.call('GET', `/v1/runs?thread_id=${thread_id}`);
+    assert.equal(json.runs.length, 3, id);
+    assert.equal(model.asked('say three')[0]?.messages.length, 5);
+  });
+
+  it('asks for approval, and goes on in the same message with the answer', async () => {
+    const { chat, tools, text, settled } = open({ agentId: await newAgent(0) });
+    await chat.sendMessage({
+      text: 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done',
+    });
+    const asked = tools();
+    assert.deepEqual(
+      asked.map(({ state }) => state),
+      ['approval-requested', 'approval-requested'],
+    );
+    assert.match(asked[0].approval.descriptor.message, /autonomy/);
+    await chat.addToolApprovalResponse({ id: asked[0].approval.id, approved: true });
+    await chat.addToolApprovalResponse({ id: asked[1].approval.id, approved: false, reason: 'no' });
+    await settled('the turn ends', () => text() === 'done');
+    assert.deepEqual(
+      tools().map(({ state }) => state),
+      ['output-available', 'output-denied'],
+    );
+    assert.equal(chat.messages.length, 2);
+  });
+
+  it('asks once for a plan: one answer is for all of its calls', async () => {
+    const { chat, tools, text, settled } = open({ agentId: await newAgent(0) });
+    const calls = ['1', '2', '3'].map((n) => `calculator {"expression":"${n}"}`).join(' & ');
+    await chat.sendMessage({ text: `call ${calls} | say planned` });
+    assert.equal(new Set(tools().map(({ approval }) => approval.id)).size, 1);
+    await chat.addToolApprovalResponse({ id: tools()[0].approval.id, approved: true });
+    await settled('the turn ends', () => text() === 'planned');
+    assert.deepEqual(
+      tools().map(({ state }) => state),
+      Array(3).fill('output-available'),
+    );
+  });
+
+  it('lets the client execute its own tools, and answer a question as one', async () => {
+    const { chat, tools, text, settled } = open();
+    await chat.sendMessage({ text: 'call confirm {"what":"a"} & ask_user {"question":"q?"}' });
+    const [confirm, question] = tools();
+    assert.deepEqual(
+      [confirm.state, confirm.providerExecuted, question.input],
+      ['input-available', false, { question: 'q?' }],
+    );
+    await chat.addToolOutput({ tool: 'confirm', toolCallId: confirm.toolCallId, output: 'yes' });
+    await chat.addToolOutput({ tool: 'ask_user', toolCallId: question.toolCallId, output: 'ten' });
+    await settled('the turn ends', () => text().startsWith('done: '));
+    assert.match(text(), /yes, .*ten/);
+  });
+
+  it('takes a message while a question is open as its answer', async () => {
+    const { chat, text, tools } = open();
+    await chat.sendMessage({ text: 'call ask_user {"question":"How much?"}' });
+    await chat.sendMessage({ text: 'ten' });
+    const shown = chat.messages.find(({ role }) => role === 'assistant');
+    assert.match(JSON.stringify(shown?.parts), /done: .*ten/, text() + JSON.stringify(tools()));
+  });
+
+  it('shows what waits for approval after a reload, and goes on from there', async () => {
+    const agentId = await newAgent(0);
+    const { id, chat } = open({ agentId });
+    await chat.sendMessage({ text: 'call calculator {"expression":"6*7"} | say approved' });
+    const loaded = open({ id, agentId, messages: chat.messages.slice(0, 1) });
+    await loaded.chat.resumeStream();
+    assert.equal(loaded.chat.messages.length, 2);
+    assert.deepEqual(loaded.chat.messages.at(-1), chat.messages.at(-1));
+    await loaded.chat.addToolApprovalResponse({ id: loaded.tools()[0].approval.id, approved: true });
+    await loaded.settled('the turn ends', () => loaded.text() === 'approved');
+    assert.equal(loaded.tools()[0].state, 'output-available');
+  });
+
+  it('does not cancel a turn when its client leaves, which finds it again', async () => {
+    const cut = new AbortController();
+    const first = open({ fetch: (url, init) => fetch(url, { ...init, signal: cut.signal }) });
+    const sent = first.chat.sendMessage({ text: 'call calculator {"expression":"6*7"} | wait 700 say after all' });
+    await waitUntil('the call is shown', () => first.tools().some(({ state }) => state === 'output-available'));
+    cut.abort();
+    await sent;
+    const again = open({ id: first.id, messages: first.chat.messages });
+    await again.chat.resumeStream();
+    assert.deepEqual([again.text(), again.tools().length, again.chat.messages.length], ['after all', 1, 2]);
+  });
+
+  it('tells of a failed turn by an error of its own, with what it was in the message', async () => {
+    const { json } = await api.call('POST', '/v1/agents', {
+      body: { name: 'hurried', execution_config: { timeout_seconds: 1 } },
+    });
+    const { chat, errors, parts } = open({ agentId: json.id });
+    await chat.sendMessage({ text: 'wait 60000 say late' });
+    assert.deepEqual([chat.status, errors.length], ['error', 1]);
+    const failure = parts().find(({ type }) => type === 'data-turn_error');
+    assert.equal(failure.data.message, errors[0]);
+  });
+
+  it('names its version, and its place in the log as ids', async () => {
+    const body = { id: randomUUID(), messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'say hi' }] }] };
+    const answer = await post(body);
+    assert.equal(answer.headers.get('x-vercel-ai-ui-message-stream'), 'v1');
+    assert.match(answer.text, /^data: \{"type":"start"/m);
+    assert.match(answer.text, /data: \[DONE\]\n\n$/);
+    assert.doesNotMatch(answer.text, /^event:/m);
+    const ids = [...answer.text.matchAll(/^id: (\d+)$/gm)].map(([, seq]) => Number(seq));
+    assert.ok(ids.length > 1 && ids.every((seq, n) => n === 0 || seq >= (ids[n - 1] ?? 0)), ids.join());
+    const path = `/v1/threads/${answer.headers.get('x-drover-thread-id')}/ui-stream`;
+    const rest = (has: number) => api.call('GET', path, { headers: { 'last-event-id': String(has) } });
+    assert.deepEqual([(await rest(ids[0] ?? 0)).status, (await rest(ids.at(-1) ?? 0)).status], [200, 204]);
+    assert.equal((await api.call('GET', `/v1/threads/${randomUUID()}/ui-stream`)).status, 404);
+  });
+
+  const post = (body: unknown, call: Call = {}) => api.call('POST', `/v1/agents/${agent}/ui-stream`, { ...call, body });
+  const says = (text: string) => [{ id: 'm', role: 'user', parts: [{ type: 'text', text }] }];
+
+  it('answers a repeated Idempotency-Key with the same turn', async () => {
+    const body = { id: randomUUID(), messages: says('say once') };
+    const headers = { 'idempotency-key': randomUUID() };
+    const first = await post(body, { headers });
+    const again = await post(body, { headers });
+    const start = (text: string) => text.split('\n')[1];
+    assert.deepEqual([start(again.text), again.status], [start(first.text), 200]);
+    assert.match(again.text, /once/);
+    assert.equal(model.asked('say once').length, 1);
+  });
+
+  it('refuses what it cannot do, and who may not', async () => {
+    const id = randomUUID();
+    const statusOf = async (body: unknown, call?: Call) => (await post(body, call)).status;
+    assert.equal(await statusOf({ id, messages: says('') }), 422);
+    assert.equal(await statusOf({ id, messages: says('say x'), trigger: 'regenerate-message' }), 422);
+    assert.equal(await statusOf({ id, messages: says('say x'), extra: 1 }), 400);
+    assert.equal(await statusOf({ id, messages: [{ role: 'assistant', parts: [] }] }), 404);
+    const key = async (scopes: string[]) =>
+      (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } })).json.key as string;
+    assert.equal(await statusOf({ id, messages: says('say x') }, { key: await key(['runs:read']) }), 403);
+    const writer = await key(['runs:read', 'runs:write']);
+    const { chat, tools, errors } = open({ agentId: await newAgent(0), key: writer });
+    await chat.sendMessage({ text: 'call calculator {"expression":"1"} | say x' });
+    await chat.addToolApprovalResponse({ id: tools()[0].approval.id, approved: true });
+    await waitUntil('the decision is refused', () => errors.length > 0);
+    assert.match(errors[0] ?? '', /approvals:write/);
+  });
+});

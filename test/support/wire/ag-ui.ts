@@ -1,0 +1,41 @@
+/** The client of AG-UI, which verifies the order of events. */
+import { HttpAgent, type AgentStateMutation } from '@ag-ui/client';
+import { cuttingFetch, type WireClient } from './wire-client.ts';
+
+export interface AgUiOptions {
+  url: string;
+  key: string;
+  agent: string;
+  thread: string;
+  fetch?: typeof fetch;
+  after?: number;
+}
+
+/** A client of `/ag-ui/{agent}`. */
+export function openAgUi({ url, key, agent, thread, fetch: via = fetch, after }: AgUiOptions): HttpAgent {
+  return new HttpAgent({
+    url: `${url}/ag-ui/${agent}`,
+    headers: { authorization: `Bearer ${key}`, ...(after !== undefined && { 'last-event-id': String(after) }) },
+    threadId: thread,
+    fetch: (address, init) => via(address, init),
+  });
+}
+
+/** Of a failed exchange: the client neither prints it nor throws. */
+export const HANDLED: AgentStateMutation = { stopPropagation: true };
+
+/** For the cut test. */
+export function agUiClient(): WireClient {
+  let kept: Pick<HttpAgent, 'messages' | 'pendingInterrupts'> = { messages: [], pendingInterrupts: [] };
+  return {
+    form: 'AG-UI',
+    async follow({ cut, ...at }) {
+      const agent = openAgUi({ ...at, fetch: cuttingFetch(cut) });
+      agent.setMessages(kept.messages);
+      // A connection that breaks, and a turn that has failed, are errors of the exchange alike.
+      await agent.runAgent({}, { onRunFailed: () => HANDLED });
+      kept = { messages: agent.messages, pendingInterrupts: agent.pendingInterrupts };
+    },
+    state: () => kept,
+  };
+}

@@ -226,6 +226,32 @@ export async function noteUses(
   );
 }
 
+/** Forgets the uses of a run that was not made after all. */
+export async function dropUses(tx: Tx, runId: string): Promise<void> {
+  await tx.query('delete from file_uses where run_id = $1', [runId]);
+}
+
+/** Files and uses of runs that were never made: whoever meant to make them has died. At most `limit`. */
+export async function listFilesWithoutRun(
+  db: Database,
+  limit: number,
+): Promise<{ tenant_id: string; run_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select distinct u.tenant_id, u.run_id from file_uses u
+         where u.created_at between now() - interval '2 days' and now() - interval '1 hour'
+           and not exists (select from runs r where r.id = u.run_id) limit $1`,
+      [limit],
+    ),
+  );
+}
+
+/** Deletes what was made for a run that was never made; files that there were before stay. */
+export async function deleteFilesWithoutRun(tx: Tx, runId: string): Promise<void> {
+  await tx.query('select delete_files(array(select id from files where run_id = $1))', [runId]);
+  await dropUses(tx, runId);
+}
+
 /** Erases the files that were stored for a thread. */
 export async function eraseFilesOfThread(tx: Tx, threadId: string): Promise<void> {
   await tx.query('select erase_files_of_thread($1)', [threadId]);

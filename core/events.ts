@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { attachment } from './content.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
 import { DAG_EVENTS } from './events/dag-events.ts';
+import { FILE_EVENTS } from './events/file-events.ts';
 import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
@@ -175,6 +176,7 @@ export const EVENTS = {
   ...RUN_EVENTS,
   ...MODEL_EVENTS,
   ...TOOL_EVENTS,
+  ...FILE_EVENTS,
   ...GOVERNANCE_EVENTS,
   ...DAG_EVENTS,
 } satisfies Record<string, EventSchema>;

@@ -20,6 +20,8 @@ export const LIMITS = {
   /** Contents of files that a process keeps in mind for its requests to models, in characters, and for how many seconds. */
   fileCacheChars: 64 * 1024 * 1024,
   fileCacheSeconds: 600,
+  /** Base64 within a result of a tool that stays there, in characters; more of it is kept as a file. */
+  inlineBlobChars: 65_536,
   /** Characters of a file's name. */
   filenameChars: 255,
   /** Hours after which a content that nobody has finished is swept: far more than an upload may take. */

@@ -215,6 +215,18 @@ export async function deleteFiles(tx: Tx, ids: readonly string[]): Promise<numbe
   return row?.gone ?? 0;
 }
 
+/** Whose run it is, held so that it is not erased meanwhile; undefined where it is erased. */
+export async function readRunOwner(
+  tx: Tx,
+  runId: string,
+): Promise<{ workspace_id: string; thread_id: string } | undefined> {
+  const [row] = await tx.query<{ workspace_id: string; thread_id: string }>(
+    'select workspace_id, thread_id from runs where id = $1 and erased_at is null for share',
+    [runId],
+  );
+  return row;
+}
+
 /** Notes that files have come into a run. */
 export async function noteUses(
   tx: Tx,

@@ -9,6 +9,7 @@ import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
 import { startFakeOpenAI } from '../support/fake-openai.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
@@ -29,6 +30,9 @@ describe('attachments', function () {
     folder = await mkdtemp(join(tmpdir(), 'drover-attachments-'));
     claude = await startFakeAnthropic((request) => {
       asked.push(request);
+      const use = { type: 'tool_use', id: 'toolu_1', name: 'image', input: { bytes: 60_000 } };
+      if (request.tools?.length === 1 && request.messages.length === 1)
+        return { content: [use], stop_reason: 'tool_use' };
       return { content: [{ type: 'text', text: 'seen' }] };
     });
     gpt = await startFakeOpenAI((request) => {
@@ -186,6 +190,38 @@ describe('attachments', function () {
     const [first] = (asked.at(-1)?.messages[0]?.content ?? []) as unknown[];
     const text = '[file a.png (image/png) left out: it is gone, or this model does not take it]';
     assert.deepEqual(first, { type: 'text', text });
+  });
+
+  it('are made of large images in the results of tools, which models see all the same', async () => {
+    const transport = { type: 'mcp_stdio', ...ODD_SERVER };
+    const tool = await post('/v1/tools', { name: 'image', description: 'x', risk_level: 'READ_ONLY', transport });
+    assert.equal(tool.status, 201, tool.text);
+    const llm_config = { default_model: 'anthropic/claude-sonnet-5' };
+    const { json: agent } = await post('/v1/agents', { name: randomUUID(), llm_config, tools: ['image'] });
+    const { run, turn } = await ask(agent.id, [], 'Show me.');
+    assert.equal(turn.json.output.message, 'seen', turn.text);
+    const [stored] = (await api.call('GET', `/v1/files?run_id=${run}`)).json.files;
+    assert.deepEqual(
+      [stored.origin, stored.trust, stored.size, stored.mime_type],
+      ['tool', 'untrusted', 60_008, 'image/png'],
+    );
+    const content = Buffer.concat([PNG.subarray(0, 8), Buffer.alloc(60_000)]);
+    const [result] = lastSaid() as unknown as { content: { type: string; source?: object; text?: string }[] }[];
+    assert.deepEqual(result?.content, [
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: content.toString('base64') } },
+      { type: 'text', text: `[kept as file ${stored.id}: file, image/png]` },
+    ]);
+    const { json: events } = await api.call('GET', `/v1/runs/${run}/events?types=file.stored`);
+    const [call] = turn.json.output.tool_calls;
+    assert.deepEqual(
+      events.events.map(({ payload }: { payload: unknown }) => payload),
+      [{ file_id: stored.id, tool_call_id: call.id, mime_type: 'image/png', size: 60_008 }],
+    );
+    const { json: output } = await api.call('GET', `/v1/tool-calls/${call.id}/output`);
+    const [kept] = output.output.content;
+    assert.deepEqual([kept.file_id, kept.size, 'data' in kept], [stored.id, 60_008, false]);
+    await api.call('DELETE', `/v1/runs/${run}`);
+    assert.equal((await api.call('GET', `/v1/files/${stored.id}`)).status, 404);
   });
 
   it('go with the last run that they have come into', async () => {

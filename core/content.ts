@@ -23,6 +23,23 @@ export interface ImageBlock {
   source: { type: 'base64'; media_type: string; data: string } | { type: 'url'; url: string };
 }
 
+/** A document as a model gets it. */
+export interface DocumentBlock {
+  type: 'document';
+  source: { type: 'base64'; media_type: string; data: string };
+  title: string;
+}
+
+/** A file by its id, as messages and events hold it; its content takes its place when it is sent to a model. */
+export interface FileBlock {
+  type: 'file';
+  file_id: string;
+  media_type: string;
+  filename: string;
+  /** In bytes. */
+  size: number;
+}
+
 export interface ToolUseBlock {
   type: 'tool_use';
   id: string;
@@ -34,12 +51,12 @@ export interface ToolUseBlock {
 export interface ToolResultBlock {
   type: 'tool_result';
   tool_use_id: string;
-  content: string | (TextBlock | ImageBlock)[];
+  content: string | (TextBlock | ImageBlock | FileBlock)[];
   is_error?: boolean;
 }
 
 export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock;
-export type UserBlock = TextBlock | ImageBlock | ToolResultBlock;
+export type UserBlock = TextBlock | ImageBlock | DocumentBlock | FileBlock | ToolResultBlock;
 
 /** A message as a model gets it. */
 export type Message = { role: 'user'; content: UserBlock[] } | { role: 'assistant'; content: AssistantBlock[] };
@@ -64,8 +81,15 @@ export const attachment = z.discriminatedUnion('type', [
       z.object({ type: z.literal('url'), url: z.string() }),
     ]),
   }),
+  z.object({
+    type: z.literal('file'),
+    file_id: z.uuid(),
+    media_type: z.string(),
+    filename: z.string(),
+    size: z.int().min(0),
+  }),
 ]);
-export type Attachment = TextBlock | ImageBlock;
+export type Attachment = TextBlock | ImageBlock | FileBlock;
 
 /** A JSON value, as it comes out of `JSON.parse`. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { attachment } from './content.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
 import { DAG_EVENTS } from './events/dag-events.ts';
+import { FILE_EVENTS } from './events/file-events.ts';
 import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
@@ -128,7 +129,7 @@ const RUN_EVENTS = {
   'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
-  'turn.started': defineEvent(1, {
+  'turn.started': defineEvent(2, {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,
@@ -150,7 +151,7 @@ const RUN_EVENTS = {
   'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
 
   /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
-  'message.queued': defineEvent(1, {
+  'message.queued': defineEvent(2, {
     message_id: uuid,
     mode: z.enum(['queue', 'steer']),
     input: turnInput,
@@ -175,6 +176,7 @@ export const EVENTS = {
   ...RUN_EVENTS,
   ...MODEL_EVENTS,
   ...TOOL_EVENTS,
+  ...FILE_EVENTS,
   ...GOVERNANCE_EVENTS,
   ...DAG_EVENTS,
 } satisfies Record<string, EventSchema>;

@@ -1,5 +1,7 @@
 /** What a file is: by its first bytes where those say it, else as its sender or its name does. */
 
+import { LIMITS } from './limits.ts';
+
 /** First bytes by type; a number is compared, null may be anything. */
 const SIGNATURES: readonly (readonly [type: string, bytes: readonly (number | null)[]])[] = [
   ['image/png', [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]],
@@ -51,6 +53,20 @@ export const PDF_TYPE = 'application/pdf';
 export function isTextType(type: string): boolean {
   if (type.startsWith('text/') || /^application\/.*\+(json|xml|yaml)$/.test(type)) return true;
   return ['application/json', 'application/xml', 'application/yaml', 'application/x-yaml'].includes(type);
+}
+
+/** Why a model would not take a file, as words that follow its name; undefined where it would. */
+export function faultOfFile(
+  { mime_type: type, size }: { mime_type: string; size: number },
+  taken: { imageBytes: number; pdfBytes: number },
+): string | undefined {
+  const isText = isTextType(type);
+  if (!isText && type !== PDF_TYPE && !IMAGE_TYPES.includes(type)) {
+    return `is of the type ${type}: models take ${[...IMAGE_TYPES, PDF_TYPE].join(', ')} and text`;
+  }
+  const most = isText ? LIMITS.attachedTextBytes : type === PDF_TYPE ? taken.pdfBytes : taken.imageBytes;
+  if (most === 0) return `is of the type ${type}, which this model does not take`;
+  return size > most ? `has ${size} bytes, and this model takes at most ${most} of the type ${type}` : undefined;
 }
 
 /** The last part of a name without what would act in a terminal, a path or a header; `file` where nothing is left. */

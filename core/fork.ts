@@ -1,5 +1,5 @@
 /** Where a run that starts from a point of another one stands: its conversation, its turn, its step. Pure. */
-import { textOf, type ImageBlock, type Message } from './content.ts';
+import { textOf, type FileBlock, type ImageBlock, type Message } from './content.ts';
 import type { FieldError } from './errors.ts';
 import type { TurnInput } from './events.ts';
 import { isSettled, type CallState, type RunState } from './state.ts';
@@ -76,7 +76,9 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
 
 function lastInput(messages: readonly Message[]): TurnInput {
   const asked = messages.findLast(({ role, content }) => role === 'user' && textOf(content) !== '');
-  const images = (asked?.content ?? []).filter((block): block is ImageBlock => block.type === 'image');
+  const images = (asked?.content ?? []).filter(
+    (block): block is ImageBlock | FileBlock => block.type === 'image' || block.type === 'file',
+  );
   return {
     message: textOf(asked?.content ?? []),
     ...(images.length > 0 && { attachments: images }),

@@ -14,6 +14,14 @@ export const LIMITS = {
   uploadStallSeconds: 60,
   /** What a multipart request has beside its file, in bytes. */
   uploadFieldBytes: 64 * 1024,
+  /** Text of a file that a model reads, and all files of a message and of a request to a model, in bytes. */
+  attachedTextBytes: 1024 * 1024,
+  attachedBytes: 20 * 1024 * 1024,
+  /** Contents of files that a process keeps in mind for its requests to models, in characters, and for how many seconds. */
+  fileCacheChars: 64 * 1024 * 1024,
+  fileCacheSeconds: 600,
+  /** Base64 within a result of a tool that stays there, in characters; more of it is kept as a file. */
+  inlineBlobChars: 65_536,
   /** Characters of a file's name. */
   filenameChars: 255,
   /** Hours after which a content that nobody has finished is swept: far more than an upload may take. */

@@ -1,10 +1,10 @@
 /** The output of a tool as it is kept: whole, and apart from it what a model sees of it. */
-import { cleanText, type ImageBlock, type TextBlock } from './content.ts';
+import { cleanText, type FileBlock, type ImageBlock, type TextBlock } from './content.ts';
 import { canonicalJson } from './ids.ts';
 import { LIMITS } from './limits.ts';
 
 /** A part of what a model sees of an output. */
-export type OutputPart = TextBlock | ImageBlock;
+export type OutputPart = TextBlock | ImageBlock | FileBlock;
 
 /** An output as the columns of its row in the ledger. */
 export interface OutputColumns {
@@ -45,6 +45,8 @@ export function cutText(text: string, maxBytes: number = LIMITS.toolOutputForMod
 function cutParts(parts: readonly OutputPart[]): OutputPart[] {
   let left: number = LIMITS.toolOutputForModelBytes;
   return parts.map((part) => {
+    // Its content is not in here.
+    if (part.type === 'file') return part;
     const shown = part.type === 'text' ? { ...part, text: cutText(cleanText(part.text), Math.max(0, left)) } : part;
     const bytes = shown.type === 'text' ? Buffer.byteLength(shown.text) : JSON.stringify(shown.source).length;
     if (shown.type === 'image' && bytes > left) return { type: 'text', text: `[image of ${bytes} bytes left out]` };

@@ -215,6 +215,18 @@ export async function deleteFiles(tx: Tx, ids: readonly string[]): Promise<numbe
   return row?.gone ?? 0;
 }
 
+/** Whose run it is, held so that it is not erased meanwhile; undefined where it is erased. */
+export async function readRunOwner(
+  tx: Tx,
+  runId: string,
+): Promise<{ workspace_id: string; thread_id: string } | undefined> {
+  const [row] = await tx.query<{ workspace_id: string; thread_id: string }>(
+    'select workspace_id, thread_id from runs where id = $1 and erased_at is null for share',
+    [runId],
+  );
+  return row;
+}
+
 /** Notes that files have come into a run. */
 export async function noteUses(
   tx: Tx,
@@ -224,6 +236,32 @@ export async function noteUses(
     `insert into file_uses (tenant_id, run_id, file_id) select $1, $2, id from unnest($3::uuid[]) id on conflict do nothing`,
     [tenantId, runId, [...new Set(fileIds)]],
   );
+}
+
+/** Forgets the uses of a run that was not made after all. */
+export async function dropUses(tx: Tx, runId: string): Promise<void> {
+  await tx.query('delete from file_uses where run_id = $1', [runId]);
+}
+
+/** Files and uses of runs that were never made: whoever meant to make them has died. At most `limit`. */
+export async function listFilesWithoutRun(
+  db: Database,
+  limit: number,
+): Promise<{ tenant_id: string; run_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select distinct u.tenant_id, u.run_id from file_uses u
+         where u.created_at between now() - interval '2 days' and now() - interval '1 hour'
+           and not exists (select from runs r where r.id = u.run_id) limit $1`,
+      [limit],
+    ),
+  );
+}
+
+/** Deletes what was made for a run that was never made; files that there were before stay. */
+export async function deleteFilesWithoutRun(tx: Tx, runId: string): Promise<void> {
+  await tx.query('select delete_files(array(select id from files where run_id = $1))', [runId]);
+  await dropUses(tx, runId);
 }
 
 /** Erases the files that were stored for a thread. */

@@ -237,11 +237,15 @@ table file_uses row level security forced
   tenant_id uuid not null
   run_id uuid not null
   file_id uuid not null
+  created_at timestamp with time zone not null default now()
   constraint file_uses_file_id_fkey FOREIGN KEY (file_id) REFERENCES files(id) ON DELETE CASCADE
   constraint file_uses_pkey PRIMARY KEY (run_id, file_id)
   CREATE INDEX file_uses_by_file ON public.file_uses USING btree (file_id)
+  CREATE INDEX file_uses_by_time ON public.file_uses USING btree (created_at)
+  policy maintenance_finds_uses for all to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
 
 table files row level security forced
   id uuid not null

@@ -1,7 +1,15 @@
 import type { Anthropic } from '@anthropic-ai/sdk';
-import type { AssistantBlock, ImageBlock, Message, TextBlock, UserBlock } from '../core/content.ts';
+import type {
+  AssistantBlock,
+  DocumentBlock,
+  FileBlock,
+  ImageBlock,
+  Message,
+  TextBlock,
+  UserBlock,
+} from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { declaredTools, mergeMessages, noImage } from './messages.ts';
+import { declaredTools, mergeMessages, noFile, noImage } from './messages.ts';
 
 export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
 
@@ -88,6 +96,7 @@ function cachedMessages(messages: readonly Message[]): Anthropic.MessageParam[] 
 type BlockParam =
   | Anthropic.TextBlockParam
   | Anthropic.ImageBlockParam
+  | Anthropic.DocumentBlockParam
   | Anthropic.ToolUseBlockParam
   | Anthropic.ToolResultBlockParam
   | Anthropic.ThinkingBlockParam
@@ -104,6 +113,10 @@ function blockParam(block: AssistantBlock | UserBlock): BlockParam {
       return { type: 'redacted_thinking', data: block.data };
     case 'image':
       return { type: 'image', source: block.source as Anthropic.ImageBlockParam['source'] };
+    case 'document':
+      return documentParam(block);
+    case 'file':
+      return { type: 'text', text: noFile(block) };
     case 'tool_use':
       return { type: 'tool_use', id: block.id, name: block.name, input: block.input };
     case 'tool_result':
@@ -116,16 +129,21 @@ function blockParam(block: AssistantBlock | UserBlock): BlockParam {
   }
 }
 
+function documentParam({ source, title }: DocumentBlock): Anthropic.DocumentBlockParam {
+  return { type: 'document', title, source: { type: 'base64', media_type: 'application/pdf', data: source.data } };
+}
+
 /** The image types that the Messages API takes; one request with another would be refused again and again. */
 const IMAGE_TYPES: readonly string[] = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
 
 /** An empty text block is refused. */
-function isShown(part: TextBlock | ImageBlock): boolean {
+function isShown(part: TextBlock | ImageBlock | FileBlock): boolean {
   return part.type !== 'text' || part.text.trim() !== '';
 }
 
-function resultPart(part: TextBlock | ImageBlock): Anthropic.TextBlockParam | Anthropic.ImageBlockParam {
+function resultPart(part: TextBlock | ImageBlock | FileBlock): Anthropic.TextBlockParam | Anthropic.ImageBlockParam {
   if (part.type === 'text') return { type: 'text', text: part.text };
+  if (part.type === 'file') return { type: 'text', text: noFile(part) };
   const { source } = part;
   if (source.type === 'base64' && !IMAGE_TYPES.includes(source.media_type))
     return { type: 'text', text: noImage(part) };

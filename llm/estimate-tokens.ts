@@ -1,5 +1,6 @@
 /** Rough token counts where a provider reports none: budgets before a call, and everything the offline planner says. */
-import type { AssistantBlock, Message, UserBlock } from '../core/content.ts';
+import type { AssistantBlock, FileBlock, Message, UserBlock } from '../core/content.ts';
+import { PDF_TYPE } from '../core/file-types.ts';
 import type { ToolSpec } from '../core/model.ts';
 
 /** Providers count an image by its pixels, at most about this much (Anthropic: width × height / 750, 1.15 megapixels). */
@@ -37,6 +38,16 @@ function quartersOf(unit: number): number {
   return unit < 0x2e80 ? 2 : 4;
 }
 
+/** A page is sent as text and as an image; of a file that is only its size, a page is taken to have 50 KB. */
+function documentTokens(bytes: number): number {
+  return 2 * IMAGE_TOKENS * Math.max(1, Math.ceil(bytes / 50_000));
+}
+
+function fileTokens({ media_type, size }: FileBlock): number {
+  if (media_type.startsWith('image/')) return IMAGE_TOKENS;
+  return media_type === PDF_TYPE ? documentTokens(size) : Math.ceil(size / 4);
+}
+
 function blockTokens(block: AssistantBlock | UserBlock): number {
   switch (block.type) {
     case 'text':
@@ -47,6 +58,10 @@ function blockTokens(block: AssistantBlock | UserBlock): number {
       return estimateTokens(block.data);
     case 'image':
       return IMAGE_TOKENS;
+    case 'document':
+      return documentTokens((block.source.data.length * 3) / 4);
+    case 'file':
+      return fileTokens(block);
     case 'tool_use':
       return estimateTokens(block.name) + estimateTokens(JSON.stringify(block.input));
     case 'tool_result':

@@ -1,7 +1,15 @@
 /** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
 import { newId } from '../lib/new-id.ts';
 import { isDeeperThan } from '../core/content.ts';
-import type { AssistantBlock, ImageBlock, Message, ToolResultBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
+import type {
+  AssistantBlock,
+  FileBlock,
+  ImageBlock,
+  Message,
+  ToolResultBlock,
+  ToolUseBlock,
+  UserBlock,
+} from '../core/content.ts';
 import type { StopReason, ToolSpec } from '../core/model.ts';
 import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
 
@@ -77,7 +85,17 @@ export function toolResultText(
   image: (block: ImageBlock) => string,
 ): string {
   if (typeof content === 'string') return content;
-  return content.map((block) => (block.type === 'text' ? block.text : image(block))).join('\n');
+  return content
+    .map((block) => {
+      if (block.type === 'file') return noFile(block);
+      return block.type === 'text' ? block.text : image(block);
+    })
+    .join('\n');
+}
+
+/** What a model reads in place of a file whose content it does not get. */
+export function noFile({ filename, media_type }: Pick<FileBlock, 'filename' | 'media_type'>): string {
+  return `[file ${filename} (${media_type}) left out: it is gone, or this model does not take it]`;
 }
 
 /** What a model reads in place of an image that it does not get. */

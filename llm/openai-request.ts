@@ -1,16 +1,8 @@
 import type { OpenAI } from 'openai';
 import { textOf } from '../core/content.ts';
-import type {
-  AssistantBlock,
-  ImageBlock,
-  Message,
-  TextBlock,
-  ToolResultBlock,
-  ToolUseBlock,
-  UserBlock,
-} from '../core/content.ts';
+import type { AssistantBlock, Message, ToolResultBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { declaredTools, mergeMessages, noImage, toolResultText } from './messages.ts';
+import { declaredTools, mergeMessages, noFile, noImage, toolResultText } from './messages.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
 
@@ -124,8 +116,13 @@ function imagesOf({ tool_use_id: id, content }: ToolResultBlock): OpenAI.ChatCom
   return images.flatMap((image) => [{ type: 'text' as const, text: `Image of the result ${id}:` }, partOf(image)]);
 }
 
-function partOf(block: TextBlock | ImageBlock): OpenAI.ChatCompletionContentPart {
+function partOf(block: Exclude<UserBlock, ToolResultBlock>): OpenAI.ChatCompletionContentPart {
   if (block.type === 'text') return { type: 'text', text: block.text };
+  if (block.type === 'file') return { type: 'text', text: noFile(block) };
+  if (block.type === 'document') {
+    const file_data = `data:${block.source.media_type};base64,${block.source.data}`;
+    return { type: 'file', file: { filename: block.title, file_data } };
+  }
   const { source } = block;
   const url = source.type === 'url' ? source.url : `data:${source.media_type};base64,${source.data}`;
   return { type: 'image_url', image_url: { url } };

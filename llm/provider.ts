@@ -21,6 +21,11 @@ export interface Credential {
   baseUrl?: string | undefined;
 }
 
+export interface FilesTaken {
+  imageBytes: number;
+  pdfBytes: number;
+}
+
 export interface Provider {
   /** What a model's name begins with, `acme/…`: lower case. Its key is `ACME_API_KEY`, its address `ACME_BASE_URL`. */
   name: string;
@@ -32,6 +37,8 @@ export interface Provider {
   prices: Readonly<Record<string, Price>>;
   /** Tokens that a model takes, prompt and answer together, in the same way. What is not in here takes `LIMITS.contextTokens`. */
   contextWindows?: Readonly<Record<string, number>>;
+  /** The largest image and PDF that a model takes from a user, in bytes; 0: none. Without it a model takes none of either. */
+  filesTaken?: (model: string) => FilesTaken;
   /** Its SDK is loaded here, so that nobody waits for one that is not asked. */
   open(credential: Credential): Promise<StreamModel>;
 }

@@ -2,6 +2,7 @@
  * What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never global. The
  * modules add what is theirs: `run-log/context.ts` what writes to runs, `governance/context.ts` the rest.
  */
+import type { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Bus } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
@@ -35,5 +36,7 @@ export interface ProcessContext {
   metrics: Metrics;
   /** Where contents of files are; undefined where this process was given no place for them. */
   fileStore: FileStore | undefined;
+  /** Contents of files as models are sent them, text or base64. */
+  fileCache: LRUCache<string, string>;
   log: Logger;
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { createRun } from '../../modules/runs/create-run.ts';
+import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
 import { readRuns, readTree, requireRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
@@ -25,13 +25,12 @@ const create = defineRoute({
   body: createRunBody,
   responses: { 201: createdRun, 202: createdRun },
   async handle({ caller, params, body, context, idempotency, ctx }) {
-    const { attachments, message = '' } = body.input ?? {};
-    const answer = await createRun(context, {
+    const answer = await createRunWith(context, {
       tenantId: caller.tenantId,
       workspaceId: caller.workspaceId,
       agentId: params.id,
       threadId: body.thread_id ?? undefined,
-      input: body.input ? { message, ...(attachments && { attachments }) } : undefined,
+      input: body.input ?? undefined,
       config: body.config ?? {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
       requestedBy: caller.keyId,

@@ -4,7 +4,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { postToolResults } from '../../modules/waits/post-tool-results.ts';
-import { postTurn } from '../../modules/runs/post-turn.ts';
+import { postTurnWith } from '../../modules/runs/attach-files.ts';
 import { readTurns, requireRun, requireTurn } from '../../modules/runs/read-runs.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { type Route } from '../kit/route.ts';
@@ -81,8 +81,8 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
     idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
   };
   if (results) return postToolResults(context, { ...about, results });
-  const input = { message, ...(attachments && { attachments }) };
-  return postTurn(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
+  const input = { message, attachments };
+  return postTurnWith(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
 }
 
 const list = defineRunRoutes({

@@ -30,6 +30,7 @@ import { threadsAndOwnCalls } from './0038-threads-and-own-calls.ts';
 import { memory } from './0045-memory.ts';
 import { openStreams } from './0037-open-streams.ts';
 import { files } from './0040-files.ts';
+import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
 import type { Migration } from './migration.ts';
 
@@ -66,5 +67,6 @@ export const MIGRATIONS: readonly Migration[] = [
   memory,
   openStreams,
   files,
+  fileUses,
   workflows,
 ];

@@ -83,11 +83,20 @@ const CONTEXT_WINDOWS = {
   o1: 200_000,
 };
 
+const MOST_FILE_BYTES = 20 * 1024 * 1024;
+const OWN = /^(?:gpt-|chatgpt-|o\d)/;
+const WITHOUT_IMAGES = /^(?:gpt-3\.5|gpt-4(?:-\d{4}|-32k.*)?$|o1-mini|o1-preview|o3-mini)/;
+
 export const OPENAI: Provider = {
   name: 'openai',
   bare: { pattern: /^(?:(?:chat)?gpt-|o\d)[^\s/]*$/, shown: '`gpt-…` or `o3…`' },
   defaultModel: DEFAULT_GPT,
   prices: PRICES,
   contextWindows: CONTEXT_WINDOWS,
+  // Files of a request to OpenAI's own models: 50 MB. Of what compatible servers take only images are known to be understood.
+  filesTaken: (model) => ({
+    imageBytes: WITHOUT_IMAGES.test(model) ? 0 : MOST_FILE_BYTES,
+    pdfBytes: OWN.test(model) && !WITHOUT_IMAGES.test(model) ? MOST_FILE_BYTES : 0,
+  }),
   open: async (credential) => (await import('../openai.ts')).openaiModel(credential),
 };

@@ -1,6 +1,13 @@
 /** Removes contents that no file has: those of deleted files, and what uploads that were broken off have left. */
 import { LIMITS } from '../../core/limits.ts';
-import { claimGarbage, forgetContent, listGarbage, listOwnGarbage } from '../../db/files.ts';
+import {
+  claimGarbage,
+  deleteFilesWithoutRun,
+  forgetContent,
+  listFilesWithoutRun,
+  listGarbage,
+  listOwnGarbage,
+} from '../../db/files.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { keyOf, type FileContext } from './content.ts';
 
@@ -14,6 +21,10 @@ const AT_A_TIME = 8;
 /** One act of maintenance over all tenants; answers how many contents went. */
 export async function sweepFiles(context: FileContext): Promise<number> {
   if (!context.fileStore) return 0;
+  const orphans = await listFilesWithoutRun(context.db, LIMITS.sweepRows);
+  await forEachIsolated(context.log, { rows: orphans }, ({ tenant_id, run_id }) =>
+    context.db.withTenant(tenant_id, (tx) => deleteFilesWithoutRun(tx, run_id)),
+  );
   const rows = await listGarbage(context.db, {
     writingHours: LIMITS.unfinishedFileHours,
     limit: LIMITS.sweepRows,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import pino, { type Logger } from 'pino';
+import { LIMITS } from '../../core/limits.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
@@ -117,6 +118,11 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   const outbox = createOutbox({ db, queues, order, log });
   closers.add('outbox', () => outbox.close());
   const fileStore = await openStore(config, closers);
+  const fileCache = new LRUCache<string, string>({
+    maxSize: LIMITS.fileCacheChars,
+    sizeCalculation: (content) => Math.max(1, content.length),
+    ttl: LIMITS.fileCacheSeconds * 1000,
+  });
   signal.throwIfAborted();
   const models = createModels(config);
   const embeddings = createEmbeddings(config);
@@ -129,7 +135,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     definitions: createDefinitionCache(db),
     metrics: createMetrics(),
   };
-  const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore };
+  const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };
   const context: Context = { config, log, ...parts, ...engine };
   return { context, apiKey, closers, close: () => closers.close() };
 }

@@ -33,6 +33,9 @@ export interface CreateRun {
   threadId?: string | undefined;
   /** Where there is no thread of this id, it begins with the run. */
   beginsThread?: boolean;
+  /** The ids that it and its thread get, where something was made for them before. */
+  runId?: string | undefined;
+  newThreadId?: string | undefined;
   input?: TurnInput | undefined;
   config: RequestedConfig & Pick<RunConfig, 'session'>;
   /** Whether the caller may raise the autonomy level above the agent's. */
@@ -172,8 +175,8 @@ type PinnedStart = Start & { limits: PinnedLimits | undefined };
 
 function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, place: PlaceOnThread): PreparedRun {
   const { tenantId, traceparent, input } = request;
-  const runId = newId();
-  const threadId = request.threadId ?? newId();
+  const runId = request.runId ?? newId();
+  const threadId = request.threadId ?? request.newThreadId ?? newId();
   const turnId = newId();
   const created = createdEvent(request, { threadId, start, ...place });
   const events: NewEvent[] = [created];

@@ -88,8 +88,8 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
   });
   // What this process remembers of the run is forgotten; others hold it no longer than what they drive.
   context.runCache.take(runId);
-  await sweepTenant(context, caller.tenantId);
   if (appended) announceAppended(context, { ...appended, runId });
+  await sweepTenant(context, caller.tenantId);
   return appended !== null;
 }
 

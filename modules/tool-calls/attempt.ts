@@ -7,6 +7,7 @@ import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { ClaimedCallRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { keepResultFiles, type FileFact } from '../files/result-files.ts';
 import type { PinnedDefinitions } from '../agents/definitions.ts';
 import type { Context } from '../governance/context.ts';
 import type { GateDecision } from '../governance/gate.ts';
@@ -33,6 +34,8 @@ export interface MadeAttempt {
   outcome: ToolOutcome;
   settlement: Settlement;
   latencyMs: number;
+  /** What became of large parts of the result. */
+  facts: readonly FileFact[];
 }
 
 /**
@@ -68,7 +71,7 @@ export interface CalledBy {
 
 /** Makes the next attempt of a call. What the tool does wrong is data. */
 export async function attempt(
-  context: Pick<Context, 'tools' | 'bus'>,
+  context: Pick<Context, 'tools' | 'bus' | 'db' | 'fileStore' | 'log'>,
   by: CalledBy,
   committer: Committer,
 ): Promise<AttemptEnd> {
@@ -77,13 +80,18 @@ export async function attempt(
   const held = committer.hold(claim);
   const startedMs = performance.now();
   let outcome: ToolOutcome;
+  let latencyMs: number;
+  let facts: readonly FileFact[];
   try {
-    outcome = await execute(context, by, { claim, held });
+    const answered = await execute(context, by, { claim, held });
+    latencyMs = Math.round(performance.now() - startedMs);
+    const { tenantId, runId } = by;
+    const call = { tenantId, runId, callId: claim.call.id, signal: held.signal };
+    ({ outcome, facts } = await keepResultFiles(context, call, answered));
   } finally {
     held.release();
   }
-  const latencyMs = Math.round(performance.now() - startedMs);
-  return committer.settle({ claim, outcome, settlement: settleAttempt(outcome, rulesOf(claim)), latencyMs });
+  return committer.settle({ claim, outcome, settlement: settleAttempt(outcome, rulesOf(claim)), latencyMs, facts });
 }
 
 function execute(

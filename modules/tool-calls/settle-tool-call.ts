@@ -89,7 +89,7 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
     return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs, attempt } };
   }
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
-  const events = [callEvent(call, settledEvent(how))];
+  const events = [...made.facts, settledEvent(how)].map((fact) => callEvent(call, fact));
   return {
     change: { events, calls: [settlementChange(how)], continuation: continuationOf(job) },
     end: { kind: 'done' },

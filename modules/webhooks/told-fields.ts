@@ -81,6 +81,8 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'tool.denied': ['tool_call_id', 'error.code'],
   'tool.unknown': ['tool_call_id', 'error.code', 'attempts'],
   'tool.resolved': ['tool_call_id', 'outcome'],
+  'file.stored': ['tool_call_id', 'file_id', 'mime_type', 'size'],
+  'file.failed': ['tool_call_id', 'error.code'],
   'input.requested': ['tool_call_id', 'type', 'timeout_seconds', 'until'],
   'client_tools.requested': ['tool_call_ids', 'timeout_seconds'],
   'signal.received': ['signal_id', 'type', 'tool_call_id'],

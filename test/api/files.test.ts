@@ -142,8 +142,10 @@ for (const [name, open] of Object.entries(PLACES)) {
         { name: 'file', filename: 'b', content: randomBytes(1000) },
       ]);
       assert.deepEqual([twice.status, twice.json.detail], [400, 'There is more than one file.']);
-      await waitUntil('all of them are gone', async () => (await place.list()).length === before.length);
-      assert.deepEqual(await contents(api, `state <> 'stored'`), []);
+      await waitUntil('all of them are gone', async () => {
+        const garbage = await contents(api, `state <> 'stored'`);
+        return garbage.length === 0 && (await place.list()).length === before.length;
+      });
     });
 
     it('are swept where a writer has died before they were any', async () => {

@@ -38,6 +38,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   audit_heads: ['insert', 'select', 'update'],
   audit_log: ['select'],
   file_contents: ['select'],
+  file_uses: ['select'],
   idempotency_keys: ['delete', 'select'],
   // Whose they are, not what they say.
   memory_entries: ['select'],

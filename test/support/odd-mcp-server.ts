@@ -37,6 +37,7 @@ interface Call {
 }
 
 let poisoned = false;
+const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolResult> = {
   hang: ({ signal }) =>
@@ -77,7 +78,11 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
   },
   misfit: () => ({ ...text('{"n":"seven"}'), structuredContent: { n: 'seven' } }),
   structured: () => ({ ...text('for people'), structuredContent: { for: 'machines' } }),
-  image: () => ({ content: [{ type: 'image', data: 'AA==', mimeType: 'image/png' }] }),
+  image: (call) => {
+    const bytes = Buffer.concat([PNG, Buffer.alloc(Number(call.arguments['bytes'] ?? 0))]);
+    const data = 'bytes' in call.arguments ? bytes.toString('base64') : 'AA==';
+    return { content: [{ type: 'image', data, mimeType: 'image/png' }] };
+  },
   screenshot: () => ({
     content: [
       { type: 'text', text: '{ "width": 1 }' },

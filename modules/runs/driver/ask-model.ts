@@ -6,6 +6,8 @@ import { outageSeconds } from '../../../core/definition.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { CONTEXT_OVERFLOW, ModelError, type ModelResponse } from '../../../core/model.ts';
+import { filesTakenBy } from '../../../llm/files-taken.ts';
+import { fillFiles } from '../../files/model-content.ts';
 import { explainRejection } from '../../../llm/explain-rejection.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
@@ -191,7 +193,7 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
   }
 }
 
-function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked): Promise<ModelResponse> {
+async function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked): Promise<ModelResponse> {
   const request = toRequest(session, { resolved, toolChoice: call.toolChoice });
   const maxTokens = Math.min(request.maxTokens, session.step.reservation?.granted?.output ?? request.maxTokens);
   const turnId = session.log.state.turn?.id ?? '';
@@ -199,8 +201,10 @@ function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked)
   const partial = { model: resolved.model, step, text: '' };
   session.uncommitted.partial = partial;
   let at = 0;
+  const of = { tenantId: session.run.tenant_id, taken: filesTakenBy(resolved) };
+  const messages = await fillFiles(session.context, of, request.messages);
   return resolved.stream(
-    { ...request, maxTokens },
+    { ...request, messages, maxTokens },
     {
       signal: deadline.signal,
       onDelta: (delta) => {

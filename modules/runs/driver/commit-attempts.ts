@@ -6,6 +6,7 @@ import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
 import { settlementChange, withinOutputLimit } from '../../run-log/settlement.ts';
+import type { FileFact } from '../../files/result-files.ts';
 import {
   authorize,
   interruptionOf,
@@ -146,7 +147,7 @@ async function begin({ session, attempt }: Attempts, row: LedgerCall): Promise<v
   await commit(session);
 }
 
-async function settle(attempts: Attempts, { outcome, settlement, latencyMs }: MadeAttempt): Promise<AttemptEnd> {
+async function settle(attempts: Attempts, { outcome, settlement, latencyMs, facts }: MadeAttempt): Promise<AttemptEnd> {
   const { session, call, inTurn, attempt } = attempts;
   // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
   if (outcome.kind === 'aborted') session.signal.throwIfAborted();
@@ -155,7 +156,7 @@ async function settle(attempts: Attempts, { outcome, settlement, latencyMs }: Ma
     attempts.isRetry = true;
     return { kind: 'later', waitMs: settlement.waitMs };
   }
-  await inTurn(() => finish(session, { call, attempt, settlement, latencyMs }));
+  await inTurn(() => finish(session, { call, attempt, settlement, latencyMs, facts }));
   return DONE;
 }
 
@@ -165,16 +166,20 @@ interface Finished {
   attempt: number;
   settlement: SettledAs;
   latencyMs: number;
+  /** What became of parts of the result. */
+  facts?: readonly FileFact[];
 }
 
 async function finish(session: DriveSession, finished: Finished): Promise<void> {
-  const { call, attempt, latencyMs } = finished;
+  const { call, attempt, latencyMs, facts = [] } = finished;
   const room = { storedBytes: session.outputBytes, limitBytes: session.context.config.runOutputBytes };
   const settlement = withinOutputLimit(finished.settlement, room);
   const settled = { callId: call.id, attempt, settlement, latencyMs };
   const change = settlementChange(settled);
   session.outputBytes += outputBytesOf({ calls: [change] });
-  appendEvent(session.log, settleCall(session.log.state, settled, 'worker'));
+  const event = settleCall(session.log.state, settled, 'worker');
+  const { actor, turn_id, step } = event;
+  appendEvent(session.log, ...facts.map((fact) => ({ ...fact, actor, turn_id, step })), event);
   changeCall(session.log, finished.from ? { ...change, from: finished.from } : change);
   if (call.mode === 'pure') return;
   saveCheckpointIfDue(session);

@@ -1,5 +1,5 @@
 /** Messages of a turn: what the user has said, and what the model has said last. */
-import { textOf, type ImageBlock, type TextBlock } from '../../../core/content.ts';
+import { textOf, type Attachment } from '../../../core/content.ts';
 import type { TurnInput } from '../../../core/events.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { DriveSession } from './session.ts';
@@ -13,6 +13,6 @@ export function findLastSaid({ log: { messages, state } }: DriveSession): number
 }
 
 /** What a user's message says, attachments first. */
-export function userContent({ message, attachments = [] }: TurnInput): (TextBlock | ImageBlock)[] {
+export function userContent({ message, attachments = [] }: TurnInput): Attachment[] {
   return [...attachments, { type: 'text', text: message }];
 }

@@ -1,0 +1,147 @@
+/** What comes with a message: contents become files before anything of it is written, files that there are already are checked. */
+import { Readable } from 'node:stream';
+import type { Attachment, FileBlock } from '../../core/content.ts';
+import { DroverError, impossible } from '../../core/errors.ts';
+import { faultOfFile } from '../../core/file-types.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import { dropUses, findFiles, deleteFiles, noteUses, type FileRow } from '../../db/files.ts';
+import type { FilesTaken } from '../../llm/provider.ts';
+import { storeAway, type FileContext } from './content.ts';
+import { discard, keepFile, writeContent, type StoredContent } from './store-file.ts';
+
+/** As a client sends it. */
+export type GivenAttachment =
+  | Exclude<Attachment, FileBlock>
+  | { type: 'file'; file_id: string }
+  | {
+      type: 'file';
+      source: { type: 'base64'; media_type: string; data: string };
+      filename?: string | undefined;
+    };
+
+/** The run that they come to. */
+export interface AttachTo {
+  tenantId: string;
+  workspaceId: string;
+  runId: string;
+  threadId?: string | undefined;
+  /** The run is only made with them. */
+  isNew: boolean;
+  /** What its model takes. */
+  taken: FilesTaken;
+}
+
+/**
+ * Does `work` with attachments that hold ids in place of contents. Where it fails for a reason of its own, or was done by an
+ * earlier request, nothing is left of the files; where that is not known, maintenance finds what no run has. Throws 422 for
+ * a file that there is not, one of a type that the model does not take, and one that is too large for it; else as
+ * `writeContent` does.
+ */
+export async function withAttachments<T extends { replayed: boolean }>(
+  context: FileContext,
+  { to, given }: { to: AttachTo; given: readonly GivenAttachment[] },
+  work: (attachments: Attachment[]) => Promise<T>,
+): Promise<T> {
+  const taken = await takeFiles(context, to, given);
+  const leave = () =>
+    context.db.withTenant(to.tenantId, async (tx) => {
+      await deleteFiles(tx, taken.made);
+      if (to.isNew) await dropUses(tx, to.runId);
+    });
+  try {
+    const answer = await work(taken.attachments);
+    if (answer.replayed) await leave();
+    return answer;
+  } catch (error) {
+    if (error instanceof DroverError && error.status < 500) await leave();
+    throw error;
+  }
+}
+
+interface TakenFiles {
+  attachments: Attachment[];
+  /** Files that were made of contents. */
+  made: string[];
+}
+
+async function takeFiles(context: FileContext, to: AttachTo, given: readonly GivenAttachment[]): Promise<TakenFiles> {
+  const contents = new Map<number, StoredContent>();
+  try {
+    for (const [index, each] of given.entries()) {
+      const source = contentOf(each, context);
+      if (source !== undefined) contents.set(index, await write(context, to.tenantId, source));
+    }
+    return await context.db.withTenant(to.tenantId, (tx) => takeIn(tx, to, { given, contents }));
+  } finally {
+    // Those that files have now stay.
+    for (const content of contents.values()) await discard(context, content);
+  }
+}
+
+/** Base64 that becomes a file. Without a store an image stays in the message, as it did before there were files. */
+function contentOf(given: GivenAttachment, { fileStore }: FileContext): string | undefined {
+  if (given.type === 'text' || 'file_id' in given || given.source.type !== 'base64') return undefined;
+  return given.type === 'image' && !fileStore ? undefined : given.source.data;
+}
+
+async function write(context: FileContext, tenantId: string, base64: string): Promise<StoredContent> {
+  const source = Readable.from([Buffer.from(base64, 'base64')]);
+  return writeContent(context, tenantId, { source, signal: new AbortController().signal }).catch((error: unknown) => {
+    throw storeAway(error);
+  });
+}
+
+interface Given {
+  given: readonly GivenAttachment[];
+  contents: ReadonlyMap<number, StoredContent>;
+}
+
+async function takeIn(tx: Tx, to: AttachTo, { given, contents }: Given): Promise<TakenFiles> {
+  const named = given.flatMap((each) => ('file_id' in each ? [each.file_id] : []));
+  const found = new Map((await findFiles(tx, named, to.workspaceId)).map((row) => [row.id, row]));
+  const made: string[] = [];
+  const attachments: Attachment[] = [];
+  const used: string[] = [];
+  let bytes = 0;
+  for (const [index, each] of given.entries()) {
+    const content = contents.get(index);
+    const row = content
+      ? await keep(tx, to, { each, content })
+      : 'file_id' in each
+        ? found.get(each.file_id)
+        : undefined;
+    if (!row) {
+      if ('file_id' in each) throw refuse(index, 'names no file');
+      attachments.push(each as Attachment);
+      continue;
+    }
+    if (content) made.push(row.id);
+    bytes += row.size;
+    const fault = faultOfFile(row, to.taken) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
+    if (fault !== undefined) throw refuse(index, fault);
+    used.push(row.id);
+    const { id: file_id, mime_type: media_type, filename, size } = row;
+    attachments.push({ type: 'file', file_id, media_type, filename, size });
+  }
+  await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: used });
+  return { attachments, made };
+}
+
+const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
+
+function keep(
+  tx: Tx,
+  { workspaceId, runId, threadId }: AttachTo,
+  { each, content }: { each: GivenAttachment; content: StoredContent },
+): Promise<FileRow> {
+  const mimeType = 'source' in each && each.source.type === 'base64' ? each.source.media_type : undefined;
+  const filename = 'filename' in each ? each.filename : undefined;
+  const of = { workspaceId, runId, threadId, filename, mimeType };
+  return keepFile(tx, content, { ...of, origin: 'user', trust: 'trusted' });
+}
+
+function refuse(index: number, message: string): DroverError {
+  const path = `body.input.attachments.${index}`;
+  return impossible(`${path} ${message}.`, [{ path, message }]);
+}

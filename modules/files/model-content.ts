@@ -1,0 +1,97 @@
+/** Contents of files in the place of their ids, for a request to a model that is about to be sent. */
+import { buffer } from 'node:stream/consumers';
+import {
+  cleanText,
+  type DocumentBlock,
+  type FileBlock,
+  type ImageBlock,
+  type Message,
+  type TextBlock,
+} from '../../core/content.ts';
+import { faultOfFile, IMAGE_TYPES, isTextType } from '../../core/file-types.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { findFiles, type FileRow } from '../../db/files.ts';
+import { noFile } from '../../llm/messages.ts';
+import type { FilesTaken } from '../../llm/provider.ts';
+import type { ProcessContext } from '../context.ts';
+import { openContent } from './content.ts';
+
+type Filling = Pick<ProcessContext, 'db' | 'fileStore' | 'fileCache'>;
+type Filled = TextBlock | ImageBlock | DocumentBlock;
+
+/**
+ * The messages with the contents of the files that they name. What is gone, what this model does not take and what is more than
+ * a request may have is named in words; the newest files come first. Throws 503 where the store is away.
+ */
+export async function fillFiles(
+  context: Filling,
+  { tenantId, taken }: { tenantId: string; taken: FilesTaken },
+  messages: readonly Message[],
+): Promise<Message[]> {
+  const named = messages.flatMap(filesOf);
+  if (named.length === 0) return [...messages];
+  const ids = [...new Set(named.map(({ file_id }) => file_id))];
+  const rows = new Map((await context.db.withTenant(tenantId, (tx) => findFiles(tx, ids))).map((row) => [row.id, row]));
+  let left: number = LIMITS.attachedBytes;
+  const contents = new Map<string, Filled>();
+  for (const { file_id: id } of named.toReversed()) {
+    const row = rows.get(id);
+    if (!row || contents.has(id) || faultOfFile(row, taken) !== undefined || row.size > left) continue;
+    const content = await contentOf(context, row);
+    if (!content) continue;
+    left -= row.size;
+    contents.set(id, content);
+  }
+  const fill = (block: FileBlock): Filled => contents.get(block.file_id) ?? { type: 'text', text: noFile(block) };
+  return messages.map((message) => filled(message, fill));
+}
+
+function filesOf({ content }: Message): FileBlock[] {
+  return content.flatMap((block) => {
+    if (block.type === 'file') return [block];
+    if (block.type !== 'tool_result' || typeof block.content === 'string') return [];
+    return block.content.filter((part) => part.type === 'file');
+  });
+}
+
+function filled(message: Message, fill: (block: FileBlock) => Filled): Message {
+  if (message.role === 'assistant') return message;
+  const content = message.content.map((block) => {
+    if (block.type === 'file') return fill(block);
+    if (block.type !== 'tool_result' || typeof block.content === 'string') return block;
+    const parts = block.content.map((part) => {
+      if (part.type !== 'file') return part;
+      const whole = fill(part);
+      // A result has text and images alone.
+      return whole.type === 'document' ? { type: 'text' as const, text: noFile(part) } : whole;
+    });
+    return { ...block, content: parts };
+  });
+  return { role: 'user', content };
+}
+
+async function contentOf(context: Filling, row: FileRow): Promise<Filled | undefined> {
+  const isText = isTextType(row.mime_type);
+  const key = `${row.content_id} ${isText ? 'text' : 'base64'}`;
+  let content = context.fileCache.get(key);
+  if (content === undefined) {
+    const bytes = await read(context, row);
+    if (!bytes) return undefined;
+    content = isText ? cleanText(new TextDecoder().decode(bytes)) : bytes.toString('base64');
+    context.fileCache.set(key, content);
+  }
+  if (isText) return { type: 'text', text: `File ${JSON.stringify(row.filename)} (${row.mime_type}):\n${content}` };
+  const source = { type: 'base64' as const, media_type: row.mime_type, data: content };
+  return IMAGE_TYPES.includes(row.mime_type)
+    ? { type: 'image', source }
+    : { type: 'document', source, title: row.filename };
+}
+
+/** Undefined where it was deleted a moment ago. */
+async function read(context: Filling, row: FileRow): Promise<Buffer | undefined> {
+  const stream = await openContent(context, row).catch((error: unknown) => {
+    if (error instanceof Error && 'status' in error && error.status === 404) return undefined;
+    throw error;
+  });
+  return stream && buffer(stream);
+}

@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { maintain } from '../../modules/platform/maintain.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { ODD_SERVER } from '../support/odd-server.ts';
+import { startFakeOpenAI } from '../support/fake-openai.ts';
+
+const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
+const PDF = Buffer.from('%PDF-1.7 a document');
+const MARKED = PNG.toString('base64');
+
+describe('attachments', function () {
+  this.timeout(120_000);
+  let folder: string;
+  let claude: FakeServer;
+  let gpt: FakeServer;
+  let api: TestApi;
+  let workers: Workers;
+  /** What the models were sent, newest last. */
+  const asked: AnthropicRequest[] = [];
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'drover-attachments-'));
+    claude = await startFakeAnthropic((request) => {
+      asked.push(request);
+      const use = { type: 'tool_use', id: 'toolu_1', name: 'image', input: { bytes: 60_000 } };
+      if (request.tools?.length === 1 && request.messages.length === 1)
+        return { content: [use], stop_reason: 'tool_use' };
+      return { content: [{ type: 'text', text: 'seen' }] };
+    });
+    gpt = await startFakeOpenAI((request) => {
+      asked.push(request as AnthropicRequest);
+      return { text: 'seen' };
+    });
+    api = await startTestApi(undefined, {
+      env: {
+        DROVER_FILES_URL: `file:${folder}`,
+        ANTHROPIC_API_KEY: 'test',
+        ANTHROPIC_BASE_URL: claude.url,
+        OPENAI_API_KEY: 'test',
+        OPENAI_BASE_URL: `${gpt.url}/v1`,
+      },
+    });
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await claude.close();
+    await gpt.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const post = async (path: string, body: unknown) => {
+    const answer = await api.call('POST', path, { body });
+    return answer;
+  };
+  const upload = async (content: Buffer, filename: string) => {
+    const head = `--b\r\ncontent-disposition: form-data; name="file"; filename="${filename}"\r\ncontent-type: application/octet-stream\r\n\r\n`;
+    const raw = Buffer.concat([Buffer.from(head), content, Buffer.from('\r\n--b--\r\n')]);
+    const headers = { 'content-type': 'multipart/form-data; boundary=b' };
+    const { json, text, status } = await api.call('POST', '/v1/files', { raw, headers });
+    assert.equal(status, 201, text);
+    return json.id as string;
+  };
+  const agentWith = async (model: string) => {
+    const { json } = await post('/v1/agents', { name: randomUUID(), llm_config: { default_model: model } });
+    return json.id as string;
+  };
+  /** A run that stays open, and what comes of its first turn. */
+  const ask = async (agent: string, attachments: unknown[], message = 'What is this?') => {
+    const { json: run } = await post(`/v1/agents/${agent}/runs`, {});
+    const turn = await post(`/v1/runs/${run.run_id}/turns`, { input: { message, attachments } });
+    return { run: run.run_id as string, thread: run.thread_id as string, turn };
+  };
+  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: MARKED } };
+  const lastSaid = () => asked.at(-1)?.messages.findLast(({ role }) => role === 'user')?.content;
+
+  it('reach Claude as images, documents and text, and the log as ids', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const notes = await upload(Buffer.from('keep calm'), 'notes.md');
+    const pdf = {
+      type: 'document',
+      source: { type: 'base64', media_type: 'application/pdf', data: PDF.toString('base64') },
+      filename: 'a.pdf',
+    };
+    const { run, turn } = await ask(agent, [image, pdf, { file_id: notes }, { type: 'text', text: 'as it is' }]);
+    assert.deepEqual([turn.status, turn.json.output.message], [200, 'seen'], turn.text);
+    const cached = { cache_control: { type: 'ephemeral' } };
+    assert.deepEqual(lastSaid(), [
+      { type: 'image', source: image.source },
+      { type: 'document', source: pdf.source, title: 'a.pdf' },
+      { type: 'text', text: 'File "notes.md" (text/markdown):\nkeep calm' },
+      { type: 'text', text: 'as it is' },
+      { type: 'text', text: 'What is this?', ...cached },
+    ]);
+    const { json, text } = await api.call('GET', `/v1/runs/${run}/turns/${turn.json.turn_id}`);
+    const [first, second, third, fourth] = json.input.attachments;
+    assert.deepEqual(
+      [first, second, third].map(({ type, media_type, filename, size }) => [type, media_type, filename, size]),
+      [
+        ['file', 'image/png', 'file', PNG.length],
+        ['file', 'application/pdf', 'a.pdf', PDF.length],
+        ['file', 'text/markdown', 'notes.md', 9],
+      ],
+    );
+    assert.deepEqual([third.file_id, fourth], [notes, { type: 'text', text: 'as it is' }]);
+    const events = await api.call('GET', `/v1/runs/${run}/events`);
+    const stored = await api.context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
+      tx.query(
+        `select 1 from messages where content::text like $1 union all select 1 from run_events where payload::text like $1`,
+        [`%${MARKED}%`],
+      ),
+    );
+    assert.deepEqual([text.includes(MARKED), events.text.includes(MARKED), stored], [false, false, []]);
+    const made = (await api.call('GET', `/v1/files?run_id=${run}`)).json.files;
+    assert.deepEqual(new Set(made.map(({ id }: { id: string }) => id)), new Set([first.file_id, second.file_id]));
+  });
+
+  it('reach GPT in its form', async () => {
+    const agent = await agentWith('openai/gpt-5.4');
+    const pdf = await upload(PDF, 'a.pdf');
+    const { turn } = await ask(agent, [image, { type: 'file', file_id: pdf }]);
+    assert.equal(turn.json.output.message, 'seen', turn.text);
+    assert.deepEqual(lastSaid(), [
+      { type: 'image_url', image_url: { url: `data:image/png;base64,${MARKED}` } },
+      {
+        type: 'file',
+        file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF.toString('base64')}` },
+      },
+      { type: 'text', text: 'What is this?' },
+    ]);
+  });
+
+  it('may begin a run on a new thread, once for one Idempotency-Key', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const headers = { 'idempotency-key': randomUUID() };
+    const body = { input: { message: 'x', attachments: [image] }, config: { keep_open: true } };
+    const create = () => api.call('POST', `/v1/agents/${agent}/runs`, { headers, body });
+    const one = await create();
+    const two = await create();
+    assert.deepEqual([one.status, two.status, two.json], [202, 202, one.json], one.text);
+    const { files } = (await api.call('GET', `/v1/files?thread_id=${one.json.thread_id}`)).json;
+    assert.deepEqual(
+      files.map((file: { run_id: string; origin: string }) => [file.run_id, file.origin]),
+      [[one.json.run_id, 'user']],
+    );
+    assert.deepEqual(await strays(api), []);
+  });
+
+  it('are refused where the model would not take them, and then leave nothing', async () => {
+    const agent = await agentWith('openai/gpt-3.5-turbo');
+    const zip = await upload(Buffer.from('PK'), 'a.zip');
+    const long = await upload(Buffer.alloc(1024 * 1024 + 1, 'x'), 'long.txt');
+    const refused = async (given: unknown) => {
+      const { turn } = await ask(agent, [given]);
+      return `${turn.status} ${turn.json.detail}`;
+    };
+    const at = '422 body.input.attachments.0';
+    assert.equal(await refused(image), `${at} is of the type image/png, which this model does not take.`);
+    assert.match(
+      await refused({ file_id: zip }),
+      new RegExp(`^${at} is of the type application/octet-stream: models take`),
+    );
+    assert.match(
+      await refused({ file_id: long }),
+      new RegExp(`^${at} has 1048577 bytes, and this model takes at most 1048576`),
+    );
+    assert.equal(await refused({ file_id: randomUUID() }), `${at} names no file.`);
+    const { key } = await api.newTenant();
+    const other = await api.call('GET', `/v1/files/${zip}`, { key });
+    assert.equal(other.status, 404);
+    assert.match(await refused({ type: 'image', source: { ...image.source, data: '%' } }), /^400 /);
+    assert.deepEqual(await strays(api), []);
+  });
+
+  it('are named in words once they are deleted, and to a model that takes none', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const id = await upload(PNG, 'a.png');
+    const { run } = await ask(agent, [{ file_id: id }]);
+    assert.equal((await api.call('DELETE', `/v1/files/${id}`)).status, 204);
+    await post(`/v1/runs/${run}/turns`, { input: { message: 'And now?' } });
+    const [first] = (asked.at(-1)?.messages[0]?.content ?? []) as unknown[];
+    const text = '[file a.png (image/png) left out: it is gone, or this model does not take it]';
+    assert.deepEqual(first, { type: 'text', text });
+  });
+
+  it('are made of large images in the results of tools, which models see all the same', async () => {
+    const transport = { type: 'mcp_stdio', ...ODD_SERVER };
+    const tool = await post('/v1/tools', { name: 'image', description: 'x', risk_level: 'READ_ONLY', transport });
+    assert.equal(tool.status, 201, tool.text);
+    const llm_config = { default_model: 'anthropic/claude-sonnet-5' };
+    const { json: agent } = await post('/v1/agents', { name: randomUUID(), llm_config, tools: ['image'] });
+    const { run, turn } = await ask(agent.id, [], 'Show me.');
+    assert.equal(turn.json.output.message, 'seen', turn.text);
+    const [stored] = (await api.call('GET', `/v1/files?run_id=${run}`)).json.files;
+    assert.deepEqual(
+      [stored.origin, stored.trust, stored.size, stored.mime_type],
+      ['tool', 'untrusted', 60_008, 'image/png'],
+    );
+    const content = Buffer.concat([PNG.subarray(0, 8), Buffer.alloc(60_000)]);
+    const [result] = lastSaid() as unknown as { content: { type: string; source?: object; text?: string }[] }[];
+    assert.deepEqual(result?.content, [
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: content.toString('base64') } },
+      { type: 'text', text: `[kept as file ${stored.id}: file, image/png]` },
+    ]);
+    const { json: events } = await api.call('GET', `/v1/runs/${run}/events?types=file.stored`);
+    const [call] = turn.json.output.tool_calls;
+    assert.deepEqual(
+      events.events.map(({ payload }: { payload: unknown }) => payload),
+      [{ file_id: stored.id, tool_call_id: call.id, mime_type: 'image/png', size: 60_008 }],
+    );
+    const { json: output } = await api.call('GET', `/v1/tool-calls/${call.id}/output`);
+    const [kept] = output.output.content;
+    assert.deepEqual([kept.file_id, kept.size, 'data' in kept], [stored.id, 60_008, false]);
+    await api.call('DELETE', `/v1/runs/${run}`);
+    assert.equal((await api.call('GET', `/v1/files/${stored.id}`)).status, 404);
+  });
+
+  it('go with the last run that they have come into', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const shared = await upload(PDF, 'shared.pdf');
+    const one = await ask(agent, [image, { file_id: shared }]);
+    const two = await ask(agent, [{ file_id: shared }]);
+    const [own] = (await api.call('GET', `/v1/files?run_id=${one.run}`)).json.files;
+    const status = async (id: string) => (await api.call('GET', `/v1/files/${id}`)).status;
+    assert.equal((await api.call('DELETE', `/v1/threads/${one.thread}`)).status, 202);
+    assert.deepEqual([await status(own.id), await status(shared)], [404, 200]);
+    assert.equal((await api.call('DELETE', `/v1/runs/${two.run}`)).status, 202);
+    assert.equal(await status(shared), 404);
+  });
+
+  it('of a run that was never made are swept, but for files that were there before', async () => {
+    const before = await upload(PNG, 'before.png');
+    const [run, made] = [randomUUID(), await upload(PDF, 'made.pdf')];
+    await api.context.db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
+      await tx.query('update files set run_id = $1 where id = $2', [run, made]);
+      await tx.query(
+        `insert into file_uses (tenant_id, run_id, file_id, created_at)
+           select tenant_id, $1, id, now() - interval '2 hours' from files where id = any($2)`,
+        [run, [before, made]],
+      );
+    });
+    await maintain(api.context, 'sweep-files');
+    assert.equal((await api.call('GET', `/v1/files/${before}`)).status, 200);
+    assert.equal((await api.call('GET', `/v1/files/${made}`)).status, 404);
+    assert.deepEqual(await strays(api), []);
+  });
+});
+
+/** Contents that no file has, and files and uses of runs that there are not. */
+function strays({ context }: TestApi): Promise<object[]> {
+  return context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
+    tx.query(
+      `select 'content' as what from file_contents where state <> 'stored'
+       union all select 'file' from files where run_id not in (select id from runs)
+       union all select 'use' from file_uses where run_id not in (select id from runs)`,
+    ),
+  );
+}

@@ -1,10 +1,12 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
+import type { Compaction } from '../../core/compaction.ts';
 import { conflict, erased, notFound, unavailable } from '../../core/errors.ts';
 import { checkEvent, isTerminal, type NewEvent, type PinnedLimits, type TurnInput } from '../../core/events.ts';
 import { segmentsOf } from '../../core/fork.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
+import { findCompaction } from '../../db/replay.ts';
 import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
@@ -174,7 +176,10 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
 }
 
 /** What a run's conversation goes on from. */
-type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'>;
+type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
+  /** What takes the place of the conversation's beginning. */
+  context?: Compaction | undefined;
+};
 
 /** Where on its thread a run begins: its number, and what it goes on from. */
 interface PlaceOnThread {
@@ -194,7 +199,7 @@ async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
   const place = thread.run_count + 1;
-  if (!last?.erased_at) return { place, previous: last };
+  if (!last?.erased_at) return { place, previous: last && { ...last, context: await findCompaction(tx, last.id) } };
   // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
@@ -223,6 +228,7 @@ function createdEvent(
       kind: 'agent',
       config: keptConfig(request.config),
       pinned: { tools: parts.start.tools, limits: parts.start.limits },
+      ...(parts.previous?.context && { context: parts.previous.context }),
       depth: 0,
       parent_run_id: null,
       root_run_id: null,

@@ -163,6 +163,8 @@ async function createdEvent(
         tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
         limits: forkedLimits(fork, agent.definition, config.model_override),
       },
+      // Another conversation has another beginning.
+      ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
       depth: 0,
       parent_run_id: null,
       // What is asked again is paid from the same budget, unless the fork brings one of its own.

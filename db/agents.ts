@@ -145,3 +145,11 @@ export async function findAgentVersion(tx: Tx, agentId: string, version: string)
 export async function loadAgentVersion(tx: Tx, agentId: string, version: string): Promise<AgentDefinition | undefined> {
   return (await findAgentVersion(tx, agentId, version))?.definition;
 }
+
+/** Names of agents by their ids. */
+export async function findAgentNames(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await tx.query<{ id: string; name: string }>('select id, name from agents where id = any($1::uuid[])', [
+    ids,
+  ]);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

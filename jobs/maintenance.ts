@@ -11,6 +11,7 @@ export const MAINTENANCE_ACTS = [
   'expire-idle',
   'forget-old',
   'settle-budgets',
+  'roll-up-usage',
   'make-partitions',
   'seal-audit',
   'send-webhooks',
@@ -46,6 +47,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'expire-approvals':
     case 'seal-audit':
     case 'settle-budgets':
+    case 'roll-up-usage':
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));

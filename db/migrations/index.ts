@@ -29,6 +29,7 @@ import { months } from './0034-months.ts';
 import { threadsAndOwnCalls } from './0038-threads-and-own-calls.ts';
 import { memory } from './0045-memory.ts';
 import { openStreams } from './0037-open-streams.ts';
+import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
 import type { Migration } from './migration.ts';
 
@@ -62,6 +63,7 @@ export const MIGRATIONS: readonly Migration[] = [
   rateCounts,
   months,
   threadsAndOwnCalls,
+  usageDaily,
   memory,
   openStreams,
   files,

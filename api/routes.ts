@@ -6,6 +6,7 @@ import { APPROVAL_ROUTES } from './approvals.ts';
 import { AUDIT_ROUTES } from './audit.ts';
 import { BUDGET_ROUTES } from './budgets.ts';
 import { FILE_ROUTES } from './files/routes.ts';
+import { DASHBOARD_ROUTES } from './dashboard/routes.ts';
 import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
 import { MCP_ROUTES } from './mcp/routes.ts';
@@ -49,6 +50,7 @@ export const ROUTES: readonly Route[] = [
   ...AG_UI_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
+  ...DASHBOARD_ROUTES,
   ...THREAD_ROUTES,
   ...CONVERSATION_ROUTES,
   ...ACTION_ROUTES,

@@ -1,5 +1,6 @@
 /** Agent definitions: what an agent is and does, and what the registry knows of it, in one body. */
 import { z } from 'zod';
+import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
 
 const name64 = z.string().min(1).max(64);
@@ -52,7 +53,7 @@ const guardrailConfig = z.strictObject({
 });
 
 const memoryConfig = z.strictObject({
-  short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.literal('fifo').optional() }).optional(),
+  short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.enum(STRATEGIES).optional() }).optional(),
   long_term: z
     .strictObject({
       enabled: z.literal(false).optional(),

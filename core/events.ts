@@ -3,6 +3,7 @@
  * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
+import { compaction } from './compaction.ts';
 import { attachment } from './content.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
 import { DAG_EVENTS } from './events/dag-events.ts';
@@ -83,6 +84,8 @@ const RUN_EVENTS = {
     kind: z.enum(RUN_KINDS),
     config: runConfig,
     pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
+    /** Where the conversation that the run goes on with was compacted: what is sent of it. */
+    context: compaction.optional(),
     depth: count,
     parent_run_id: uuid.nullable(),
     root_run_id: uuid.nullable(),

@@ -1,6 +1,7 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
+import type { Compaction } from './compaction.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { KeptSignal, Wait } from './waits.ts';
@@ -58,6 +59,8 @@ export interface RunState {
   turn: TurnState | null;
   /** The first message that models are sent; absent where nothing has been left out yet. */
   firstKept?: number;
+  /** What takes the place of the beginning of the conversation. */
+  compaction?: Compaction;
   /** The tokens that this cut was made for, and those of the messages before it, both estimated. */
   cut?: { budgetTokens: number; droppedTokens: number };
   /** A model call that was announced and has not answered. */
@@ -118,6 +121,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     replay: null,
     budget: NO_BUDGET,
     custom: {},
+    ...(payload.context && { compaction: payload.context, firstKept: payload.context.first_kept_ordinal }),
   };
 }
 
@@ -147,6 +151,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'context.compacted':
+      return compact(event);
     case 'context.transformed':
       return cutContext(event);
     case 'workflow.concluded':
@@ -185,6 +191,20 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   if (status !== 'awaiting_tool') return { status };
   const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
   return { status, calls };
+}
+
+function compact({ payload }: Extract<RunEvent, { type: 'context.compacted' }>): Partial<RunState> {
+  const { first_kept_ordinal: firstKept, budget_tokens: budgetTokens, dropped_tokens: droppedTokens } = payload;
+  const { summary, cleared_before, cleared_tokens } = payload;
+  return {
+    firstKept,
+    cut: { budgetTokens, droppedTokens },
+    compaction: {
+      first_kept_ordinal: firstKept,
+      ...(summary !== undefined && { summary }),
+      ...(cleared_before !== undefined && { cleared_before, cleared_tokens }),
+    },
+  };
 }
 
 function cutContext({ payload }: Extract<RunEvent, { type: 'context.transformed' }>): Partial<RunState> {

@@ -190,3 +190,11 @@ export async function findAgentIds(
   for (const { id } of rows) found.set(id, id);
   return found;
 }
+
+/** Names of agents by their ids. */
+export async function findAgentNames(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await tx.query<{ id: string; name: string }>('select id, name from agents where id = any($1::uuid[])', [
+    ids,
+  ]);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}

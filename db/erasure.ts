@@ -81,6 +81,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   rate_counts: 'ids, digests and counts',
   own_model_calls: 'ids, names of models, sums and a state',
   reservations: 'sums and a state',
+  usage_daily: 'sums, and names of models and of registered tools',
   schema_functions: 'names and hashes of functions',
   schema_migrations: 'names of migrations',
 };

@@ -1,6 +1,7 @@
 /** What a replay reads of the runs before it: their calls after the point, and what their models answered. */
+import { compaction, type Compaction } from '../core/compaction.ts';
 import type { AssistantBlock } from '../core/content.ts';
-import type { TurnInput } from '../core/events.ts';
+import type { NewEvent, TurnInput } from '../core/events.ts';
 import type { StopReason, TokenUsage } from '../core/model.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
@@ -103,6 +104,52 @@ export async function listRecordedAnswers(
      order by e.seq`,
     [runId, steps.from, steps.to ?? null],
   );
+}
+
+/** How a run compacted its conversation, before the model call of a step. */
+export interface RecordedCompaction {
+  step: number;
+  payload: Extract<NewEvent, { type: 'context.compacted' }>['payload'];
+}
+
+/** The compactions of a run, in order, and that which it began with. */
+export async function listCompactions(
+  tx: Tx,
+  runId: string,
+): Promise<{ compactions: RecordedCompaction[]; context: Compaction | undefined }> {
+  const compactions = await tx.query<RecordedCompaction>(
+    `select step, payload from run_events where run_id = $1 and type = 'context.compacted' order by seq`,
+    [runId],
+  );
+  const [first] = await tx.query<{ context: Compaction | null }>(
+    `select payload->'context' as context from run_events where run_id = $1 and seq = 1`,
+    [runId],
+  );
+  return { compactions, context: first?.context ?? undefined };
+}
+
+/** What a run's log said, before an event of it, of what is sent of its conversation. */
+export async function findContextAt(
+  tx: Tx,
+  runId: string,
+  seq: number,
+): Promise<{ compaction: Compaction | undefined; firstKept: number }> {
+  const rows = await tx.query<{ type: string; payload: { first_kept_ordinal: number } }>(
+    `select type, payload from run_events
+     where run_id = $1 and seq < $2 and type in ('context.compacted', 'context.transformed') order by seq desc`,
+    [runId, seq],
+  );
+  const { context } = await listCompactions(tx, runId);
+  const last = rows.find(({ type }) => type === 'context.compacted')?.payload;
+  const found = last ? compaction.parse(last) : context;
+  return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
+}
+
+/** What takes the place of the beginning of a run's conversation, at its end. */
+export async function findCompaction(tx: Tx, runId: string): Promise<Compaction | undefined> {
+  const { compactions, context } = await listCompactions(tx, runId);
+  const last = compactions.at(-1)?.payload;
+  return last ? compaction.parse(last) : context;
 }
 
 export interface StartedTurn {

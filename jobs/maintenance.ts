@@ -12,6 +12,7 @@ export const MAINTENANCE_ACTS = [
   'expire-idle',
   'forget-old',
   'settle-budgets',
+  'roll-up-usage',
   'make-partitions',
   'seal-audit',
   'send-webhooks',
@@ -48,6 +49,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'expire-approvals':
     case 'seal-audit':
     case 'settle-budgets':
+    case 'roll-up-usage':
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));

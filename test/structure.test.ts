@@ -15,7 +15,7 @@ const FOLDERS = [
   ['core', 'lib'],
 ];
 const MODULES =
-  'platform webhooks sessions workflows conversations runs tool-calls waits approvals governance budgets memory model-calls run-log agents tools-registry files tenants audit'.split(
+  'platform webhooks sessions workflows dashboard conversations runs tool-calls waits approvals governance budgets memory model-calls run-log agents tools-registry files tenants audit'.split(
     ' ',
   );
 

@@ -36,7 +36,10 @@ export const ACTION_ROUTES: readonly Route[] = defineRunRoutes({
   query: pageQuery(z.int()).extend({
     after: integerParam({ min: 0, max: MAX_SEQ }).optional(),
     types: listParam(z.enum(ACTION_TYPES)).optional(),
-    messages_snapshot: z.enum(['true', 'false']).optional().describe('Shows the conversation at each model call.'),
+    messages_snapshot: z
+      .enum(['true', 'false'])
+      .optional()
+      .describe('Shows what of the conversation each model call was sent.'),
   }),
   responses: { 200: pageFields('actions', action) },
   async handle({ caller, params, query, context }) {

@@ -28,6 +28,11 @@ export function recordContextCut({ turn }: RunState, cut: Payload<'context.trans
   return { type: 'context.transformed', actor: 'system', turn_id: turn?.id, payload: cut };
 }
 
+/** The beginning of the conversation is sent as something shorter from here on. */
+export function recordCompaction({ turn }: RunState, step: number, payload: Payload<'context.compacted'>): NewEvent {
+  return { type: 'context.compacted', actor: 'system', turn_id: turn?.id, step, payload };
+}
+
 /** An answer, as it is kept. */
 export interface Answered extends Omit<ModelResponse, 'content'> {
   step: number;

@@ -1,6 +1,7 @@
 /** Events of model calls, and of the budgets that they are paid from. */
 import { z } from 'zod';
 import { INTENT_KINDS } from '../intents.ts';
+import { compaction, STRATEGIES } from '../compaction.ts';
 import { CUT_REASONS } from '../context.ts';
 import { REQUEST_PARTS, STOP_REASONS } from '../model.ts';
 import { count, defineEvent, money, problem, uuid } from './event.ts';
@@ -99,6 +100,18 @@ export const MODEL_EVENTS = {
     dropped_tokens: count,
     /** Tokens that the conversation may have. */
     budget_tokens: count,
+  }),
+
+  /** What takes the place of the beginning of the conversation from here on. The messages themselves stay. */
+  'context.compacted': defineEvent(1, {
+    strategy: z.enum(STRATEGIES),
+    ...compaction.shape,
+    /** Estimated, of what is sent. */
+    tokens_before: count,
+    tokens_after: count,
+    budget_tokens: count,
+    /** Of the messages before the first one that is kept. */
+    dropped_tokens: count,
   }),
 
   /** A soft limit was passed; with `approval_id` a person is asked whether to go on. */

@@ -57,6 +57,7 @@ export const runs: Projection<'runs'> = {
     'driver_lease_expires_at',
     'dormant',
     'output_bytes',
+    'rolled_up',
     'updated_at',
   ],
   apply(place, event) {

@@ -29,6 +29,7 @@ import { months } from './0034-months.ts';
 import { threadsAndOwnCalls } from './0038-threads-and-own-calls.ts';
 import { memory } from './0045-memory.ts';
 import { openStreams } from './0037-open-streams.ts';
+import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
 import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
@@ -64,6 +65,7 @@ export const MIGRATIONS: readonly Migration[] = [
   rateCounts,
   months,
   threadsAndOwnCalls,
+  usageDaily,
   memory,
   openStreams,
   files,

@@ -6,8 +6,9 @@ import type { Tx } from '../../db/database.ts';
 import { readMessages } from '../../db/checkpoints.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
+import { findContextAt } from '../../db/replay.ts';
 import { requireRun, type RunPath } from '../runs/read-runs.ts';
-import { messagesFor } from '../run-log/conversation.ts';
+import { messagesFor, setAside, summaryMessage } from '../run-log/conversation.ts';
 import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions.ts';
 
 export { ACTION_TYPES };
@@ -66,9 +67,12 @@ function turnOf(turns: ReadonlyMap<string, SteppedTurn>, { turn_id }: LoggedEven
   return turn_id === null ? undefined : turns.get(turn_id);
 }
 
-/** The conversation as it stood at a model call. */
+/** What the model was sent of the conversation, as the log says. */
 async function readSnapshot(tx: Tx, runId: string, event: LoggedEvent): Promise<Message[]> {
   const { length } = event.payload as { length: number };
+  const { compaction, firstKept } = await findContextAt(tx, runId, event.seq);
   const rows = await readMessages(tx, runId, { length, shownBytes: LIMITS.shownOutputBytes });
-  return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+  const kept = setAside(rows, compaction).filter(({ ordinal }) => ordinal >= firstKept);
+  const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
+  return [...summary, ...messagesFor(kept, Number.POSITIVE_INFINITY).messages];
 }

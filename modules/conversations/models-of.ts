@@ -1,6 +1,6 @@
 /** The models that an agent's run asks, for what Drover asks on its behalf. */
 import type { FirstTurn } from '../../db/threads.ts';
-import { primaryModelOf } from '../agents/effective-limits.ts';
+import { fallbackModelsOf, primaryModelOf } from '../agents/effective-limits.ts';
 import type { Context } from '../governance/context.ts';
 
 /** Their names in order, and whether the first is the offline model: then nobody has to be asked. */
@@ -11,9 +11,7 @@ export async function modelsOf(
 ): Promise<{ names: (string | undefined)[]; isOffline: boolean }> {
   const pins = { tenantId, agentId: run.agent_id, agentVersion: run.agent_version, tools: [] };
   const { definition } = await context.definitions.load(pins);
-  const { llm_config: llm, model_preferences: preferences } = definition;
   const first = primaryModelOf(definition, run.model_override);
-  const others = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])].filter((name) => name !== undefined);
   const isOffline = (first ?? context.models.defaultName()).split('/')[0] === 'offline';
-  return { names: [first, ...others], isOffline };
+  return { names: [first, ...fallbackModelsOf(definition)], isOffline };
 }

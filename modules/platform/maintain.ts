@@ -15,6 +15,7 @@ import { sweepFiles } from '../files/sweep-files.ts';
 import { endDueTasks } from '../workflows/end-due-tasks.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
+import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
@@ -55,6 +56,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { expired: await expireIdle(context) };
     case 'forget-old':
       return forgetOldRows(context);
+    case 'roll-up-usage':
+      return { added: await rollUpRuns(context) };
     case 'settle-budgets':
       return settleBudgets(context);
     case 'split-outputs':

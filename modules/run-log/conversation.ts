@@ -1,5 +1,6 @@
 /** From stored messages to what a model reads: tool results filled in from the ledger, old turns left out. */
 import type { Message, StoredToolResult, ToolResultBlock } from '../../core/content.ts';
+import type { Compaction, Part } from '../../core/compaction.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
 import { cutText, textOfOutput } from '../../core/tool-output.ts';
@@ -45,6 +46,71 @@ export function messagesFor(
   }
   const messages = parts.slice(from).map((part) => part.message);
   return { messages, tokens, droppedTokens: before.tokens + all - tokens, dropped: before.messages + from };
+}
+
+/** A row that is sent, with what it costs. */
+export function partsOf(rows: readonly MessageRow[], compaction: Compaction | undefined): Part[] {
+  return setAside(rows, compaction).map((row) => {
+    const { tokens } = render(row);
+    return { ordinal: row.ordinal, tokens, startsTurn: startsTurn(row), results: resultsOf(row).map(tokensOf) };
+  });
+}
+
+/** The rows that are sent as messages of their own, with what stands for results that are set aside. */
+export function setAside(rows: readonly MessageRow[], compaction: Compaction | undefined): readonly MessageRow[] {
+  if (!compaction) return rows;
+  const { first_kept_ordinal: from, cleared_before: before = 0, cleared_tokens: least = 0 } = compaction;
+  const kept = from > 0 ? rows.filter(({ ordinal }) => ordinal >= from) : rows;
+  return before > from ? kept.map((row) => (row.ordinal < before ? withHandles(row, least) : row)) : kept;
+}
+
+/** What stands in a message for the summary of those before it. */
+export function summaryMessage(summary: string): Message {
+  const text = `What was said before, summarised:\n<summary>\n${summary}\n</summary>`;
+  return { role: 'user', content: [{ type: 'text', text }] };
+}
+
+/** By row, so that what is made of it is made once. */
+const cleared = new WeakMap<MessageRow, { least: number; row: MessageRow }>();
+
+function withHandles(row: MessageRow, least: number): MessageRow {
+  const known = cleared.get(row);
+  if (known?.least === least) return known.row;
+  const large = new Map(
+    resultsOf(row).flatMap((each) => (tokensOf(each) >= least ? [[each.callId, each] as const] : [])),
+  );
+  const outcomes = Object.entries(row.outcomes ?? {}).map(([id, outcome]) => {
+    const result = large.get(id);
+    return [id, result ? { ...outcome, content: undefined, output: handleOf(result) } : outcome] as const;
+  });
+  const made = large.size === 0 ? row : { ...row, outcomes: Object.fromEntries(outcomes) as MessageRow['outcomes'] };
+  if (everySettled(row)) cleared.set(row, { least, row: made });
+  return made;
+}
+
+interface Result {
+  callId: string;
+  toolUseId: string;
+  content: ToolResultBlock['content'];
+}
+
+/** Results in a row that are settled and known. */
+function resultsOf(row: MessageRow): Result[] {
+  return row.content.flatMap((block): Result[] => {
+    if (!('tool_call_id' in block)) return [];
+    const outcome = row.outcomes?.[block.tool_call_id];
+    if (outcome?.status !== 'succeeded' && outcome?.status !== 'failed') return [];
+    return [{ callId: block.tool_call_id, toolUseId: block.tool_use_id, content: resultText(outcome).content }];
+  });
+}
+
+function tokensOf({ toolUseId, content }: Result): number {
+  return estimateMessages([{ role: 'user', content: [{ type: 'tool_result', tool_use_id: toolUseId, content }] }]);
+}
+
+function handleOf(result: Result): string {
+  const call = canonicalJson({ tool_use_id: result.toolUseId });
+  return `This result of about ${tokensOf(result)} tokens was set aside. \`read_tool_output\` with ${call} reads it.`;
 }
 
 /** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */

@@ -1,4 +1,5 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
+import type { Compaction } from '../../core/compaction.ts';
 import { conflict, erased, notFound, unavailable } from '../../core/errors.ts';
 import {
   checkEvent,
@@ -12,6 +13,7 @@ import { segmentsOf } from '../../core/fork.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
+import { findCompaction } from '../../db/replay.ts';
 import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
@@ -212,7 +214,10 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
 }
 
 /** What a run's conversation goes on from. */
-type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'>;
+type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
+  /** What takes the place of the conversation's beginning. */
+  context?: Compaction | undefined;
+};
 
 /** Where on its thread a run begins: its number, and what it goes on from. */
 interface PlaceOnThread {
@@ -235,7 +240,7 @@ async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
   const place = thread.run_count + 1;
-  if (!last?.erased_at) return { place, previous: last };
+  if (!last?.erased_at) return { place, previous: last && { ...last, context: await findCompaction(tx, last.id) } };
   // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
@@ -261,6 +266,7 @@ function createdEvent(
     keep_open: config.keep_open ?? request.input === undefined,
     config: keptConfig({ ...config, ...(child && { ancestors: ancestorsOf(child.parent) }) }),
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
+    ...(parts.previous?.context && { context: parts.previous.context }),
     ...(child ? asChild(child.parent, child.taskId) : onItsOwn(kind)),
     traceparent: request.traceparent,
   });

@@ -10,9 +10,14 @@ import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 /** Tools of an agent that names none: those that cannot do harm. */
 const DEFAULT_TOOLS = PURE_BUILTINS.filter((name) => name !== 'json_query');
 
+/** Where results are set aside, the model must be able to read them after all. */
+function readerOf({ memory_config: memory }: AgentDefinition): string[] {
+  return (memory?.short_term?.strategy ?? 'fifo') === 'fifo' ? [] : ['read_tool_output'];
+}
+
 /** Throws 409 if a tool that the agent names has been deleted since. */
 export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {
-  const wanted = [...new Set(definition.tools ?? DEFAULT_TOOLS)];
+  const wanted = [...new Set([...(definition.tools ?? DEFAULT_TOOLS), ...readerOf(definition)])];
   const builtins = new Map(BUILTIN_TOOLS.flatMap((tool) => [[tool.id, tool] as const, [tool.name, tool] as const]));
   const others = wanted.filter((reference) => !builtins.has(reference));
   const registered = others.length > 0 ? await findTools(tx, others) : [];

@@ -90,6 +90,14 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
 
   'model.deferred': ['model', 'error.code', 'since', 'next_at', 'until', 'alone'],
   'model.resumed': ['model', 'waited_ms'],
+  'context.compacted': [
+    'strategy',
+    'first_kept_ordinal',
+    'cleared_before',
+    'tokens_before',
+    'tokens_after',
+    'budget_tokens',
+  ],
   'context.transformed': ['reason', 'first_kept_ordinal', 'dropped_messages', 'dropped_tokens', 'budget_tokens'],
   'intent.rejected': ['tool_call_id', 'code', 'attempt'],
   'policy.decided': ['tool_call_id', 'decision', 'stage', ...POLICY],

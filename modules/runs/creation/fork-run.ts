@@ -160,6 +160,8 @@ async function createdEvent(
       tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
       limits: forkedLimits(fork, agent.definition, config.model_override),
     },
+    // Another conversation has another beginning.
+    ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
     // What is asked again is paid from the same budget, unless the fork brings one of its own.
     root_run_id: fork.config.budget ? null : original.root_run_id,
     forked_from_run_id: original.id,

@@ -2,6 +2,7 @@
 import { announceModelCall, reachStepLimit } from '../../../core/decision-events/model-calls.ts';
 import { completePlan } from '../../../core/decision-events/plans.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
+import { mustCompact } from './compact.ts';
 import { modelsFor } from './ask-model.ts';
 import { appendEvent, lengthOf } from '../../run-log/run-log.ts';
 import { toRequest } from './build-request.ts';
@@ -39,7 +40,8 @@ export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' 
 /** Where every call has its result, the model call after them is announced together with the last of them. */
 export function announceNext(session: DriveSession): void {
   const next = decide(session.log.state, session.limits);
-  if (next.kind !== 'call_model' || next.announced) return;
+  // A conversation that has to be compacted is announced after that.
+  if (next.kind !== 'call_model' || next.announced || mustCompact(session)) return;
   appendEvent(session.log, ...completePlan(session.log.state));
   announce(session, next);
   reserveCall(session, next);

@@ -1,4 +1,5 @@
 /** A request to a model. */
+import type { Compaction } from '../../../core/compaction.ts';
 import { textOf, type Message } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
@@ -8,10 +9,16 @@ import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import { describeCategories } from '../../../core/tool-categories.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
-import { estimateRequest } from '../../../llm/estimate-tokens.ts';
+import { estimateMessages, estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
-import { messagesFor, type FittedMessages, type LeftOut } from '../../run-log/conversation.ts';
+import {
+  messagesFor,
+  setAside,
+  summaryMessage,
+  type FittedMessages,
+  type LeftOut,
+} from '../../run-log/conversation.ts';
 
 interface Asked {
   model: string;
@@ -27,6 +34,8 @@ export interface RequestSource {
   messages: readonly MessageRow[];
   /** Messages before these that no model is sent. */
   before?: LeftOut;
+  /** What takes the place of the beginning of the conversation. */
+  compaction?: Compaction | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
 }
@@ -40,14 +49,15 @@ export interface FittedContext extends FittedMessages {
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
-  log: { messages: readonly MessageRow[]; before?: LeftOut };
+  log: { messages: readonly MessageRow[]; before?: LeftOut; state: { compaction?: Compaction } };
   run: Pick<RunRow, 'pinned'>;
 }
 
 /** The source of the requests of a run that is being driven. */
 export function sourceOf({ definition, tools, log, run }: Driven): RequestSource {
-  const { messages, before } = log;
-  return { definition, tools, messages, limits: run.pinned.limits, ...(before && { before }) };
+  const { messages, before, state } = log;
+  const { compaction } = state;
+  return { definition, tools, messages, compaction, limits: run.pinned.limits, ...(before && { before }) };
 }
 
 /** The request of a run's next model call. */
@@ -85,7 +95,18 @@ export function buildRequest(source: RequestSource, { window, ...call }: Asked):
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, window: number): FittedContext {
   const room = roomFor(source, window);
-  return { ...messagesFor(source.messages, room.budget, source.before), room };
+  const { messages, compaction, before = { messages: 0, tokens: 0 } } = source;
+  if (!compaction) return { ...messagesFor(messages, room.budget, before), room };
+  const summary = compaction.summary === undefined ? [] : [summaryMessage(compaction.summary)];
+  const summaryTokens = estimateMessages(summary);
+  const kept = setAside(messages, compaction);
+  const skipped = messages.slice(0, messages.length - kept.length);
+  const leftOut = {
+    messages: before.messages + skipped.length,
+    tokens: before.tokens + messagesFor(skipped, Number.POSITIVE_INFINITY).tokens,
+  };
+  const fitted = messagesFor(kept, room.budget - summaryTokens, leftOut);
+  return { ...fitted, messages: [...summary, ...fitted.messages], tokens: fitted.tokens + summaryTokens, room };
 }
 
 /** The room that a conversation has with such a window, whatever it is. */

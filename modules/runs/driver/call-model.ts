@@ -5,6 +5,7 @@ import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
+import { compactIfDue } from './compact.ts';
 import { announce, reserveCall } from './announce.ts';
 import { think } from './think.ts';
 import { ParkedError } from './provider-outage.ts';
@@ -15,7 +16,10 @@ export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<{ afterMs: number } | Park | undefined> {
-  if (!call.announced) announce(session, call);
+  if (!call.announced) {
+    await compactIfDue(session, call.step);
+    announce(session, call);
+  }
   await findBudgets(session);
   reserveCall(session, call);
   if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);

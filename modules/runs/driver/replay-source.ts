@@ -2,6 +2,7 @@
  * Answers calls of a fork from the record of the run that it was forked from. A fork does not silently repeat that run's
  * effects, and a recorded replay asks no model whose answer the record has (docs/replay.md).
  */
+import type { Compaction } from '../../../core/compaction.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -13,9 +14,11 @@ import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import {
   listRecordedAnswers,
+  listCompactions,
   listRecordedCalls,
   type RecordedAnswerRow,
   type RecordedCallRow,
+  type RecordedCompaction,
 } from '../../../db/replay.ts';
 import { findRunRow } from '../../../db/runs.ts';
 import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
@@ -41,6 +44,9 @@ export interface RecordedCall extends RecordedCallRow {
 interface OriginalRun {
   run: RunRow;
   answers: RecordedAnswerRow[];
+  compactions: RecordedCompaction[];
+  /** What the run began with. */
+  context: Compaction | undefined;
   messages: MessageRow[];
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
@@ -78,7 +84,8 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   if (!run) return undefined;
   const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
   const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
-  return { run, answers, messages };
+  const { compactions, context } = await listCompactions(tx, run.id);
+  return { run, answers, messages, compactions, context };
 }
 
 function pinsOf(run: RunRow) {
@@ -123,6 +130,16 @@ function answer({ responded, content }: RecordedAnswerRow): RecordedAnswer {
   return { kind: 'same', response };
 }
 
+/** How the record compacted the conversation before the model call of a step; undefined if nothing is to be taken from it. */
+export function recordedCompaction(
+  { state: { replay }, replaySource: record }: { state: RunState; replaySource: ReplaySource | null },
+  step: number,
+): RecordedCompaction['payload'] | undefined {
+  if (replay?.mode !== 'recorded' || replay.diverged) return undefined;
+  const found = record?.original?.compactions.find((each) => each.step - replay.steps === step - replay.iteration);
+  return found?.payload;
+}
+
 function originalRequest(
   original: OriginalRun,
   row: RecordedAnswerRow,
@@ -135,6 +152,7 @@ function originalRequest(
     tools,
     messages: original.messages.slice(0, row.responded.ordinal),
     limits: run.pinned.limits,
+    compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,
   };
   const contextWindow = original.windowOf(`${provider}/${model}`);
   const window = windowOf(source.limits, { provider, model, contextWindow });

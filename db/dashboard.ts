@@ -1,0 +1,124 @@
+/** What runs have come to, over days; and the work of a tenant that waits or is under way. See `db/functions/dashboard.sql`. */
+import type { Tx } from './database.ts';
+
+export interface UsageFilter {
+  tenantId: string;
+  workspaceId: string;
+  agentId?: string | undefined;
+  /** Days in UTC; `to` is exclusive. */
+  from: string;
+  to: string;
+  /** What `key` is. */
+  by: 'agent' | 'day' | 'all';
+  kinds: readonly UsageKind[];
+}
+
+export type UsageKind = 'run' | 'model' | 'tool';
+
+export interface UsageRow {
+  key: string;
+  kind: UsageKind;
+  /** The status of runs, the name of a model or a tool. */
+  name: string;
+  count: number;
+  failed: number;
+  turns: number;
+  steps: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: string;
+  duration_ms: number;
+}
+
+/** Sums over the runs that began on these days. */
+export async function readUsage(tx: Tx, filter: UsageFilter): Promise<UsageRow[]> {
+  const { tenantId: tenant_id, workspaceId: workspace_id, agentId: agent_id = null, ...rest } = filter;
+  return tx.query<UsageRow>('select * from read_usage($1::jsonb)', [
+    JSON.stringify({ tenant_id, workspace_id, agent_id, ...rest }),
+  ]);
+}
+
+export interface OwnUsageRow {
+  purpose: string;
+  calls: number;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: string | null;
+}
+
+/** What Drover has asked models for itself outside of runs, by what for. */
+export async function readOwnUsage(
+  tx: Tx,
+  { tenantId, workspaceId, agentId, from, to }: Omit<UsageFilter, 'by' | 'kinds'>,
+): Promise<OwnUsageRow[]> {
+  return tx.query<OwnUsageRow>(
+    `select purpose, count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out, sum(cost_usd) as cost_usd
+     from own_model_calls
+     where tenant_id = $1 and workspace_id = $2 and run_id is null and state <> 'released' and ($3::uuid is null or agent_id = $3)
+       and created_at >= $4::date::timestamp at time zone 'UTC' and created_at < $5::date::timestamp at time zone 'UTC'
+     group by purpose order by purpose`,
+    [tenantId, workspaceId, agentId ?? null, from, to],
+  );
+}
+
+/** Tenants with runs that have ended and are not added up yet; an act of maintenance. */
+export async function listUnrolledTenants(tx: Tx): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select distinct tenant_id as id from runs where not rolled_up and status in ('completed', 'failed', 'cancelled')`,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Adds up runs that have ended. */
+export async function rollUpUsage(tx: Tx, tenantId: string, most: number): Promise<number> {
+  const [row] = await tx.query<{ rolled: number }>('select roll_up_usage($1, $2) as rolled', [tenantId, most]);
+  return row?.rolled ?? 0;
+}
+
+export interface QueueState {
+  queue: string;
+  waiting: number;
+  active: number;
+  delayed: number;
+  oldest_waiting_at: Date | null;
+}
+
+/** Work of the tenant by queue, as the database has it: what waits to be done, is being done, or waits for its time. */
+export async function readQueueStates(tx: Tx, tenantId: string): Promise<QueueState[]> {
+  return tx.query<QueueState>(
+    `select 'turns' as queue, count(*) filter (where coalesce(driver_lease_expires_at, '-infinity') < clock_timestamp()) as waiting,
+       count(*) filter (where driver_lease_expires_at >= clock_timestamp()) as active, 0 as delayed,
+       min(updated_at) filter (where coalesce(driver_lease_expires_at, '-infinity') < clock_timestamp()) as oldest_waiting_at
+     from runs where tenant_id = $1 and not rolled_up and open_turn_id is not null and not dormant
+     union all
+     select 'tool-calls', count(*) filter (where k.status = 'pending' and (k.retry_at is null or k.retry_at <= clock_timestamp())),
+       count(*) filter (where k.status = 'running'),
+       count(*) filter (where k.status = 'pending' and k.retry_at > clock_timestamp()),
+       min(k.created_at) filter (where k.status = 'pending')
+     from runs r join tool_calls k on k.run_id = r.id and k.mode = 'queued' and k.status in ('pending', 'running')
+     where r.tenant_id = $1 and not r.rolled_up
+     union all
+     select 'webhooks', count(*) filter (where d.next_at <= clock_timestamp()), 0, count(*) filter (where d.next_at > clock_timestamp()),
+       min(d.created_at)
+     from webhooks w join webhook_deliveries d on d.webhook_id = w.id and d.status = 'pending' where w.tenant_id = $1
+     union all
+     select 'titles', count(*) filter (where due_at <= clock_timestamp()), 0, count(*) filter (where due_at > clock_timestamp()), min(due_at)
+     from due_titles where tenant_id = $1`,
+    [tenantId],
+  );
+}
+
+/** People who are waited for: open approvals, and runs that ask a question. */
+export async function countWaiting(
+  tx: Tx,
+  { tenantId, workspaceId }: Pick<UsageFilter, 'tenantId' | 'workspaceId'>,
+): Promise<{ approvals: number; questions: number }> {
+  const [row] = await tx.query<{ approvals: number; questions: number }>(
+    `select (select count(*) from approvals a join runs r on r.id = a.run_id
+         where a.tenant_id = $1 and a.status = 'pending' and r.workspace_id = $2) as approvals,
+       (select count(*) from runs r where r.tenant_id = $1 and not r.rolled_up and r.workspace_id = $2
+         and r.status = 'awaiting_human' and r.open_turn_id is not null and r.waiting_for->>'type' = 'user') as questions`,
+    [tenantId, workspaceId],
+  );
+  return row ?? { approvals: 0, questions: 0 };
+}

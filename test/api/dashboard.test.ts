@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { rollUpRuns } from '../../modules/dashboard/roll-up-usage.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { text, use } from '../support/engine.ts';
+import { driveRun } from '../../modules/runs/drive.ts';
+
+const USAGE = { input_tokens: 1000, output_tokens: 100 };
+
+describe('the dashboard', () => {
+  let api: TestApi;
+  let model: FakeServer;
+  let replies: AnthropicReply[] = [];
+  let tenantId: string;
+  before(async () => {
+    model = await startFakeAnthropic(() => ({ usage: USAGE, ...(replies.shift() ?? text('ok')) }));
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk', ANTHROPIC_BASE_URL: model.url } });
+    [tenantId = ''] = (
+      await api.context.db.asMaintenance((tx) => tx.query<{ id: string }>('select id from tenants'))
+    ).map(({ id }) => id);
+  });
+  after(async () => {
+    await api.close();
+    await model.close();
+  });
+
+  const get = async (path: string) => {
+    const { status, json } = await api.call('GET', path);
+    assert.equal(status, 200);
+    return json;
+  };
+  const agentOf = async (name: string) => {
+    const body = { name, llm_config: { default_model: 'anthropic/claude-haiku-4-5' }, tools: ['calculator'] };
+    return (await api.call('POST', '/v1/agents', { body })).json.id as string;
+  };
+  const run = async (agent: string, more: Record<string, unknown> = {}) => {
+    const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'x' }, ...more } });
+    const options = { stop: new AbortController().signal, draining: () => false };
+    await driveRun(api.context, { tenantId, runId: json.run_id, seq: 0 }, options);
+    return json.run_id as string;
+  };
+
+  it('shows the same sums before and after they are added up, and they are those of the runs', async () => {
+    const [first, second] = [await agentOf('first'), await agentOf('second')];
+    replies = [use({ name: 'calculator', input: { expression: '1+1' } }), text('2')];
+    const ids = [await run(first), await run(first), await run(second, { config: { keep_open: true } })];
+    replies = [{ error: { status: 401, type: 'authentication_error' } }];
+    ids.push(await run(second));
+    const paths = ['runs', 'runs?group_by=agent', 'agents', 'usage', 'usage?group_by=tool', 'usage?group_by=agent'];
+    const read = () => Promise.all(paths.map((path) => get(`/v1/dashboard/${path}`)));
+    const before = await read();
+    assert.equal(await rollUpRuns(api.context), 3);
+    assert.equal(await rollUpRuns(api.context), 0, 'once');
+    assert.deepEqual(await read(), before);
+    const [runs, byAgent, agents, usage, tools] = before;
+    assert.deepEqual(runs.total.by_status, { completed: 2, failed: 1, awaiting_human: 1 });
+    assert.deepEqual([runs.total.runs, runs.total.success_rate], [4, 2 / 3]);
+    assert.deepEqual([byAgent.groups.length, runs.groups.length], [2, 1]);
+    const shown = await Promise.all(ids.map((id) => get(`/v1/runs/${id}`)));
+    const sum = (of: 'tokens_in' | 'tokens_out' | 'cost_usd') =>
+      shown.reduce((total: number, each) => total + Number(each.usage[of]), 0);
+    assert.equal(usage.total.tokens_in, sum('tokens_in'));
+    assert.equal(usage.total.tokens_out, sum('tokens_out'));
+    assert.ok(Math.abs(usage.total.cost_usd - sum('cost_usd')) < 1e-9);
+    assert.deepEqual(
+      usage.groups.map((group: { key: string; count: number }) => [group.key, group.count]),
+      [['anthropic/claude-haiku-4-5', 4]],
+    );
+    assert.equal(usage.groups[0].tokens_in, usage.total.tokens_in);
+    assert.deepEqual([tools.groups[0].key, tools.groups[0].count], ['calculator', 1]);
+    const named = agents.agents.find((each: { name: string }) => each.name === 'first');
+    assert.equal(named.avg_tokens_per_run, 1650, 'the average tokens of a run, of the last seven days');
+  });
+
+  it('takes days, and refuses those that cannot be', async () => {
+    const past = await get('/v1/dashboard/runs?from=2020-01-01&to=2020-01-31');
+    assert.deepEqual([past.from, past.to, past.total.runs], ['2020-01-01', '2020-01-31', 0]);
+    const today = new Date().toISOString();
+    assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 4);
+    assert.equal((await api.call('GET', '/v1/dashboard/runs?from=2021-01-01&to=2020-01-31')).status, 400);
+    assert.equal((await api.call('GET', '/v1/dashboard/usage?from=2001-01-01')).status, 400);
+    assert.equal((await api.call('GET', '/v1/dashboard/usage?group_by=moon')).status, 400);
+  });
+
+  it('shows what waits in the queues', async () => {
+    const agent = await agentOf('waiting');
+    await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'x' } } });
+    const { queues } = await get('/v1/dashboard/queues');
+    const turns = queues.find((each: { queue: string }) => each.queue === 'turns');
+    assert.deepEqual([turns.waiting, turns.active], [1, 0]);
+    assert.ok(turns.oldest_waiting_at);
+  });
+
+  it('reads sums and unfinished runs by their indexes', async () => {
+    const plan = await api.context.db.withTenant(tenantId, async (tx) => {
+      await tx.query('set local enable_seqscan = off');
+      const rows = await tx.query<{ 'QUERY PLAN': string }>(
+        `explain select * from usage_daily where tenant_id = $1 and workspace_id = $1 and day >= current_date - 7`,
+        [tenantId],
+      );
+      const live = await tx.query<{ 'QUERY PLAN': string }>(
+        'explain select id from runs r where r.tenant_id = $1 and not r.rolled_up and r.created_at > now()',
+        [tenantId],
+      );
+      return [...rows, ...live].map((row) => row['QUERY PLAN']).join('\n');
+    });
+    assert.match(plan, /usage_daily_pkey/);
+    assert.match(plan, /runs_not_rolled_up/);
+  });
+});

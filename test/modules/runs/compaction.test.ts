@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { STRATEGIES } from '../../../core/compaction.ts';
+import type { RunEvent } from '../../../core/events.ts';
+import { fold, type RunState } from '../../../core/state.ts';
+import { loadRun } from '../../../db/claim-run.ts';
+import { anthropicParams } from '../../../llm/anthropic-request.ts';
+import { messagesFor, setAside, summaryMessage } from '../../../modules/run-log/conversation.ts';
+import { completeRun } from '../../../modules/runs/end-run.ts';
+import { replayRun } from '../../../modules/runs/replay-run.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+
+const WORD = 'lorem ipsum ';
+/** About so many tokens. */
+const long = (tokens: number, about = '') => about + WORD.repeat(Math.ceil((tokens * 4) / WORD.length));
+
+const EMPTY = {
+  model: 'claude-haiku-4-5',
+  system: '',
+  tools: [],
+  toolChoice: 'auto' as const,
+  maxTokens: 1,
+  examples: [],
+};
+
+type Blocks = { type: string; tool_use_id?: string; id?: string; text?: string; content?: unknown }[];
+
+describe('A conversation that has grown too long', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  /** Answers what is asked of Drover's own with a summary, all else as the script says. */
+  const script = (answer: (n: number) => AnthropicReply, summary: () => AnthropicReply) => {
+    let n = 0;
+    engine.say((request) => (isOwn(request) ? summary() : answer(n++)));
+  };
+  const isOwn = (request: AnthropicRequest) => request.tools?.[0]?.name === 'submit_summary';
+  const summaryOf = (words: string) => use({ name: 'submit_summary', input: { summary: words } });
+  const sent = () =>
+    engine.model.requests
+      .map(({ body }) => body as AnthropicRequest)
+      .filter((request) => !isOwn(request))
+      .map(({ messages }) => messages);
+  const agentOf = (strategy: string, more: Record<string, unknown> = {}) =>
+    engine.agent({
+      name: `${strategy} ${Math.random()}`,
+      llm_config: { default_model: 'anthropic/claude-haiku-4-5' },
+      memory_config: { short_term: { max_tokens: 1000, strategy: strategy as 'hybrid' } },
+      ...more,
+    });
+  const compactions = (log: readonly RunEvent[]) =>
+    log.flatMap((event) => (event.type === 'context.compacted' ? [event.payload] : []));
+
+  async function talk(agent: string, messages: readonly string[], thread?: string) {
+    const [first = '', ...others] = messages;
+    const started = await engine.start(agent, first, { config: { keep_open: true }, threadId: thread });
+    await engine.finish(started.run);
+    for (const message of others) {
+      await engine.post(agent, started.run, message);
+      await engine.finish(started.run);
+    }
+    return { ...started, log: await engine.log(started.run) };
+  }
+
+  /** A call whose result has about so many tokens. */
+  const queryOf = (tokens: number, id?: string) => {
+    const query = `$join([1..${tokens}].$string(), ' ')`;
+    return { name: 'json_query', input: { data: null, query }, ...(id !== undefined && { id }) };
+  };
+
+  /** Every call has its result in the message after it, and every result its call in the one before. */
+  function assertPaired(messages: AnthropicRequest['messages']) {
+    const ids = (index: number, type: string, key: 'id' | 'tool_use_id') =>
+      ((messages[index]?.content ?? []) as Blocks).flatMap((block) => (block.type === type ? [block[key]] : []));
+    messages.forEach((_, index) => {
+      assert.deepEqual(ids(index, 'tool_use', 'id'), ids(index + 1, 'tool_result', 'tool_use_id'));
+    });
+  }
+
+  it('is sent with a summary in place of its oldest turns, which the log has', async () => {
+    const turns = [long(300, 'FIRST '), long(300, 'SECOND '), long(300, 'THIRD '), long(300, 'FOURTH '), 'and now?'];
+    script(
+      () => text('noted'),
+      () => summaryOf('The user has said FIRST things.'),
+    );
+    const { run, log } = await talk(await agentOf('summarize'), turns);
+    const [first, ...more] = compactions(log);
+    assert.ok(first);
+    assert.deepEqual(more, []);
+    assert.equal(first.summary, 'The user has said FIRST things.');
+    assert.ok(first.tokens_after <= first.budget_tokens && first.tokens_before > first.budget_tokens);
+    const own = log.filter((event) => event.type === 'model.responded' && event.payload.tool === 'submit_summary');
+    assert.equal(own.length, 1, 'the call stands in the log');
+    const last = sent().at(-1) ?? [];
+    assert.match(JSON.stringify(last[0]), /<summary>\\nThe user has said FIRST things\.\\n<\/summary>/);
+    assert.doesNotMatch(JSON.stringify(last), /FIRST lorem/);
+    assert.match(JSON.stringify(last), /and now\?/);
+    assert.equal((await engine.conversation(run)).length, 2 * turns.length, 'the messages stay');
+    const system = JSON.stringify(engine.model.requests.at(-1)?.body['system']);
+    assert.match(system, /You are summarize/, 'instructions are not summarised');
+  });
+
+  it('goes on with its summary in the next run of its thread, and in a process that knows nothing of it', async () => {
+    script(
+      () => text('noted'),
+      () => summaryOf('ALL OF IT'),
+    );
+    const agent = await agentOf('summarize');
+    const { run, thread } = await talk(agent, [long(600), long(600), 'c']);
+    await engine.everyoneDies();
+    await engine.post(agent, run, 'd');
+    await engine.finish(run);
+    assert.match(JSON.stringify(sent().at(-1)?.[0]), /ALL OF IT/);
+    await completeRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    await talk(agent, ['e'], thread);
+    const next = sent().at(-1) ?? [];
+    assert.match(JSON.stringify(next[0]), /ALL OF IT/);
+    assert.match(JSON.stringify(next), /"d".*"e"/);
+  });
+
+  it('has its oldest results set aside first, with a handle that the model can read them by', async () => {
+    const agent = await agentOf('tool_result_removal', { tools: ['json_query'] });
+    script(
+      (n) => (n < 3 ? use(queryOf(450, `toolu_${n + 1}`)) : text('done')),
+      () => text('never'),
+    );
+    const { log } = await talk(agent, ['Look at these.']);
+    const made = compactions(log);
+    assert.ok(made.length > 0);
+    assert.ok(made.every(({ first_kept_ordinal, summary }) => first_kept_ordinal === 0 && summary === undefined));
+    const last = sent().at(-1) ?? [];
+    assertPaired(last);
+    const results = last.flatMap(({ content }) => (content as Blocks).filter(({ type }) => type === 'tool_result'));
+    assert.match(JSON.stringify(results[0]), /set aside.*read_tool_output.*toolu_1/);
+    assert.doesNotMatch(JSON.stringify(results.at(-1)), /set aside/, 'the latest result stays');
+    const [request] = engine.model.requests;
+    const names = (request?.body as AnthropicRequest | undefined)?.tools?.map(({ name }) => name) ?? [];
+    assert.ok(names.includes('read_tool_output'));
+  });
+
+  for (const strategy of STRATEGIES) {
+    it(`is sent as the events say, whole pairs and turns within its budget: ${strategy}`, async () => {
+      let seed = 7;
+      const random = (most: number) => (seed = (seed * 16_807) % 2_147_483_647) % most;
+      script(
+        () => (random(3) === 0 ? text(long(random(200), 'said ')) : use(queryOf(random(500)), queryOf(random(300)))),
+        () => summaryOf(`summary ${random(1000)}`),
+      );
+      const agent = await agentOf(strategy, { tools: ['json_query'] });
+      const turns = Array.from({ length: 9 }, (_, index) => long(random(300), `turn ${index} `));
+      const { run, log } = await talk(agent, turns);
+      const rows = await rowsOf(run);
+      const requests = sent();
+      let state: RunState | null = null;
+      let asked = 0;
+      let cuts = 0;
+      for (const event of log) {
+        state = fold(state, event);
+        if (event.type === 'context.compacted' || event.type === 'context.transformed') cuts += 1;
+        if (event.type !== 'model.called' || typeof event.payload.tool_choice === 'object') continue;
+        const { compaction, firstKept = 0 } = state;
+        const kept = setAside(rows.slice(0, event.payload.length), compaction).filter(
+          (row) => row.ordinal >= firstKept,
+        );
+        const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
+        const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
+        const expected = anthropicParams({ ...EMPTY, messages: [...summary, ...messages] }).messages;
+        assert.equal(JSON.stringify(requests[asked]), JSON.stringify(expected), `request ${asked}`);
+        assertPaired(requests[asked] ?? []);
+        const start = kept.findLastIndex(({ role, content }) => role === 'user' && content[0]?.type === 'text');
+        const earlier = messagesFor(kept.slice(0, start), Number.POSITIVE_INFINITY);
+        if (start > 0) assert.ok(event.payload.estimated_tokens <= 1000, 'older turns are kept as far as they fit');
+        assert.ok(earlier.messages.length === 0 || earlier.messages[0]?.role === 'user', 'cut between turns');
+        asked += 1;
+      }
+      assert.equal(asked, requests.length);
+      assert.ok(cuts > 1, 'the test has something to see');
+    });
+  }
+
+  const rowsOf = async (run: string) => {
+    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenantId, run_id: run });
+    assert.ok(loaded.ok);
+    return loaded.messages;
+  };
+
+  it('loses its oldest turns where no summary is to be had', async () => {
+    script(
+      () => text('noted'),
+      () => text('I would rather not'),
+    );
+    const { log } = await talk(await agentOf('hybrid'), [long(500, 'FIRST '), long(600), 'and now?']);
+    assert.deepEqual(compactions(log), []);
+    assert.ok(log.some(({ type }) => type === 'context.transformed'));
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+  });
+
+  it('is sent by a recorded replay as it was, byte for byte, and no summary is asked for', async () => {
+    let summaries = 0;
+    script(
+      (n) => (n === 2 ? use({ name: 'calculator', input: { expression: '1+1' }, id: 'toolu_c' }) : text('noted')),
+      () => summaryOf(`SUMMARY ${++summaries}`),
+    );
+    const agent = await agentOf('hybrid', { tools: ['calculator'] });
+    const { run } = await talk(agent, [long(500, 'FIRST '), long(600, 'SECOND '), long(300, 'THIRD '), 'FOURTH']);
+    assert.ok(summaries > 0);
+    const before = engine.model.requests.length;
+    const { body } = await replayRun(engine.context, {
+      tenantId: engine.tenantId,
+      runId: run,
+      checkpointId: 'start',
+      modified: {},
+      config: {},
+      mode: 'recorded',
+      rerunEffects: false,
+      mayRaiseAutonomy: true,
+      traceparent: undefined,
+      idempotency: { tenantId: engine.tenantId, route: 'replay', body: null },
+    });
+    await engine.finish(body.new_run_id);
+    const log = await engine.log(body.new_run_id);
+    const answered = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload] : []));
+    assert.ok(answered.length > 0);
+    assert.ok(
+      answered.every(({ recorded }) => recorded === true),
+      JSON.stringify(answered.map(({ differs }) => differs)),
+    );
+    assert.equal(engine.model.requests.length, before);
+  });
+});

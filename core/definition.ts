@@ -1,6 +1,7 @@
 /** Agent definitions: what an agent is and does, and what the registry knows of it, in one body. */
 import { z } from 'zod';
 import { LIMITS } from './limits.ts';
+import { memoryType, type MemoryType } from './memory/entry.ts';
 
 const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
@@ -55,9 +56,15 @@ const memoryConfig = z.strictObject({
   short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.literal('fifo').optional() }).optional(),
   long_term: z
     .strictObject({
-      enabled: z.literal(false).optional(),
+      enabled: z.boolean().optional().describe('Each turn is given what its message brings to mind.'),
       embedding_model: z.string().max(200).optional(),
       top_k: z.int().min(1).max(100).optional(),
+      min_score: z.number().min(0).max(1).optional(),
+      max_tokens: tokens.optional().describe('What a turn is given at most, 2,000 where absent.'),
+      profile_max_tokens: tokens
+        .optional()
+        .describe('Standing instructions and preferences at most, 1,000 where absent.'),
+      memory_types: z.array(memoryType).min(1).optional(),
     })
     .optional(),
   procedural: z
@@ -164,4 +171,29 @@ export function outageSeconds(definition: AgentDefinition): number {
 /** How long people have to decide what a run asks them. */
 export function approvalSeconds(definition: AgentDefinition): number {
   return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+}
+
+/** What a turn is given of its agent's memory. */
+export interface MemorySettings {
+  enabled: boolean;
+  topK: number;
+  minScore: number | undefined;
+  maxTokens: number;
+  profileTokens: number;
+  memoryTypes: readonly MemoryType[] | undefined;
+  embeddingModel: string | undefined;
+}
+
+/** The same with its defaults. */
+export function memorySettings({ memory_config: config }: AgentDefinition): MemorySettings {
+  const longTerm = config?.long_term;
+  return {
+    enabled: longTerm?.enabled ?? false,
+    topK: longTerm?.top_k ?? LIMITS.recallDefault,
+    minScore: longTerm?.min_score,
+    maxTokens: longTerm?.max_tokens ?? LIMITS.memoryTokens,
+    profileTokens: longTerm?.profile_max_tokens ?? LIMITS.profileTokens,
+    memoryTypes: longTerm?.memory_types,
+    embeddingModel: longTerm?.embedding_model,
+  };
 }

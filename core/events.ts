@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { attachment } from './content.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
 import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
+import { MEMORY_EVENTS } from './events/memory-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
 import { runConfig } from './run-config.ts';
@@ -163,10 +164,13 @@ const RUN_EVENTS = {
 } as const;
 
 /** Every type of event, with the version and the schema of its payload. */
-export const EVENTS = { ...RUN_EVENTS, ...MODEL_EVENTS, ...TOOL_EVENTS, ...GOVERNANCE_EVENTS } satisfies Record<
-  string,
-  EventSchema
->;
+export const EVENTS = {
+  ...RUN_EVENTS,
+  ...MODEL_EVENTS,
+  ...MEMORY_EVENTS,
+  ...TOOL_EVENTS,
+  ...GOVERNANCE_EVENTS,
+} satisfies Record<string, EventSchema>;
 
 export type EventType = keyof typeof EVENTS;
 export const EVENT_TYPES = Object.keys(EVENTS) as EventType[];

@@ -186,6 +186,9 @@ export const LIMITS = {
   /** Memories that one query answers at most, and where it does not say. */
   recallEntries: 100,
   recallDefault: 5,
+  /** Tokens of memories that a turn is given, and of those that are always loaded, where the agent does not say. */
+  memoryTokens: 2000,
+  profileTokens: 1000,
   /** Hours after which a memory's newness has fallen to 1/e where the agent does not say. */
   memoryHalfLifeHours: 168,
   /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */

@@ -27,6 +27,8 @@ export interface Metrics {
   /** How often the conversation that a model is sent began elsewhere, and estimated tokens left out then, by reason. */
   contextCuts: Counter<'reason'>;
   droppedTokens: Counter<'reason'>;
+  /** Texts that an agent wanted to remember and a rule refused. */
+  memoriesRefused: Counter<'rule'>;
   /** Jobs in a queue, by state; refreshed when scraped. */
   queueJobs: Gauge<'queue' | 'state'>;
   /** Seconds an HTTP request took, by method, route and status. */
@@ -68,6 +70,12 @@ export function createMetrics(): Metrics {
       name: 'drover_model_cost_usd_total',
       help: 'Cost of model calls whose price is known',
       labelNames: ['model'],
+      registers,
+    }),
+    memoriesRefused: new Counter({
+      name: 'drover_memories_refused_total',
+      help: 'Texts that an agent wanted to remember and a rule refused',
+      labelNames: ['rule'],
       registers,
     }),
     contextCuts: new Counter({

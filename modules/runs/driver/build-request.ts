@@ -6,9 +6,10 @@ import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import { describeCategories } from '../../../core/tool-categories.ts';
+import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
-import { estimateRequest } from '../../../llm/estimate-tokens.ts';
+import { estimateRequest, estimateTokens } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
 import { messagesFor, type FittedMessages, type LeftOut } from '../../run-log/conversation.ts';
@@ -27,6 +28,8 @@ export interface RequestSource {
   messages: readonly MessageRow[];
   /** Messages before these that no model is sent. */
   before?: LeftOut;
+  /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
+  memory?: { ordinal: number; text: string | undefined } | null | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
 }
@@ -40,14 +43,16 @@ export interface FittedContext extends FittedMessages {
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
-  log: { messages: readonly MessageRow[]; before?: LeftOut };
+  log: { messages: readonly MessageRow[]; before?: LeftOut; state: Pick<RunState, 'turn'> };
+  memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
 }
 
 /** The source of the requests of a run that is being driven. */
-export function sourceOf({ definition, tools, log, run }: Driven): RequestSource {
-  const { messages, before } = log;
-  return { definition, tools, messages, limits: run.pinned.limits, ...(before && { before }) };
+export function sourceOf({ definition, tools, log, run, memory }: Driven): RequestSource {
+  const { messages, before, state } = log;
+  const source = { definition, tools, messages, limits: run.pinned.limits, ...(before && { before }) };
+  return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
 
 /** The request of a run's next model call. */
@@ -85,14 +90,32 @@ export function buildRequest(source: RequestSource, { window, ...call }: Asked):
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, window: number): FittedContext {
   const room = roomFor(source, window);
-  return { ...messagesFor(source.messages, room.budget, source.before), room };
+  const fitted = messagesFor(source.messages, room.budget, source.before);
+  return { ...fitted, messages: withMemory(fitted, source.memory), room };
 }
 
 /** The room that a conversation has with such a window, whatever it is. */
 export function roomFor(source: Omit<RequestSource, 'messages'>, window: number): ContextRoom {
   const { definition, limits } = source;
   const { conversation_tokens: conversation } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
-  return contextRoom({ window, output: outputTokens(source, window), fixed: fixedTokens(source), conversation });
+  return contextRoom({
+    window,
+    output: outputTokens(source, window),
+    fixed: fixedTokens(source) + memoryTokens(source),
+    conversation,
+  });
+}
+
+function memoryTokens({ memory }: Pick<RequestSource, 'memory'>): number {
+  return memory?.text === undefined ? 0 : estimateTokens(memory.text);
+}
+
+/** The turn's memories before the words of its first message, which is never left out. */
+function withMemory({ messages, dropped }: FittedMessages, memory: RequestSource['memory']): Message[] {
+  const index = (memory?.ordinal ?? 0) - dropped;
+  const first = messages[index];
+  if (memory?.text === undefined || first?.role !== 'user') return messages;
+  return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
 }
 
 function outputTokens({ definition, limits }: Pick<RequestSource, 'definition' | 'limits'>, window: number): number {

@@ -10,6 +10,7 @@ import type { GatedRun } from '../../governance/gate-call.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { RunLog } from '../../run-log/run-log.ts';
 import type { LedgerCall } from '../../tool-calls/attempt.ts';
+import type { TurnMemory } from './load-memory.ts';
 import type { ReplaySource } from './replay-source.ts';
 
 /** What a drive has from its start to its end. */
@@ -43,6 +44,8 @@ export interface DriveSession extends Drive {
   /** A budget applied to the run when it was looked up last. */
   isBudgeted: boolean;
   step: Step;
+  /** What the turn was given of its agent's memory. */
+  memory?: TurnMemory | undefined;
   /** Bytes that the run's calls have stored, pending ones included: whoever else stores something makes the driver load again. */
   outputBytes: number;
   uncommitted: Uncommitted;

@@ -1,6 +1,7 @@
 /** Agent definitions: what an agent is and does, and what the registry knows of it, in one body. */
 import { z } from 'zod';
 import { LIMITS } from './limits.ts';
+import type { ConsolidationSettings } from './memory/consolidation.ts';
 import { memoryType, type MemoryType } from './memory/entry.ts';
 
 const name64 = z.string().min(1).max(64);
@@ -68,8 +69,20 @@ const memoryConfig = z.strictObject({
     })
     .optional(),
   procedural: z
-    .strictObject({ enabled: z.literal(false).optional(), min_frequency: z.int().min(1).optional() })
-    .optional(),
+    .strictObject({ enabled: z.boolean().optional(), min_frequency: z.int().min(1).optional() })
+    .optional()
+    .describe('What consolidation learns from turns: sequences of tools that were used so many times.'),
+  consolidation: z
+    .strictObject({
+      min_age_hours: z.number().min(0).max(1_000_000).optional(),
+      max_tokens: tokens.optional(),
+      importance_threshold: z.number().min(0).max(1).optional(),
+      max_entry_tokens: tokens.optional(),
+      archive_evicted: z.boolean().optional(),
+      half_life_hours: z.number().positive().max(1_000_000).optional(),
+    })
+    .optional()
+    .describe('Where it is there, the short term is consolidated by itself.'),
 });
 
 const llmConfig = z.strictObject({
@@ -195,5 +208,18 @@ export function memorySettings({ memory_config: config }: AgentDefinition): Memo
     profileTokens: longTerm?.profile_max_tokens ?? LIMITS.profileTokens,
     memoryTypes: longTerm?.memory_types,
     embeddingModel: longTerm?.embedding_model,
+  };
+}
+
+/** How an agent's short-term memory is consolidated, with its defaults. */
+export function consolidationSettings({ memory_config: config }: AgentDefinition): ConsolidationSettings {
+  const given = config?.consolidation ?? {};
+  return {
+    minAgeHours: given.min_age_hours ?? LIMITS.consolidationAgeHours,
+    maxTokens: given.max_tokens ?? config?.short_term?.max_tokens ?? LIMITS.shortTermTokens,
+    importanceThreshold: given.importance_threshold ?? LIMITS.importanceThresholdPercent / 100,
+    maxEntryTokens: given.max_entry_tokens ?? LIMITS.longTermEntryTokens,
+    archiveEvicted: given.archive_evicted ?? true,
+    halfLifeHours: given.half_life_hours ?? LIMITS.memoryHalfLifeHours,
   };
 }

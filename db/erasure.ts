@@ -29,6 +29,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
   memory_entries: 'delete from memory_entries where run_id = $1',
   memory_archive: 'delete from memory_archive where run_id = $1',
+  memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',
@@ -46,6 +47,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
 };
 
 const SET_UP = 'what a tenant has set up, not what was said in a run';
+
+const SHARED = 'what clients have put into a shared space, where it is deleted';
 
 /** Tables with texts, none of which come from a conversation, and why. */
 export const CONTENT_FREE: Readonly<Record<string, string>> = {
@@ -66,6 +69,10 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   file_contents: 'digests, sizes and states',
   audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
   maintenance_acts: 'names of acts',
+  memory_consolidations: 'ids, numbers and settings',
+  memory_fragment_versions: SHARED,
+  memory_fragments: SHARED,
+  memory_spaces: SET_UP,
   model_outages: 'names of models, and what their providers said of themselves',
   model_rates: 'names of models',
   objectives: 'ids and a digest; the prompt is the input of the run',

@@ -4,7 +4,8 @@ import { isTrusted } from '../../core/memory/entry.ts';
 import { timeOf } from '../../core/memory/ranking.ts';
 import type { GivenMemory } from '../../core/memory/prompt.ts';
 import { listProfile } from '../../db/memory-search.ts';
-import type { MemoryRow } from '../../db/memory-entries.ts';
+import { countAccesses, type MemoryRow } from '../../db/memory-entries.ts';
+import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { MemoryContext } from './context.ts';
 import { recall } from './recall.ts';
@@ -12,6 +13,8 @@ import { recall } from './recall.ts';
 export interface AskingTurn {
   tenantId: string;
   agentId: string;
+  runId: string;
+  turnId: string;
   definition: AgentDefinition;
   /** What the user has said. */
   message: string;
@@ -19,14 +22,17 @@ export interface AskingTurn {
 
 /** Standing instructions and preferences first, within their budget; then what the message brings to mind, within its own. */
 export async function giveMemories(context: MemoryContext, turn: AskingTurn): Promise<GivenMemory[]> {
-  const { tenantId, agentId, definition, message } = turn;
+  const { tenantId, agentId, runId, turnId, definition, message } = turn;
   const settings = memorySettings(definition);
   if (!settings.enabled) return [];
   const profile = await context.db.withTenant(tenantId, (tx) => listProfile(tx, agentId, LIMITS.recallEntries));
   const always = withinTokens(profile, settings.profileTokens, (row) => row.tokens);
+  const loaded = always.map(({ id }) => ({ access: newId(), id, score: 1, why: { profile: 1 } }));
+  if (loaded.length > 0)
+    await context.db.withTenant(tenantId, (tx) => countAccesses(tx, { ...turn, operation: 'turn' }, loaded));
   const hits = await recall(
     context,
-    { tenantId, agentId, memoryTypes: settings.memoryTypes },
+    { tenantId, agentId, runId, turnId, operation: 'turn', memoryTypes: settings.memoryTypes },
     {
       text: message.slice(0, LIMITS.embeddedChars),
       at: new Date(),

@@ -86,7 +86,7 @@ export async function recallCall(context: MemoryContext, attempt: ToolAttempt): 
   if (!run) return NO_RUN;
   const owner = { tenantId, agentId: run.agent_id };
   const question = { text: query, at: new Date(), topK, model: await modelOf(context, owner) };
-  const hits = await recall(context, owner, question);
+  const hits = await recall(context, { ...owner, runId, operation: 'recall' }, question);
   const entries = hits.map(({ entry, score }) => ({
     id: entry.id,
     content: entry.content,

@@ -35,7 +35,6 @@ import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
-import { loadMemory } from './driver/load-memory.ts';
 import { sendCalls } from './driver/send-calls.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
 import type { Drive, DriveSession } from './driver/session.ts';
@@ -187,10 +186,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       return undefined;
     case 'call_model':
       appendEvent(log, ...completePlan(log.state));
-      if (!decision.announced) {
-        steer(session);
-        await loadMemory(session, decision);
-      }
+      if (!decision.announced) steer(session);
       return callModel(session, decision);
     case 'run_calls':
       await runCalls(session, decision.calls);

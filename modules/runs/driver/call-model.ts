@@ -3,6 +3,7 @@ import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
+import { loadMemory } from './load-memory.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { announce, reserveCall } from './announce.ts';
@@ -15,7 +16,10 @@ export async function makeModelCall(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<{ afterMs: number } | Park | undefined> {
-  if (!call.announced) announce(session, call);
+  if (!call.announced) {
+    await loadMemory(session, call);
+    announce(session, call);
+  }
   await findBudgets(session);
   reserveCall(session, call);
   if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);

@@ -10,16 +10,9 @@ import { giveMemories } from '../../memory/give-memories.ts';
 import { appendEvent, type RunLog } from '../../run-log/run-log.ts';
 import type { Context } from '../../governance/context.ts';
 import { recordedMemories } from './replay-source.ts';
-import type { DriveSession } from './session.ts';
+import type { DriveSession, TurnMemory } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
-
-/** What a model is told with the message at `ordinal`. */
-export interface TurnMemory {
-  turnId: string;
-  ordinal: number;
-  text: string | undefined;
-}
 
 /** Gives the turn its memories, once, where its agent has any: the event goes with the commit that announces the model call. */
 export async function loadMemory(session: DriveSession, { step }: CallModel): Promise<void> {
@@ -29,7 +22,14 @@ export async function loadMemory(session: DriveSession, { step }: CallModel): Pr
   const recorded = recordedMemories(session, step);
   const entries =
     recorded ??
-    (await giveMemories(context, { tenantId, agentId: run.agent_id, definition, message: turn.input.message }));
+    (await giveMemories(context, {
+      tenantId,
+      agentId: run.agent_id,
+      definition,
+      message: turn.input.message,
+      runId: run.id,
+      turnId: turn.id,
+    }));
   const ordinal = firstMessageOf(log, turn.from);
   appendEvent(log, recordMemories(log.state, { entries, step, ordinal, recorded: recorded !== undefined }));
   session.memory = { turnId: turn.id, ordinal, text: renderMemories(entries) };

@@ -10,7 +10,6 @@ import type { GatedRun } from '../../governance/gate-call.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { RunLog } from '../../run-log/run-log.ts';
 import type { LedgerCall } from '../../tool-calls/attempt.ts';
-import type { TurnMemory } from './load-memory.ts';
 import type { ReplaySource } from './replay-source.ts';
 
 /** What a drive has from its start to its end. */
@@ -49,6 +48,13 @@ export interface DriveSession extends Drive {
   /** Bytes that the run's calls have stored, pending ones included: whoever else stores something makes the driver load again. */
   outputBytes: number;
   uncommitted: Uncommitted;
+}
+
+/** What a model is told with the message at `ordinal`. */
+export interface TurnMemory {
+  turnId: string;
+  ordinal: number;
+  text: string | undefined;
 }
 
 /** What belongs to one model call and the tool calls of its answer: from the call's announcement to that of the next one. */

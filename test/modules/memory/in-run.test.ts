@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
+import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { tablesWith } from '../../support/find-text.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 
 describe('Memory in a run', () => {
@@ -62,7 +64,10 @@ describe('Memory in a run', () => {
     const [first] = sent(0);
     const blocks = JSON.stringify(first?.content);
     assert.match(blocks, /memory note=.*<entry .*Ada prefers trains to planes\.<\/entry>.*How does Ada like/s);
-    assert.doesNotMatch(JSON.stringify((engine.model.requests[0]?.body as AnthropicRequest).system ?? ''), /trains/);
+    assert.doesNotMatch(
+      JSON.stringify((engine.model.requests[0]?.body as AnthropicRequest | undefined)?.system ?? ''),
+      /trains/,
+    );
     assert.equal((await engine.conversation(run))[0]?.content.length, 1, 'it is no part of the conversation');
   });
 
@@ -173,6 +178,36 @@ describe('Memory in a run', () => {
     const { values } = await engine.context.metrics.memoriesRefused.get();
     const counted = Object.fromEntries(values.map(({ labels, value }) => [labels.rule, value]));
     for (const rule of Object.keys(junk)) assert.ok((counted[rule] ?? 0) >= 1, rule);
+  });
+
+  it('leaves no word of what is forgotten anywhere, but in what was said itself', async () => {
+    const canary = 'zanzibarcanary';
+    await add(`The word of the day is ${canary} today.`);
+    engine.say([
+      use({ name: 'recall', input: { query: 'What is the word of the day?' } }),
+      use({ name: 'remember', input: { content: `Another word is ${canary} too.` } }),
+      text('done'),
+    ]);
+    const run = await ask('What is the word of the day?');
+    assert.match(JSON.stringify(await retrieved(run)), new RegExp(canary));
+    const { removed } = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      forgetMemories(tx, engine.caller, { agentId: agent, what: { query: canary }, dryRun: false }),
+    );
+    assert.deepEqual(removed, { entries: 2, summaries: 0, archive: 0, events: 1 });
+    const tables = await tablesWith(engine.context.db, canary);
+    const found = [
+      ...new Set(tables.map((table) => table.replace('public.', '').replace(/_(from|default|p?\d).*/, ''))),
+    ];
+    // The model has said it in its own message, which is the conversation's.
+    assert.deepEqual(found, ['messages']);
+    await engine.context.db.withTenant(engine.tenantId, async (tx) => {
+      const rows = await tx.query(`select 1 from memory_terms where term like '${canary.slice(0, 8)}%'`);
+      assert.equal(rows.length, 0);
+    });
+    assert.deepEqual(
+      (await retrieved(run))[0]?.entries.map(({ content }) => content),
+      [''],
+    );
   });
 
   it('is remembered without asking a person, unless a rule says so', async () => {

@@ -10,7 +10,9 @@ import { DASHBOARD_ROUTES } from './dashboard/routes.ts';
 import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
 import { MCP_ROUTES } from './mcp/routes.ts';
+import { CONSOLIDATION_ROUTES } from './memory/consolidation-routes.ts';
 import { MEMORY_ROUTES } from './memory/routes.ts';
+import { SPACE_ROUTES } from './memory/space-routes.ts';
 import { POLICY_ROUTES } from './policies.ts';
 import { OBJECTIVE_ROUTES } from './objectives.ts';
 import { ERASE_ROUTES } from './runs/erase-routes.ts';
@@ -38,7 +40,9 @@ import { WORKFLOW_ROUTES } from './workflows/routes.ts';
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...AGENT_ROUTES,
+  ...CONSOLIDATION_ROUTES,
   ...MEMORY_ROUTES,
+  ...SPACE_ROUTES,
   ...MANY_RUNS_ROUTES,
   ...RUN_ROUTES,
   ...ERASE_ROUTES,

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
+import type { ConsolidationSettings } from './memory/consolidation.ts';
+import { memoryType, type MemoryType } from './memory/entry.ts';
 
 const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
@@ -56,14 +58,32 @@ const memoryConfig = z.strictObject({
   short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.enum(STRATEGIES).optional() }).optional(),
   long_term: z
     .strictObject({
-      enabled: z.literal(false).optional(),
+      enabled: z.boolean().optional().describe('Each turn is given what its message brings to mind.'),
       embedding_model: z.string().max(200).optional(),
       top_k: z.int().min(1).max(100).optional(),
+      min_score: z.number().min(0).max(1).optional(),
+      max_tokens: tokens.optional().describe('What a turn is given at most, 2,000 where absent.'),
+      profile_max_tokens: tokens
+        .optional()
+        .describe('Standing instructions and preferences at most, 1,000 where absent.'),
+      memory_types: z.array(memoryType).min(1).optional(),
     })
     .optional(),
   procedural: z
-    .strictObject({ enabled: z.literal(false).optional(), min_frequency: z.int().min(1).optional() })
-    .optional(),
+    .strictObject({ enabled: z.boolean().optional(), min_frequency: z.int().min(1).optional() })
+    .optional()
+    .describe('What consolidation learns from turns: sequences of tools that were used so many times.'),
+  consolidation: z
+    .strictObject({
+      min_age_hours: z.number().min(0).max(1_000_000).optional(),
+      max_tokens: tokens.optional(),
+      importance_threshold: z.number().min(0).max(1).optional(),
+      max_entry_tokens: tokens.optional(),
+      archive_evicted: z.boolean().optional(),
+      half_life_hours: z.number().positive().max(1_000_000).optional(),
+    })
+    .optional()
+    .describe('Where it is there, the short term is consolidated by itself.'),
 });
 
 const llmConfig = z.strictObject({
@@ -165,4 +185,42 @@ export function outageSeconds(definition: AgentDefinition): number {
 /** How long people have to decide what a run asks them. */
 export function approvalSeconds(definition: AgentDefinition): number {
   return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+}
+
+/** What a turn is given of its agent's memory. */
+export interface MemorySettings {
+  enabled: boolean;
+  topK: number;
+  minScore: number | undefined;
+  maxTokens: number;
+  profileTokens: number;
+  memoryTypes: readonly MemoryType[] | undefined;
+  embeddingModel: string | undefined;
+}
+
+/** The same with its defaults. */
+export function memorySettings({ memory_config: config }: AgentDefinition): MemorySettings {
+  const longTerm = config?.long_term;
+  return {
+    enabled: longTerm?.enabled ?? false,
+    topK: longTerm?.top_k ?? LIMITS.recallDefault,
+    minScore: longTerm?.min_score,
+    maxTokens: longTerm?.max_tokens ?? LIMITS.memoryTokens,
+    profileTokens: longTerm?.profile_max_tokens ?? LIMITS.profileTokens,
+    memoryTypes: longTerm?.memory_types,
+    embeddingModel: longTerm?.embedding_model,
+  };
+}
+
+/** How an agent's short-term memory is consolidated, with its defaults. */
+export function consolidationSettings({ memory_config: config }: AgentDefinition): ConsolidationSettings {
+  const given = config?.consolidation ?? {};
+  return {
+    minAgeHours: given.min_age_hours ?? LIMITS.consolidationAgeHours,
+    maxTokens: given.max_tokens ?? config?.short_term?.max_tokens ?? LIMITS.shortTermTokens,
+    importanceThreshold: given.importance_threshold ?? LIMITS.importanceThresholdPercent / 100,
+    maxEntryTokens: given.max_entry_tokens ?? LIMITS.longTermEntryTokens,
+    archiveEvicted: given.archive_evicted ?? true,
+    halfLifeHours: given.half_life_hours ?? LIMITS.memoryHalfLifeHours,
+  };
 }

@@ -9,6 +9,7 @@ import { count, defineEvent, key, problem, uuid, type EventSchema } from './even
 import { DAG_EVENTS } from './events/dag-events.ts';
 import { FILE_EVENTS } from './events/file-events.ts';
 import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
+import { MEMORY_EVENTS } from './events/memory-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
 import { runConfig } from './run-config.ts';
@@ -178,6 +179,7 @@ const RUN_EVENTS = {
 export const EVENTS = {
   ...RUN_EVENTS,
   ...MODEL_EVENTS,
+  ...MEMORY_EVENTS,
   ...TOOL_EVENTS,
   ...FILE_EVENTS,
   ...GOVERNANCE_EVENTS,

@@ -205,8 +205,23 @@ export const LIMITS = {
   /** Memories that one query answers at most, and where it does not say. */
   recallEntries: 100,
   recallDefault: 5,
+  /** Tokens of memories that a turn is given, and of those that are always loaded, where the agent does not say. */
+  memoryTokens: 2000,
+  profileTokens: 1000,
   /** Hours after which a memory's newness has fallen to 1/e where the agent does not say. */
   memoryHalfLifeHours: 168,
+  /** Consolidation where the agent does not say: hours after which a memory of the short term is a candidate, tokens beyond which the oldest are, importance in percent from which it is kept, and tokens of a memory that is kept as it is. */
+  consolidationAgeHours: 24,
+  shortTermTokens: 8000,
+  importanceThresholdPercent: 40,
+  longTermEntryTokens: 200,
+  /** Memories of the short term that one consolidation looks at; times that turns use the same tools before that is remembered. */
+  consolidatedEntries: 500,
+  procedureTimes: 3,
+  /** A fragment of a shared space, in bytes. */
+  fragmentBytes: 262_144,
+  /** Days for which it is kept which memories were used where. */
+  memoryAccessDays: 90,
   /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */
   memoryPauseMs: 250,
   embeddedTogether: 32,

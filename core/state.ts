@@ -26,6 +26,8 @@ export interface TurnState {
   answer: { ordinal: number; stopReason: string } | null;
   /** The last message of the model in this turn: it is shown if the turn has to stop. */
   lastOrdinal: number | null;
+  /** The event with what the turn was given of its agent's memory. */
+  memory?: { seq: number };
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
   /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
@@ -140,6 +142,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return { turn: null, modelCall: null, calls: [] };
     case 'turn.interrupted':
       return interrupted(state);
+    case 'memory.retrieved':
+      return onTurn(state, { memory: { seq: event.seq } });
     case 'run.max_steps_reached':
       return onTurn(state, { maxStepsReached: true });
     case 'model.called':

@@ -36,6 +36,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
     where run_id = $1 or workflow_id = $1`,
   workflows: `update workflows set name = '', input = '{}', success_criteria = null where id = $1`,
+  memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',
@@ -53,6 +54,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
 };
 
 const SET_UP = 'what a tenant has set up, not what was said in a run';
+
+const SHARED = 'what clients have put into a shared space, where it is deleted';
 
 /** Tables with texts, none of which come from a conversation, and why. */
 export const CONTENT_FREE: Readonly<Record<string, string>> = {
@@ -73,6 +76,10 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   file_contents: 'digests, sizes and states',
   audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
   maintenance_acts: 'names of acts',
+  memory_consolidations: 'ids, numbers and settings',
+  memory_fragment_versions: SHARED,
+  memory_fragments: SHARED,
+  memory_spaces: SET_UP,
   model_outages: 'names of models, and what their providers said of themselves',
   model_rates: 'names of models',
   objectives: 'ids and a digest; the prompt is the input of the run',

@@ -207,8 +207,28 @@ export async function updateMemory(
   if (status !== undefined) await indexWords(tx, [of.id]);
 }
 
-/** Counts uses of entries, all of one recall together. */
-export async function countAccesses(tx: Tx, ids: readonly string[]): Promise<void> {
+/** Where entries are used. */
+export interface MemoryUse {
+  tenantId: string;
+  agentId: string;
+  operation: 'turn' | 'recall' | 'query';
+  runId?: string | undefined;
+  turnId?: string | undefined;
+}
+
+/** Counts uses of entries, all of one recall together, and notes where they were. */
+export async function countAccesses(
+  tx: Tx,
+  use: MemoryUse,
+  hits: readonly { access: string; id: string; score: number; why: object }[],
+): Promise<void> {
+  const ids = hits.map(({ id }) => id);
+  await tx.query(
+    `insert into memory_accesses (id, tenant_id, memory_id, agent_id, run_id, turn_id, operation, score, why)
+     select r.access, $1, r.id, $2, $3, $4, $5, r.score, r.why
+       from jsonb_to_recordset($6::jsonb) as r (access uuid, id uuid, score float8, why jsonb)`,
+    [use.tenantId, use.agentId, use.runId ?? null, use.turnId ?? null, use.operation, JSON.stringify(hits)],
+  );
   // In one order, so that two recalls never wait for each other.
   await tx.query(
     `update memory_entries e set access_count = e.access_count + 1, last_accessed = now()
@@ -241,5 +261,25 @@ export async function storeEmbeddings(
     `update memory_entries e set embedding = r.vector::vector, embedding_model = $1
        from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text) where e.id = r.id and e.${LIVE}`,
     [of.model, JSON.stringify(of.rows)],
+  );
+}
+
+/** The last uses of an entry, newest first. */
+export async function listUses(
+  tx: Tx,
+  id: string,
+): Promise<
+  {
+    operation: string;
+    run_id: string | null;
+    turn_id: string | null;
+    score: number | null;
+    why: unknown;
+    accessed_at: Date;
+  }[]
+> {
+  return tx.query(
+    `select operation, run_id, turn_id, score, why, accessed_at from memory_accesses where memory_id = $1 order by id desc limit 20`,
+    [id],
   );
 }

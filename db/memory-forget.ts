@@ -73,6 +73,47 @@ export async function removeMemories(
   await restoreMemories(tx, { agentId, ids: left.map(({ id }) => id) });
 }
 
+/** Takes their text out of what turns were given of them, and of what the tools `recall` and `remember` have in the ledger; answers how many events there were. */
+export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
+  const rows = await tx.query<{ run_id: string }>(
+    `select distinct run_id from memory_accesses where memory_id = any($1::uuid[]) and run_id is not null
+     union select run_id from memory_entries where id = any($1::uuid[]) and run_id is not null
+     union select run_id from memory_archive where id = any($1::uuid[]) and run_id is not null`,
+    [ids],
+  );
+  const runs = rows.map(({ run_id: run }) => run);
+  await tx.query(
+    `update tool_calls set output = '{"entries": []}', model_output = null
+      where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null
+        and exists (select from unnest($2::text[]) id where position(id in output::text) > 0)`,
+    [runs, ids],
+  );
+  await tx.query(
+    `update tool_calls set arguments = '{"content": ""}' where run_id = any($1::uuid[]) and name = 'remember'
+        and output->>'id' = any($2::text[])`,
+    [runs, ids],
+  );
+  await tx.query(
+    `update idempotency_keys set response = jsonb_build_object('id', response->'id') where response->>'id' = any($1::text[])`,
+    [ids],
+  );
+  const [changed] = await tx.query<{ events: number }>('select forget_in_events($1::uuid[], $2::uuid[]) as events', [
+    runs,
+    ids,
+  ]);
+  return changed?.events ?? 0;
+}
+
+/** What forgetting would change in events. */
+export async function countInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
+  const [row] = await tx.query<{ events: number }>(
+    `select count(distinct (run_id, turn_id))::int as events from memory_accesses
+      where memory_id = any($1::uuid[]) and operation = 'turn'`,
+    [ids],
+  );
+  return row?.events ?? 0;
+}
+
 /** Live entries of the agent whose text has all of these words. */
 export async function findByText(tx: Tx, of: { agentId: string; text: string }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(

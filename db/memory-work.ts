@@ -25,3 +25,18 @@ export async function ensureMemoryIndex(db: Database, of: { model: string; dimen
   );
   return row?.made ?? false;
 }
+
+/** Agents with entries of the short term that are older than so many hours, by their ids. */
+export async function listConsolidationDue(
+  db: Database,
+  of: { olderThanHours: number; after: string; limit: number },
+): Promise<{ tenant_id: string; agent_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select distinct tenant_id, agent_id from memory_entries
+        where memory_type = 'SHORT_TERM' and ${LIVE} and created_at < now() - $1 * interval '1 hour' and agent_id > $2
+        order by agent_id limit $3`,
+      [of.olderThanHours, of.after, of.limit],
+    ),
+  );
+}

@@ -2,6 +2,7 @@
 import { compaction, type Compaction } from '../core/compaction.ts';
 import type { AssistantBlock } from '../core/content.ts';
 import type { NewEvent, TurnInput } from '../core/events.ts';
+import type { GivenMemory } from '../core/memory/prompt.ts';
 import type { StopReason, TokenUsage } from '../core/model.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
@@ -85,6 +86,8 @@ export interface RecordedAnswerRow {
     usage: TokenUsage;
   };
   content: AssistantBlock[] | null;
+  /** What its turn had been given of the agent's memory, if anything. */
+  memory: { entries: GivenMemory[]; ordinal: number } | null;
 }
 
 /** Answers of a run's models in its steps from `fromStep` on, in order. */
@@ -94,12 +97,14 @@ export async function listRecordedAnswers(
   steps: { from: number; to?: number },
 ): Promise<RecordedAnswerRow[]> {
   return tx.query<RecordedAnswerRow>(
-    `select e.step, c.payload as asked, e.payload as responded, m.content
+    `select e.step, c.payload as asked, e.payload as responded, m.content, g.payload as memory
      from run_events e
      join runs r on r.id = e.run_id
      left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
      left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'model.called'
        and jsonb_typeof(b.payload->'tool_choice') = 'string' and b.seq < e.seq order by b.seq desc limit 1) c on true
+     left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'memory.retrieved'
+       and b.turn_id = e.turn_id and b.seq < e.seq order by b.seq desc limit 1) g on true
      where e.run_id = $1 and e.type = 'model.responded' and e.payload->'tool' is null and e.step >= $2 and ($3::int is null or e.step <= $3)
      order by e.seq`,
     [runId, steps.from, steps.to ?? null],

@@ -326,6 +326,27 @@ table mcp_servers row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table memory_accesses row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  memory_id uuid not null
+  agent_id uuid
+  run_id uuid
+  turn_id uuid
+  operation text not null
+  score double precision
+  why jsonb
+  accessed_at timestamp with time zone not null default now()
+  constraint memory_accesses_operation_check CHECK ((operation = ANY (ARRAY['turn'::text, 'recall'::text, 'query'::text, 'write'::text, 'search'::text, 'resolve'::text])))
+  constraint memory_accesses_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_accesses_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_accesses_of ON public.memory_accesses USING btree (memory_id, id)
+  CREATE INDEX memory_accesses_run ON public.memory_accesses USING btree (run_id) WHERE (run_id IS NOT NULL)
+  policy maintenance_forget_accesses for all to drover_maintenance using true with check true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete to drover_maintenance
+
 table memory_archive row level security forced
   id uuid not null
   tenant_id uuid not null
@@ -338,6 +359,25 @@ table memory_archive row level security forced
   constraint memory_archive_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_archive_pkey PRIMARY KEY (id)
   CREATE INDEX memory_archive_page ON public.memory_archive USING btree (agent_id, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table memory_consolidations row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  agent_id uuid not null
+  strategy text not null
+  inputs jsonb not null
+  diff jsonb not null
+  consolidated integer not null
+  evicted integer not null
+  key_id uuid
+  created_at timestamp with time zone not null default now()
+  reverted_at timestamp with time zone
+  reverted_by uuid
+  constraint memory_consolidations_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_consolidations_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_consolidations_page ON public.memory_consolidations USING btree (agent_id, id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -389,10 +429,72 @@ table memory_entries row level security forced
   CREATE INDEX memory_entries_profile ON public.memory_entries USING btree (agent_id) WHERE (is_profile AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
   CREATE INDEX memory_entries_root ON public.memory_entries USING btree (root_id)
   CREATE INDEX memory_entries_run ON public.memory_entries USING btree (run_id) WHERE (run_id IS NOT NULL)
+  CREATE INDEX memory_entries_short ON public.memory_entries USING btree (created_at) WHERE ((memory_type = 'SHORT_TERM'::text) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
   CREATE INDEX memory_entries_thread ON public.memory_entries USING btree (agent_id, thread_id, id)
   CREATE INDEX memory_entries_top ON public.memory_entries USING btree (agent_id, memory_type, importance DESC, id)
   CREATE INDEX memory_entries_unembedded ON public.memory_entries USING btree (agent_id, id) WHERE ((embedding IS NULL) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
   policy maintenance_finds_unembedded for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table memory_fragment_versions row level security forced
+  tenant_id uuid not null
+  fragment_id uuid not null
+  version integer not null
+  content jsonb not null
+  provenance jsonb not null
+  created_at timestamp with time zone not null default now()
+  constraint memory_fragment_versions_fragment_id_fkey FOREIGN KEY (fragment_id) REFERENCES memory_fragments(id) ON DELETE CASCADE
+  constraint memory_fragment_versions_pkey PRIMARY KEY (fragment_id, version)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table memory_fragments row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  space_id uuid not null
+  content jsonb not null
+  words text not null
+  version integer not null default 1
+  visibility text not null
+  allowed_agents text[] not null default '{}'::text[]
+  denied_agents text[] not null default '{}'::text[]
+  created_by_agent text
+  provenance jsonb not null
+  requires_resolution boolean not null default false
+  retention_policy text
+  expires_at timestamp with time zone
+  last_accessed timestamp with time zone
+  embedding vector
+  embedding_model text
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint memory_fragments_visibility_check CHECK ((visibility = ANY (ARRAY['private'::text, 'team'::text, 'workflow'::text, 'global'::text])))
+  constraint memory_fragments_space_id_fkey FOREIGN KEY (space_id) REFERENCES memory_spaces(id)
+  constraint memory_fragments_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_fragments_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_fragments_page ON public.memory_fragments USING btree (space_id, created_at, id)
+  CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding IS NULL)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table memory_spaces row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  name text
+  team_id text
+  workflow_id text
+  scope text not null
+  allowed_agents text[] not null default '{}'::text[]
+  denied_agents text[] not null default '{}'::text[]
+  max_fragments integer
+  retention_policy text
+  created_at timestamp with time zone not null default now()
+  constraint memory_spaces_scope_check CHECK ((scope = ANY (ARRAY['private'::text, 'team'::text, 'workflow'::text, 'global'::text])))
+  constraint memory_spaces_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_spaces_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_spaces_page ON public.memory_spaces USING btree (workspace_id, id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -1064,6 +1166,7 @@ function erase_files_of_thread(thread uuid) returns integer executable by public
 function erase_messages(run uuid) returns void security definer executable by drover_app
 function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function events_page(p jsonb) returns jsonb executable by public
+function forget_in_events(runs uuid[], ids uuid[]) returns integer security definer executable by drover_app
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance

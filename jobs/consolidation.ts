@@ -6,8 +6,8 @@ import type { LostFilter } from '../db/maintenance.ts';
 import { listUnembeddedAgents } from '../db/memory-work.ts';
 import { defineJob, type LostJob } from './define-job.ts';
 
-/** `embed`: give entries their vectors. */
-export const MEMORY_WORK = ['embed'] as const;
+/** `embed`: give entries their vectors. `consolidate`: go through the short term, where the agent wants that. */
+export const MEMORY_WORK = ['embed', 'consolidate'] as const;
 
 const consolidationJob = z.object({ tenantId: z.uuid(), agentId: z.uuid(), work: z.enum(MEMORY_WORK) });
 export type ConsolidationJob = z.output<typeof consolidationJob>;

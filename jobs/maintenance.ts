@@ -19,6 +19,7 @@ export const MAINTENANCE_ACTS = [
   'title-threads',
   'renew-priorities',
   'split-outputs',
+  'consolidate-memory',
   'sweep-files',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
@@ -58,6 +59,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'split-outputs':
     case 'sweep-files':
       return 60_000;
+    case 'consolidate-memory':
     case 'forget-old':
     case 'make-partitions':
       return 3_600_000;

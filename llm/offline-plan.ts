@@ -3,6 +3,7 @@
  * descriptions word by word and pretends to nothing more.
  */
 import { textOf } from '../core/content.ts';
+import { isMemoryBlock } from '../core/memory/prompt.ts';
 import type { Message, ToolResultBlock } from '../core/content.ts';
 import type { WorkflowExample } from '../core/definition.ts';
 import { ModelError } from '../core/model.ts';
@@ -48,10 +49,16 @@ interface Turn {
 function readTurn(messages: readonly Message[]): Turn {
   const at = messages.findLastIndex((message) => message.role === 'user' && isQuestion(message));
   return {
-    question: textOf(messages[at]?.content ?? []).trim(),
+    question: wordsIn(messages[at]).trim(),
     done: doneIn(messages.slice(at + 1)),
     earlier: doneIn(messages.slice(0, Math.max(0, at))),
   };
+}
+
+/** What the user has said, without what the agent remembers. */
+function wordsIn(message: Message | undefined): string {
+  const blocks: Message['content'][number][] = message?.content ?? [];
+  return textOf(blocks.filter((block) => block.type !== 'text' || !isMemoryBlock(block.text)));
 }
 
 function isQuestion(message: Message): boolean {

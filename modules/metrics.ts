@@ -27,6 +27,8 @@ export interface Metrics {
   /** How often the conversation that a model is sent began elsewhere, and estimated tokens left out then, by reason. */
   contextCuts: Counter<'reason'>;
   droppedTokens: Counter<'reason'>;
+  /** Texts that an agent wanted to remember and a rule refused. */
+  memoriesRefused: Counter<'rule'>;
   /** Jobs in a queue, by state; refreshed when scraped. */
   queueJobs: Gauge<'queue' | 'state'>;
   /** Seconds an HTTP request took, by method, route and status. */
@@ -44,6 +46,7 @@ export function createMetrics(): Metrics {
   return {
     registry,
     ...outcomeMetrics(registers),
+    ...contextMetrics(registers),
     jobSeconds: new Histogram({
       name: 'drover_job_duration_seconds',
       help: 'Time a job took',
@@ -68,18 +71,6 @@ export function createMetrics(): Metrics {
       name: 'drover_model_cost_usd_total',
       help: 'Cost of model calls whose price is known',
       labelNames: ['model'],
-      registers,
-    }),
-    contextCuts: new Counter({
-      name: 'drover_context_cuts_total',
-      help: 'Times that other messages than before were left out of what a model is sent',
-      labelNames: ['reason'],
-      registers,
-    }),
-    droppedTokens: new Counter({
-      name: 'drover_context_dropped_tokens_total',
-      help: 'Estimated tokens that were left out at these times',
-      labelNames: ['reason'],
       registers,
     }),
     queueJobs: new Gauge({
@@ -135,6 +126,29 @@ function outcomeMetrics(
       name: 'drover_queue_age_seconds',
       help: 'Time that the job which is to run next has waited',
       labelNames: ['queue'],
+      registers,
+    }),
+  };
+}
+
+function contextMetrics(registers: Registry[]): Pick<Metrics, 'memoriesRefused' | 'contextCuts' | 'droppedTokens'> {
+  return {
+    contextCuts: new Counter({
+      name: 'drover_context_cuts_total',
+      help: 'Times that other messages than before were left out of what a model is sent',
+      labelNames: ['reason'],
+      registers,
+    }),
+    droppedTokens: new Counter({
+      name: 'drover_context_dropped_tokens_total',
+      help: 'Estimated tokens that were left out at these times',
+      labelNames: ['reason'],
+      registers,
+    }),
+    memoriesRefused: new Counter({
+      name: 'drover_memories_refused_total',
+      help: 'Texts that an agent wanted to remember and a rule refused',
+      labelNames: ['rule'],
       registers,
     }),
   };

@@ -97,7 +97,7 @@ const query = defineRoute({
     const { memory_types: types, thread_id: threadId } = body;
     const hits = await recall(
       context,
-      { ...owner, memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
+      { ...owner, operation: 'query', memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
       {
         text: body.query,
         at: body.at ?? new Date(),

@@ -160,7 +160,11 @@ function timeSignal({ from, to }: TimeSpan, at: number): number {
 }
 
 /** When it was said or happened, in ms. */
-export function timeOf({ metadata, valid_from, created_at }: Candidate): number {
+export function timeOf({
+  metadata,
+  valid_from,
+  created_at,
+}: Pick<Candidate, 'metadata' | 'valid_from' | 'created_at'>): number {
   return (readMetadata(metadata).occurredAt ?? valid_from ?? created_at).getTime();
 }
 

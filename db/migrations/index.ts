@@ -28,6 +28,8 @@ import { rateCounts } from './0033-rate-counts.ts';
 import { months } from './0034-months.ts';
 import { threadsAndOwnCalls } from './0038-threads-and-own-calls.ts';
 import { memory } from './0045-memory.ts';
+import { consolidation } from './0046-consolidation.ts';
+import { spaces } from './0047-spaces.ts';
 import { openStreams } from './0037-open-streams.ts';
 import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
@@ -67,6 +69,8 @@ export const MIGRATIONS: readonly Migration[] = [
   threadsAndOwnCalls,
   usageDaily,
   memory,
+  consolidation,
+  spaces,
   openStreams,
   files,
   fileUses,

@@ -2,7 +2,9 @@
 import type { Caller } from '../../core/caller.ts';
 import type { Tx } from '../../db/database.ts';
 import {
+  countInRuns,
   findBySubject,
+  forgetInRuns,
   findByText,
   findForgetTargets,
   removeMemories,
@@ -30,8 +32,14 @@ export async function forgetMemories(
   const targets = await findForgetTargets(tx, { agentId, ids: found });
   const { entries, summaries, archive } = targets;
   const ids = [...entries, ...summaries, ...archive];
-  const removed = { entries: entries.length, summaries: summaries.length, archive: archive.length, events: 0 };
+  const removed = {
+    entries: entries.length,
+    summaries: summaries.length,
+    archive: archive.length,
+    events: await countInRuns(tx, ids),
+  };
   if (dryRun || ids.length === 0) return { removed, ids };
+  removed.events = await forgetInRuns(tx, ids);
   await removeMemories(tx, { agentId, targets });
   await recordAudit(tx, caller, { action: 'memory.forgotten', target: ['agent', agentId], details: { removed } });
   return { removed, ids };

@@ -1,9 +1,10 @@
 /** Recall: one function behind the API, the built-in tool and the context of every turn. */
 import { rank, type Ranked } from '../../core/memory/ranking.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { countAccesses } from '../../db/memory-entries.ts';
+import { countAccesses, type MemoryUse } from '../../db/memory-entries.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
 import { startDeadline } from '../../lib/deadline.ts';
+import { newId } from '../../lib/new-id.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
 
@@ -24,7 +25,7 @@ export interface RecallQuestion {
 /** The memories that answer a question best, with why, best first; each is counted as used. */
 export async function recall(
   context: MemoryContext,
-  scope: MemoryScope & { tenantId: string },
+  scope: MemoryScope & MemoryUse,
   question: RecallQuestion,
 ): Promise<Recalled[]> {
   const vector = await vectorOf(context, question);
@@ -34,11 +35,8 @@ export async function recall(
     const inScope = candidates.filter((each) => isInScope(each, scope));
     const hits = rank(question, inScope).filter(({ score }) => score >= minScore);
     const best = hits.slice(0, topK);
-    if (best.length > 0)
-      await countAccesses(
-        tx,
-        best.map(({ entry }) => entry.id),
-      );
+    const used = best.map(({ entry, score, why }) => ({ access: newId(), id: entry.id, score, why }));
+    if (used.length > 0) await countAccesses(tx, scope, used);
     return best;
   });
 }

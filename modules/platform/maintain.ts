@@ -18,6 +18,7 @@ import { titleThreads } from '../conversations/title-threads.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
+import { dispatchConsolidations } from '../memory/dispatch-consolidations.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
 
@@ -60,6 +61,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { added: await rollUpRuns(context) };
     case 'settle-budgets':
       return settleBudgets(context);
+    case 'consolidate-memory':
+      return { sent: await dispatchConsolidations(context) };
     case 'split-outputs':
       return { split: await splitOutputs(context) };
     case 'sweep-files':

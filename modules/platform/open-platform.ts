@@ -101,11 +101,10 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
   const tools: Tools = createTools({
     egress,
     stdioCommands: embedded ? 'any' : [...config.stdioCommands],
-    builtins: domainFunctions({
-      db,
-      governance,
-      readResource: (tool, uri, attempt) => tools.readResource(tool, uri, attempt),
-    }),
+    builtins: domainFunctions(
+      { db, governance, readResource: (tool, uri, attempt) => tools.readResource(tool, uri, attempt) },
+      () => context,
+    ),
     readSecrets: (tenantId, names) => readSecrets({ db, keyring }, tenantId, names),
     onToolsChanged: (drift) => detectToolDrift(db, drift),
     onUnboundSecret: warnOnce(log),

@@ -50,6 +50,7 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'checkpoint.saved': ['checkpoint_id', 'trigger'],
   'checkpoint.corrupt': ['checkpoint_id', 'at_seq'],
 
+  'memory.retrieved': ['entries.id', 'entries.version', 'entries.score'],
   'model.called': ['provider', 'model', 'length', 'estimated_tokens', 'tool_choice'],
   'model.responded': [
     'provider',

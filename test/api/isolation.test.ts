@@ -131,6 +131,11 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     content: 'memory-of-a',
     memory_type: 'SEMANTIC',
   });
+  const shared = await make('/v1/memory/spaces', { name: 'space-of-a' });
+  const content = { type: 'text', data: 'fragment-of-a' };
+  const { id: fragments } = await make('/v1/memory/write', { space_id: shared.id, content });
+  await make(`/v1/agents/${agents}/memory`, { content: 'short-of-a', memory_type: 'SHORT_TERM', relevance_score: 1 });
+  const consolidated = await make(`/v1/agents/${agents}/memory/consolidate`, { strategy: 'importance' });
   const hook = await make('/v1/webhooks', { url: 'https://hooks.example/of-a', events: ['*'] });
   await make(`/v1/agents/${agents}/runs`, {});
   const { json: told } = await api.call('GET', `/v1/webhooks/${hook.id}/deliveries`, { key });
@@ -153,6 +158,9 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     tasks: planned.tasks[0].id,
     stream: session,
     memory,
+    consolidations: consolidated.consolidation_id,
+    spaces: shared.id,
+    fragments,
     webhooks: hook.id,
     deliveries: told.deliveries[0].id,
     approvals,

@@ -41,6 +41,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   file_uses: ['select'],
   idempotency_keys: ['delete', 'select'],
   // Whose they are, not what they say.
+  memory_accesses: ['delete', 'select'],
   memory_entries: ['select'],
   outbox: ['delete', 'select'],
   parked_runs: ['select'],
@@ -235,7 +236,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
              and has_function_privilege('drover_app', oid, 'execute') order by 1`,
         ),
       );
-      const erasers = ['erase_checkpoints', 'erase_messages', 'erase_run_events'];
+      const erasers = ['erase_checkpoints', 'erase_messages', 'erase_run_events', 'forget_in_events'];
       assert.deepEqual(
         rows.map(({ name }) => name),
         erasers,

@@ -17,10 +17,10 @@ export async function liveThroughEverything(engine: Engine): Promise<string[]> {
     return started;
   };
   const priced = { llm_config: { default_model: 'claude-sonnet-5' } };
-  const busy = await engine.agent({ tools: ['calculator'], ...priced }, [
-    { name: 'quick', execution: { inline: true } },
-    { name: 'slow' },
-  ]);
+  const busy = await engine.agent(
+    { tools: ['calculator'], ...priced, memory_config: { long_term: { enabled: true } } },
+    [{ name: 'quick', execution: { inline: true } }, { name: 'slow' }],
+  );
   engine.say((request, n) => {
     const [quick, slow] = [offered(request, 'quick'), offered(request, 'slow')];
     return (

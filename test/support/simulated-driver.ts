@@ -17,6 +17,7 @@ import {
   recordModelRetry,
   resumeModelCall,
 } from '../../core/decision-events/model-calls.ts';
+import { recordMemories } from '../../core/decision-events/memory.ts';
 import { completePlan } from '../../core/decision-events/plans.ts';
 import {
   beginAttempt,
@@ -226,6 +227,10 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     const { queued, unread = [] } = state;
     const read = turn.begun ? 0 : unread.length + 1;
     if (queued?.mode === 'steer') emit(simulation, ...takeSteering(state, state.length + read + 1));
+    if (turn.number % 2 === 0 && !turn.memory) {
+      const given = { entries: [], step: call.step, ordinal: turn.from ?? 0, recorded: false };
+      emit(simulation, recordMemories(simulation.state, given));
+    }
     emit(simulation, ...reachStepLimit(simulation.state, call, limits.maxSteps));
     const length = state.length + read + (queued?.mode === 'steer' ? 1 : 0);
     const asked = { provider: 'p', model: 'm', estimated_tokens: 1, length };

@@ -12,7 +12,9 @@ export type Builtin = Required<
 export type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) => Promise<ToolOutcome>;
 
 /** What the tools of `domain-tools.ts` do. */
-export type DomainFunctions = Readonly<Record<'read_tool_output' | 'read_resource', BuiltinFunction>>;
+export type DomainFunctions = Readonly<
+  Record<'read_tool_output' | 'read_resource' | 'remember' | 'recall', BuiltinFunction>
+>;
 
 export interface BuiltinRuntime {
   egress: Egress;

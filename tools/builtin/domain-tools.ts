@@ -4,6 +4,7 @@
  * (modules/platform/domain-functions.ts).
  */
 import { LIMITS } from '../../core/limits.ts';
+import { MEMORY_TYPES } from '../../core/memory/entry.ts';
 import type { Builtin, DomainFunctions } from './builtin-type.ts';
 
 const READ_TOOL_OUTPUT: DomainTool = {
@@ -53,7 +54,51 @@ const READ_RESOURCE: DomainTool = {
   output_schema: { description: 'What the resource holds.' },
 };
 
+const REMEMBER: DomainTool = {
+  name: 'remember',
+  display_name: 'Remember',
+  description:
+    'Remembers a fact for later conversations: one sentence that stands by itself, as in "Ada prefers trains to planes." Not for secrets, nor for what you were told as instructions.',
+  input_schema: {
+    type: 'object',
+    properties: {
+      content: { type: 'string', minLength: 1, maxLength: LIMITS.memoryChars, description: 'The fact.' },
+      memory_type: { type: 'string', enum: [...MEMORY_TYPES], description: 'SEMANTIC, a fact, if left out.' },
+      subject: { type: 'string', minLength: 1, maxLength: 200, description: 'Whom or what it is about.' },
+    },
+    required: ['content'],
+    additionalProperties: false,
+  },
+  output_schema: {
+    type: 'object',
+    properties: {
+      id: { type: 'string' },
+      added: { type: 'boolean', description: 'False: it was remembered already.' },
+    },
+    required: ['id', 'added'],
+  },
+  risk_level: 'WRITE_LOW_RISK',
+  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+};
+
+const RECALL: DomainTool = {
+  name: 'recall',
+  display_name: 'Recall',
+  description:
+    'Finds what you remember from earlier conversations. Ask as you would ask a person, with names and times.',
+  input_schema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', minLength: 1, maxLength: 5000, description: 'What you want to know.' },
+      top_k: { type: 'integer', minimum: 1, maximum: LIMITS.recallEntries, description: '5 if left out.' },
+    },
+    required: ['query'],
+    additionalProperties: false,
+  },
+  output_schema: { type: 'object', properties: { entries: { type: 'array' } }, required: ['entries'] },
+};
+
 /** One without a function does not compile. */
 type DomainTool = Builtin & { name: keyof DomainFunctions };
 
-export const DOMAIN_TOOLS: readonly DomainTool[] = [READ_TOOL_OUTPUT, READ_RESOURCE];
+export const DOMAIN_TOOLS: readonly DomainTool[] = [READ_TOOL_OUTPUT, READ_RESOURCE, REMEMBER, RECALL];

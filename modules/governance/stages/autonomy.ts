@@ -9,10 +9,12 @@ const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [
   ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'],
 ];
 
+const UNASKED: readonly string[] = [ASK_USER_TOOL, 'remember'];
+
 /** The autonomy level of the run against the risk of the tool. */
 export function judgeAutonomy({ tool, autonomyLevel }: GatedCall): StageVerdict | undefined {
-  // Asking a person needs no person's leave.
-  if (tool.transport.type === 'builtin' && tool.name === ASK_USER_TOOL) return undefined;
+  // Asking a person needs no person's leave, and what an agent remembers has its own rules.
+  if (tool.transport.type === 'builtin' && UNASKED.includes(tool.name)) return undefined;
   if (RUNS_ALONE[autonomyLevel]?.includes(tool.risk_level)) return undefined;
   const message = `A ${tool.risk_level} call needs a person's approval at autonomy level ${autonomyLevel}.`;
   return { kind: 'ask', code: 'needs_approval', message };

@@ -7,9 +7,10 @@ import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import { describeCategories } from '../../../core/tool-categories.ts';
+import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
-import { estimateMessages, estimateRequest } from '../../../llm/estimate-tokens.ts';
+import { estimateMessages, estimateRequest, estimateTokens } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
 import {
@@ -36,6 +37,8 @@ export interface RequestSource {
   before?: LeftOut;
   /** What takes the place of the beginning of the conversation. */
   compaction?: Compaction | undefined;
+  /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
+  memory?: { ordinal: number; text: string | undefined } | null | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
 }
@@ -49,15 +52,17 @@ export interface FittedContext extends FittedMessages {
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
-  log: { messages: readonly MessageRow[]; before?: LeftOut; state: { compaction?: Compaction } };
+  log: { messages: readonly MessageRow[]; before?: LeftOut; state: Pick<RunState, 'turn' | 'compaction'> };
+  memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
 }
 
 /** The source of the requests of a run that is being driven. */
-export function sourceOf({ definition, tools, log, run }: Driven): RequestSource {
+export function sourceOf({ definition, tools, log, run, memory }: Driven): RequestSource {
   const { messages, before, state } = log;
   const { compaction } = state;
-  return { definition, tools, messages, compaction, limits: run.pinned.limits, ...(before && { before }) };
+  const source = { definition, tools, messages, compaction, limits: run.pinned.limits, ...(before && { before }) };
+  return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
 
 /** The request of a run's next model call. */
@@ -95,8 +100,11 @@ export function buildRequest(source: RequestSource, { window, ...call }: Asked):
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, window: number): FittedContext {
   const room = roomFor(source, window);
-  const { messages, compaction, before = { messages: 0, tokens: 0 } } = source;
-  if (!compaction) return { ...messagesFor(messages, room.budget, before), room };
+  const { messages, compaction, memory, before = { messages: 0, tokens: 0 } } = source;
+  if (!compaction) {
+    const fitted = messagesFor(messages, room.budget, before);
+    return { ...fitted, messages: withMemory(fitted, memory), room };
+  }
   const summary = compaction.summary === undefined ? [] : [summaryMessage(compaction.summary)];
   const summaryTokens = estimateMessages(summary);
   const kept = setAside(messages, compaction);
@@ -106,14 +114,32 @@ export function fitContext(source: RequestSource, window: number): FittedContext
     tokens: before.tokens + messagesFor(skipped, Number.POSITIVE_INFINITY).tokens,
   };
   const fitted = messagesFor(kept, room.budget - summaryTokens, leftOut);
-  return { ...fitted, messages: [...summary, ...fitted.messages], tokens: fitted.tokens + summaryTokens, room };
+  const sent = [...summary, ...withMemory(fitted, memory)];
+  return { ...fitted, messages: sent, tokens: fitted.tokens + summaryTokens, room };
 }
 
 /** The room that a conversation has with such a window, whatever it is. */
 export function roomFor(source: Omit<RequestSource, 'messages'>, window: number): ContextRoom {
   const { definition, limits } = source;
   const { conversation_tokens: conversation } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
-  return contextRoom({ window, output: outputTokens(source, window), fixed: fixedTokens(source), conversation });
+  return contextRoom({
+    window,
+    output: outputTokens(source, window),
+    fixed: fixedTokens(source) + memoryTokens(source),
+    conversation,
+  });
+}
+
+function memoryTokens({ memory }: Pick<RequestSource, 'memory'>): number {
+  return memory?.text === undefined ? 0 : estimateTokens(memory.text);
+}
+
+/** The turn's memories before the words of its first message, which is never left out. */
+function withMemory({ messages, dropped }: FittedMessages, memory: RequestSource['memory']): Message[] {
+  const index = (memory?.ordinal ?? 0) - dropped;
+  const first = messages[index];
+  if (memory?.text === undefined || first?.role !== 'user') return messages;
+  return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
 }
 
 function outputTokens({ definition, limits }: Pick<RequestSource, 'definition' | 'limits'>, window: number): number {

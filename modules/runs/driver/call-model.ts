@@ -3,6 +3,7 @@ import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
+import { loadMemory } from './load-memory.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { compactIfDue } from './compact.ts';
@@ -17,6 +18,7 @@ export async function makeModelCall(
   call: Extract<Decision, { kind: 'call_model' }>,
 ): Promise<{ afterMs: number } | Park | undefined> {
   if (!call.announced) {
+    await loadMemory(session, call);
     await compactIfDue(session, call.step);
     announce(session, call);
   }

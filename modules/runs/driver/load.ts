@@ -23,6 +23,7 @@ import { appendEvent, openLog, rebase, toCachedRun, type Position } from '../../
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import { renderInSlices } from '../../run-log/conversation.ts';
 import { roomFor } from './build-request.ts';
+import { readMemory } from './load-memory.ts';
 import { loadReplaySource } from './replay-source.ts';
 import { newStep, newUncommitted, type Drive, type DriveSession } from './session.ts';
 
@@ -131,6 +132,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     outputBytes: run.output_bytes ?? 0,
     uncommitted: newUncommitted(options.initialCommit),
     replaySource: await loadReplaySource(context, run, position.state),
+    memory: await readMemory(context, run, position.state),
     signal: options.signal,
     startedAtMs: Date.now(),
   };

@@ -6,6 +6,7 @@ import type { Compaction } from '../../../core/compaction.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
 import type { ReplayState } from '../../../core/replay-state.ts';
 import type { RunState } from '../../../core/state.ts';
@@ -101,6 +102,18 @@ export interface AskedModel {
   request: ModelRequest;
 }
 
+/** What the record's turn was given of the agent's memory before a step; undefined where nothing is to be taken from it. */
+export function recordedMemories(
+  source: { log: { state: RunState }; replaySource: ReplaySource | null },
+  step: number,
+): GivenMemory[] | undefined {
+  const { replay } = source.log.state;
+  const { original } = source.replaySource ?? {};
+  if (!original || !replay || replay.mode !== 'recorded' || replay.diverged) return undefined;
+  const row = original.answers.find((each) => each.step - replay.steps === step - replay.iteration);
+  return row && (row.memory?.entries ?? []);
+}
+
 /** What the record says to the model call of a step; undefined if nothing is to be taken from it. */
 export function recordedAnswer(
   source: { state: RunState; replaySource: ReplaySource | null },
@@ -153,6 +166,7 @@ function originalRequest(
     messages: original.messages.slice(0, row.responded.ordinal),
     limits: run.pinned.limits,
     compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,
+    memory: row.memory && { ordinal: row.memory.ordinal, text: renderMemories(row.memory.entries) },
   };
   const contextWindow = original.windowOf(`${provider}/${model}`);
   const window = windowOf(source.limits, { provider, model, contextWindow });

@@ -43,9 +43,18 @@ export interface DriveSession extends Drive {
   /** A budget applied to the run when it was looked up last. */
   isBudgeted: boolean;
   step: Step;
+  /** What the turn was given of its agent's memory. */
+  memory?: TurnMemory | undefined;
   /** Bytes that the run's calls have stored, pending ones included: whoever else stores something makes the driver load again. */
   outputBytes: number;
   uncommitted: Uncommitted;
+}
+
+/** What a model is told with the message at `ordinal`. */
+export interface TurnMemory {
+  turnId: string;
+  ordinal: number;
+  text: string | undefined;
 }
 
 /** What belongs to one model call and the tool calls of its answer: from the call's announcement to that of the next one. */

@@ -1,0 +1,309 @@
+/** Memory that agents share. */
+import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
+import {
+  createSpace,
+  readSpaces,
+  removeFragment,
+  requireFragment,
+  requireSpace,
+  resolveFragment,
+  writeToSpace,
+  type FragmentRow,
+  type SpaceRow,
+} from '../../modules/memory/spaces.ts';
+import { searchSpace } from '../../modules/memory/search-space.ts';
+import { idempotently } from '../../modules/tenants/idempotency.ts';
+import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+
+const visibility = z.enum(['private', 'team', 'workflow', 'global']);
+const name = z.string().min(1).max(200);
+const agents = z.array(name).max(1000);
+const time = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
+const stamp = z.iso.datetime().nullable();
+
+const space = z
+  .object({
+    id: z.uuid(),
+    space_id: z.uuid(),
+    name: z.string().nullable(),
+    team_id: z.string().nullable(),
+    workflow_id: z.string().nullable(),
+    scope: visibility,
+    allowed_agents: agents,
+    denied_agents: agents,
+    max_fragments: z.int().nullable(),
+    retention_policy: z.string().nullable(),
+    created_at: z.iso.datetime(),
+  })
+  .meta({ id: 'MemorySpace' });
+
+const content = z.strictObject({
+  type: z.enum(['text', 'structured', 'embedding']).default('text'),
+  data: z
+    .unknown()
+    .refine((value) => JSON.stringify(value ?? null).length <= LIMITS.fragmentBytes, { message: 'is too large' }),
+  embedding: z.array(z.number()).max(4000).optional(),
+});
+
+const anyContent = z
+  .union([content, z.string().min(1).max(LIMITS.fragmentBytes)])
+  .transform((given) =>
+    typeof given === 'string' ? { type: 'text' as const, data: given } : { ...given, embedding: given.embedding },
+  );
+
+const fragment = z
+  .object({
+    id: z.uuid(),
+    fragment_id: z.uuid(),
+    space_id: z.uuid(),
+    content: z.looseObject({ type: z.string() }),
+    version: z.int(),
+    visibility,
+    allowed_agents: agents,
+    denied_agents: agents,
+    provenance: z.record(z.string(), z.unknown()),
+    requires_resolution: z.boolean(),
+    retention_policy: z.string().nullable(),
+    expires_at: stamp,
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .meta({ id: 'MemoryFragment' });
+
+function presentSpace(row: SpaceRow): z.input<typeof space> {
+  const { workspace_id: _, created_at: at, ...rest } = row;
+  return { ...rest, space_id: row.id, created_at: at.toISOString() };
+}
+
+function presentFragment(row: FragmentRow): z.input<typeof fragment> {
+  return {
+    id: row.id,
+    fragment_id: row.id,
+    space_id: row.space_id,
+    content: { ...row.content },
+    version: row.version,
+    visibility: row.visibility,
+    allowed_agents: row.allowed_agents,
+    denied_agents: row.denied_agents,
+    provenance: row.provenance,
+    requires_resolution: row.requires_resolution,
+    retention_policy: row.retention_policy,
+    expires_at: row.expires_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}
+
+const create = defineRoute({
+  method: 'post',
+  path: '/v1/memory/spaces',
+  access: 'memory:write',
+  summary: 'Make a space that agents share',
+  idempotent: true,
+  body: z.strictObject({
+    name: name.optional(),
+    team_id: name.nullish(),
+    workflow_id: name.nullish(),
+    scope: visibility.default('team'),
+    allowed_agents: agents.optional(),
+    denied_agents: agents.optional(),
+    max_fragments: z.int().min(1).max(1_000_000).nullish(),
+    retention_policy: z.string().max(200).nullish(),
+  }),
+  responses: { 201: space },
+  async handle({ caller, body, context, idempotency }) {
+    const answer = await idempotently(context, idempotency, async (tx) => ({
+      status: 201,
+      body: presentSpace(await createSpace(tx, caller, body)),
+    }));
+    return answer;
+  },
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/memory/spaces',
+  access: 'memory:read',
+  summary: 'List the spaces of the workspace, newest first',
+  query: pageQuery(),
+  responses: { 200: pageFields('spaces', space) },
+  async handle({ caller, query: { limit, cursor: before }, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readSpaces(tx, caller, { before, limit: limit + 1 }),
+    );
+    const { items, ...next } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { spaces: items.map(presentSpace), ...next } };
+  },
+});
+
+const getSpace = defineRoute({
+  method: 'get',
+  path: '/v1/memory/spaces/:id',
+  access: 'memory:read',
+  summary: 'Get a space',
+  params: z.strictObject({ id: idParam }),
+  responses: { 200: space },
+  async handle({ caller, params: { id }, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireSpace(tx, caller, id));
+    return { status: 200, body: presentSpace(row) };
+  },
+});
+
+const provenance = z.strictObject({
+  created_by_agent: name.optional(),
+  created_during_task: name.nullish(),
+  confidence: z.number().min(0).max(1).optional(),
+  sources: z.array(z.string().max(2000)).max(100).optional(),
+});
+
+const written = fragment.extend({
+  merged: z.boolean().describe('It was merged with what others had written since `base_version`.'),
+  conflicts: z.array(z.string()).describe('What both sides have changed in different ways, as paths.'),
+});
+
+const write = defineRoute({
+  method: 'post',
+  path: '/v1/memory/write',
+  access: 'memory:write',
+  summary: 'Write a fragment into a space, or its next version',
+  idempotent: true,
+  body: z.strictObject({
+    space_id: idParam,
+    fragment_id: idParam.optional(),
+    content,
+    agent_id: name.optional().describe('Who acts.'),
+    visibility: visibility.optional(),
+    access_control: z
+      .strictObject({
+        visibility: visibility.optional(),
+        allowed_agents: agents.optional(),
+        denied_agents: agents.optional(),
+      })
+      .optional(),
+    allowed_agents: agents.optional(),
+    denied_agents: agents.optional(),
+    expected_version: z.int().min(0).optional(),
+    base_version: z.int().min(1).optional(),
+    conflict_type: z.enum(['concurrent_write', 'version_mismatch', 'semantic_conflict']).optional(),
+    provenance: provenance.optional(),
+    lifecycle: z
+      .strictObject({ expires_at: time.nullish(), retention_policy: z.string().max(200).nullish() })
+      .optional(),
+    retention_policy: z.string().max(200).optional(),
+    expires_at: time.optional(),
+  }),
+  responses: { 201: written },
+  async handle({ caller, body, context, idempotency }) {
+    const { access_control: access = {}, lifecycle = {}, ...rest } = body;
+    const asked = {
+      ...rest,
+      content: { type: body.content.type, data: body.content.data, embedding: body.content.embedding },
+      agent_id: body.agent_id ?? body.provenance?.created_by_agent,
+      visibility: body.visibility ?? access.visibility,
+      allowed_agents: body.allowed_agents ?? access.allowed_agents,
+      denied_agents: body.denied_agents ?? access.denied_agents,
+      expires_at: body.expires_at ?? lifecycle.expires_at ?? undefined,
+      retention_policy: body.retention_policy ?? lifecycle.retention_policy ?? undefined,
+    };
+    return idempotently(context, idempotency, async (tx) => {
+      const { fragment: row, merged, conflicts } = await writeToSpace(tx, caller, asked);
+      return { status: 201, body: { ...presentFragment(row), merged, conflicts } };
+    });
+  },
+});
+
+const found = fragment.extend({ relevance_score: z.number() });
+
+const search = defineRoute({
+  method: 'get',
+  path: '/v1/memory/search',
+  access: 'memory:read',
+  summary: 'Search a space by words and meaning; without a query the newest fragments',
+  query: z.strictObject({
+    space_id: idParam.optional(),
+    query: z.string().trim().min(1).max(5000).optional(),
+    limit: integerParam({ min: 1, max: 100 }).default(10),
+    min_relevance: z
+      .string()
+      .regex(/^(0(\.\d+)?|1(\.0+)?)$/, 'must be a number from 0 to 1')
+      .transform(Number)
+      .default(0.7),
+    agent_id: name.optional().describe('Who asks: only what it may see.'),
+  }),
+  responses: { 200: z.object({ fragments: z.array(found) }) },
+  async handle({
+    caller,
+    query: { space_id: spaceId, query: text, limit, min_relevance: minRelevance, agent_id: agentId },
+    context,
+  }) {
+    if (spaceId === undefined) return { status: 200, body: { fragments: [] } };
+    const hits = await searchSpace(context, caller, { spaceId, text, agentId, limit, minRelevance });
+    const fragments = hits.map(({ fragment: row, relevance }) => ({
+      ...presentFragment(row),
+      relevance_score: relevance,
+    }));
+    return { status: 200, body: { fragments } };
+  },
+});
+
+const params = z.strictObject({ id: idParam });
+const version = z.object({
+  version: z.int(),
+  content: z.looseObject({ type: z.string() }),
+  provenance: z.record(z.string(), z.unknown()),
+  created_at: z.iso.datetime(),
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/memory/fragments/:id',
+  access: 'memory:read',
+  summary: 'Get a fragment with its versions',
+  params,
+  responses: { 200: fragment.extend({ history: z.array(version) }) },
+  async handle({ caller, params: { id }, context }) {
+    const { fragment: row, versions } = await context.db.withTenant(caller.tenantId, (tx) =>
+      requireFragment(tx, caller, id),
+    );
+    const history = versions.map(({ created_at: at, content: of, ...rest }) => ({
+      ...rest,
+      content: { ...of },
+      created_at: at.toISOString(),
+    }));
+    return { status: 200, body: { ...presentFragment(row), history } };
+  },
+});
+
+const resolve = defineRoute({
+  method: 'post',
+  path: '/v1/memory/fragments/:id/resolve',
+  access: 'memory:write',
+  summary: 'Decide what a fragment with a conflict says from now on',
+  params,
+  body: z.strictObject({ content: anyContent, agent_id: name.optional() }),
+  responses: { 200: fragment },
+  async handle({ caller, params: { id }, body, context }) {
+    const { type, data } = body.content;
+    const asked = { id, content: { type, data }, agentId: body.agent_id };
+    const row = await context.db.withTenant(caller.tenantId, (tx) => resolveFragment(tx, caller, asked));
+    return { status: 200, body: presentFragment(row) };
+  },
+});
+
+const remove = defineRoute({
+  method: 'delete',
+  path: '/v1/memory/fragments/:id',
+  access: 'memory:write',
+  summary: 'Forget a fragment with all of its versions',
+  params,
+  responses: { 204: 'empty' },
+  async handle({ caller, params: { id }, context }) {
+    await context.db.withTenant(caller.tenantId, (tx) => removeFragment(tx, caller, id));
+    return { status: 204 };
+  },
+});
+
+export const SPACE_ROUTES: readonly Route[] = [create, list, getSpace, write, search, get, resolve, remove];

@@ -1,0 +1,39 @@
+/** What an agent is not to remember of its own accord, by rules. Each refusal names its rule and is counted. */
+import { shinglesOf, wordsOf } from './words.ts';
+
+export const JUNK_RULES = ['too_short', 'secret', 'system_prompt', 'recalled_text', 'duplicate'] as const;
+export type JunkRule = (typeof JUNK_RULES)[number];
+
+const LEAST_WORDS = 3;
+/** So many words in a row that stand elsewhere are a copy. */
+const SHINGLE = 8;
+
+const SECRETS: readonly RegExp[] = [
+  /-----BEGIN [A-Z ]*PRIVATE KEY-----/,
+  /\b(?:sk|pk|rk)[-_](?:live|test|proj|ant)?[-_]?[A-Za-z0-9_-]{16,}/,
+  /\b(?:ghp|gho|ghs|github_pat|glpat|xox[abprs]|AKIA|ASIA|AIza|drv)[-_A-Za-z0-9]{12,}/,
+  /\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/,
+  /\b(?:password|passwd|passphrase|pin|secret|api[ _-]?key|access[ _-]?token)\b\s*(?:is|are|:|=)\s*\S{4,}/i,
+  /\b[a-z][a-z0-9+.-]*:\/\/[^\s:@/]+:[^\s:@/]+@/i,
+  /\b(?:\d[ -]?){15,16}\b/,
+];
+
+/** What a text is held against. */
+export interface KnownTexts {
+  systemPrompt: string;
+  /** Entries that are like it. */
+  recalled: readonly string[];
+}
+
+/** The rule that refuses a text; undefined if it may be remembered. */
+export function junkRuleOf(content: string, known: KnownTexts): JunkRule | undefined {
+  if (wordsOf(content).length < LEAST_WORDS) return 'too_short';
+  if (SECRETS.some((pattern) => pattern.test(content))) return 'secret';
+  if (isCopied(content, [known.systemPrompt])) return 'system_prompt';
+  return isCopied(content, known.recalled) ? 'recalled_text' : undefined;
+}
+
+function isCopied(content: string, texts: readonly string[]): boolean {
+  const own = shinglesOf(content, SHINGLE);
+  return own.size > 0 && texts.some((text) => [...shinglesOf(text, SHINGLE)].some((shingle) => own.has(shingle)));
+}

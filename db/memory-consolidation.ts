@@ -1,0 +1,195 @@
+/** Consolidations of agents' memory: what they start from, what they do, and how it is undone. */
+import type { ConsolidationPlan, ShortTermEntry, SimilarEntry } from '../core/memory/consolidation.ts';
+import { DUPLICATE_COSINE } from '../core/memory/consolidation.ts';
+import type { MemoryType } from '../core/memory/entry.ts';
+import type { Tx } from './database.ts';
+import { archiveMemories, restoreMemories } from './memory-archive.ts';
+import { LIVE } from './memory-entries.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+
+/** What a consolidation has changed. */
+export interface ConsolidationDiff {
+  kept: { id: string; memory_type: MemoryType; importance: number }[];
+  summarized: { id: string; from: string }[];
+  merged: { id: string; into: string; access_count: number; last_accessed: string | null }[];
+  evicted: string[];
+  /** Evicted without an archive: nothing brings them back. */
+  lost: number;
+  procedural: string[];
+}
+
+export interface ConsolidationRow {
+  id: string;
+  agent_id: string;
+  strategy: string;
+  inputs: Record<string, unknown>;
+  diff: ConsolidationDiff;
+  consolidated: number;
+  evicted: number;
+  key_id: string | null;
+  created_at: Date;
+  reverted_at: Date | null;
+  reverted_by: string | null;
+}
+
+const COLUMNS =
+  'id, agent_id, strategy, inputs, diff, consolidated, evicted, key_id, created_at, reverted_at, reverted_by';
+
+/** One consolidation of an agent's memory at a time, until the transaction ends. */
+export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
+}
+
+/** The live entries of the short term, locked, oldest first. */
+export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
+  return tx.query<ShortTermEntry>(
+    `select id, content, memory_type, importance, relevance_score, access_count, last_accessed, created_at, tokens, is_profile
+       from memory_entries where agent_id = $1 and memory_type = 'SHORT_TERM' and ${LIVE}
+      order by id limit $2 for update`,
+    [agentId, limit],
+  );
+}
+
+/** Entries of the long term, and other candidates, that are nearly or wholly the same text as a candidate. */
+export async function findSimilar(tx: Tx, agentId: string, ids: readonly string[]): Promise<SimilarEntry[]> {
+  return tx.query<SimilarEntry>(
+    `select c.id, o.id as other, o.content from memory_entries c join lateral (
+        (select e.id, e.content from memory_entries e where e.tenant_id = c.tenant_id and e.content_hash = c.content_hash
+           and e.agent_id = $1 and e.id <> c.id and e.${LIVE} order by e.id limit 3)
+        union
+        (select n.id, n.content from (select e.id, e.content, e.embedding <=> c.embedding as distance from memory_entries e
+           where e.agent_id = $1 and e.id <> c.id and e.embedding_model = c.embedding_model and e.${LIVE}
+           order by e.embedding <=> c.embedding limit 3) n where n.distance <= $3::float8)
+      ) o on true where c.id = any($2::uuid[])`,
+    [agentId, ids, 1 - DUPLICATE_COSINE],
+  );
+}
+
+/** Does what a plan says; summaries are in `summaries` under the ids of what they are made from. Answers what it has changed. */
+export async function applyPlan(
+  tx: Tx,
+  agentId: string,
+  { plan, summaries, archive }: { plan: ConsolidationPlan; summaries: ReadonlyMap<string, string>; archive: boolean },
+): Promise<ConsolidationDiff> {
+  const kept = await tx.query<ConsolidationDiff['kept'][number]>(
+    `update memory_entries e set memory_type = 'EPISODIC', importance = r.importance, updated_at = now()
+       from jsonb_to_recordset($1::jsonb) as r (id uuid, importance float8), memory_entries b
+      where e.id = r.id and b.id = e.id returning e.id, b.memory_type, b.importance`,
+    [JSON.stringify(plan.kept)],
+  );
+  const merged = await tx.query<ConsolidationDiff['merged'][number]>(
+    `select r.id, r.into, e.access_count, to_jsonb(b.last_accessed) #>> '{}' as last_accessed
+       from jsonb_to_recordset($1::jsonb) as r (id uuid, "into" uuid) join memory_entries e on e.id = r.id join memory_entries b on b.id = r.into`,
+    [JSON.stringify(plan.merged)],
+  );
+  await tx.query(
+    `update memory_entries e set access_count = e.access_count + m.uses, last_accessed = greatest(e.last_accessed, m.last)
+       from (select r.into, sum(s.access_count)::int as uses, max(s.last_accessed) as last
+         from jsonb_to_recordset($1::jsonb) as r (id uuid, "into" uuid) join memory_entries s on s.id = r.id group by r.into) m
+      where e.id = m.into`,
+    [JSON.stringify(plan.merged)],
+  );
+  const summarized = plan.summarized.map(({ id }) => ({ id: summaries.get(id) ?? id, from: id }));
+  await archiveMemories(tx, { agentId, ids: plan.merged.map(({ id }) => id), reason: 'merged' });
+  await archiveMemories(tx, { agentId, ids: summarized.map(({ from }) => from), reason: 'summarized' });
+  if (archive) await archiveMemories(tx, { agentId, ids: plan.evicted, reason: 'evicted' });
+  else await deleteEntries(tx, agentId, plan.evicted);
+  const lost = archive ? 0 : plan.evicted.length;
+  return { kept, summarized, merged, evicted: plan.evicted, lost, procedural: [] };
+}
+
+async function deleteEntries(tx: Tx, agentId: string, ids: readonly string[]): Promise<void> {
+  await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [ids]);
+  await tx.query('delete from memory_entries where agent_id = $1 and id = any($2::uuid[])', [agentId, ids]);
+}
+
+/** Undoes what a consolidation has changed; answers how many entries are back. What has changed since then stays as it is. */
+export async function undoDiff(tx: Tx, agentId: string, diff: ConsolidationDiff): Promise<number> {
+  const back = await tx.query(
+    `update memory_entries e set memory_type = r.memory_type, importance = r.importance, updated_at = now()
+       from jsonb_to_recordset($1::jsonb) as r (id uuid, memory_type text, importance float8)
+      where e.id = r.id and e.agent_id = $2 and e.memory_type = 'EPISODIC' returning e.id`,
+    [JSON.stringify(diff.kept), agentId],
+  );
+  await tx.query(
+    `update memory_entries e set access_count = greatest(0, e.access_count - m.uses)
+       from (select r.into, sum(r.access_count)::int as uses
+         from jsonb_to_recordset($1::jsonb) as r ("into" uuid, access_count int) group by r.into) m
+      where e.id = m.into and e.agent_id = $2`,
+    [JSON.stringify(diff.merged), agentId],
+  );
+  await deleteEntries(tx, agentId, [...diff.summarized.map(({ id }) => id), ...diff.procedural]);
+  const archived = [...diff.summarized.map(({ from }) => from), ...diff.merged.map(({ id }) => id), ...diff.evicted];
+  return back.length + (await restoreMemories(tx, { agentId, ids: archived }));
+}
+
+/** Keeps what a consolidation has done. */
+export async function insertConsolidation(
+  tx: Tx,
+  row: Omit<ConsolidationRow, 'created_at' | 'reverted_at' | 'reverted_by'> & { tenant_id: string },
+): Promise<void> {
+  await tx.query(
+    `insert into memory_consolidations (id, tenant_id, agent_id, strategy, inputs, diff, consolidated, evicted, key_id)
+     values ($1, $2, $3, $4, $5::jsonb, $6::jsonb, $7, $8, $9)`,
+    [
+      row.id,
+      row.tenant_id,
+      row.agent_id,
+      row.strategy,
+      JSON.stringify(row.inputs),
+      JSON.stringify(row.diff),
+      row.consolidated,
+      row.evicted,
+      row.key_id,
+    ],
+  );
+}
+
+/** A page of an agent's consolidations, newest first. */
+export async function listConsolidations(
+  tx: Tx,
+  page: { agentId: string; before?: string | undefined; limit: number },
+): Promise<ConsolidationRow[]> {
+  const query = selectFrom(COLUMNS, 'memory_consolidations', [
+    ['agent_id', '=', page.agentId],
+    ['id', '<', page.before],
+  ]);
+  return fetchRows<ConsolidationRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+}
+
+/** A consolidation, locked; undefined if there is none. */
+export async function lockConsolidation(
+  tx: Tx,
+  of: { agentId: string; id: string },
+): Promise<ConsolidationRow | undefined> {
+  const [row] = await tx.query<ConsolidationRow>(
+    `select ${COLUMNS} from memory_consolidations where agent_id = $1 and id = $2 for update`,
+    [of.agentId, of.id],
+  );
+  return row;
+}
+
+/** Marks it as undone. */
+export async function markReverted(tx: Tx, of: { id: string; keyId: string }): Promise<void> {
+  await tx.query('update memory_consolidations set reverted_at = now(), reverted_by = $2 where id = $1', [
+    of.id,
+    of.keyId,
+  ]);
+}
+
+/** Sequences of tools by which turns of the agent came to their end, seen so many times, with the runs that show it. */
+export async function findProcedures(
+  tx: Tx,
+  of: { agentId: string; minFrequency: number },
+): Promise<{ tools: string; times: number; runs: string[] }[]> {
+  return tx.query(
+    `select tools, count(*)::int as times, (array_agg(run_id order by run_id desc))[1:10] as runs from (
+        select k.run_id, k.turn_id, string_agg(k.name, ' → ' order by k.step, k.place) as tools from tool_calls k
+          join turns t on t.run_id = k.run_id and t.id = k.turn_id and t.status = 'complete'
+          join runs r on r.id = k.run_id and r.agent_id = $1 and r.erased_at is null
+         where k.status = 'succeeded' and k.name not in ('remember', 'recall')
+         group by k.run_id, k.turn_id having count(*) >= 2) used
+      group by tools having count(*) >= $2 order by times desc, tools limit 20`,
+    [of.agentId, of.minFrequency],
+  );
+}

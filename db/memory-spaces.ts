@@ -1,0 +1,279 @@
+/** Spaces that agents share, and their fragments. */
+import { BM25 } from '../core/memory/ranking.ts';
+import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+
+export type Visibility = 'private' | 'team' | 'workflow' | 'global';
+
+export interface SpaceRow {
+  id: string;
+  workspace_id: string;
+  name: string | null;
+  team_id: string | null;
+  workflow_id: string | null;
+  scope: Visibility;
+  allowed_agents: string[];
+  denied_agents: string[];
+  max_fragments: number | null;
+  retention_policy: string | null;
+  created_at: Date;
+}
+
+export interface FragmentContent {
+  type: 'text' | 'structured' | 'embedding';
+  data?: unknown;
+  embedding?: number[] | undefined;
+}
+
+export interface FragmentRow {
+  id: string;
+  space_id: string;
+  content: FragmentContent;
+  version: number;
+  visibility: Visibility;
+  allowed_agents: string[];
+  denied_agents: string[];
+  created_by_agent: string | null;
+  provenance: Record<string, unknown>;
+  requires_resolution: boolean;
+  retention_policy: string | null;
+  expires_at: Date | null;
+  last_accessed: Date | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const SPACE_COLUMNS =
+  'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, created_at';
+const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
+  f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.last_accessed, f.created_at, f.updated_at`;
+
+/** Makes a space. */
+export async function insertSpace(tx: Tx, space: Omit<SpaceRow, 'created_at'> & { tenant_id: string }): Promise<void> {
+  await tx.query(
+    `insert into memory_spaces (id, tenant_id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents,
+        max_fragments, retention_policy) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    [
+      space.id,
+      space.tenant_id,
+      space.workspace_id,
+      space.name,
+      space.team_id,
+      space.workflow_id,
+      space.scope,
+      space.allowed_agents,
+      space.denied_agents,
+      space.max_fragments,
+      space.retention_policy,
+    ],
+  );
+}
+
+/** A space of the workspace; undefined if there is none. */
+export async function findSpace(tx: Tx, of: { id: string; workspaceId: string }): Promise<SpaceRow | undefined> {
+  const [row] = await tx.query<SpaceRow>(
+    `select ${SPACE_COLUMNS} from memory_spaces where id = $1 and workspace_id = $2`,
+    [of.id, of.workspaceId],
+  );
+  return row;
+}
+
+/** A page of a workspace's spaces, newest first. */
+export async function listSpaces(
+  tx: Tx,
+  page: { workspaceId: string; before?: string | undefined; limit: number },
+): Promise<SpaceRow[]> {
+  const query = selectFrom(SPACE_COLUMNS, 'memory_spaces', [
+    ['workspace_id', '=', page.workspaceId],
+    ['id', '<', page.before],
+  ]);
+  return fetchRows<SpaceRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+}
+
+/** Nobody else adds to the space until the transaction ends; answers how many fragments it has. */
+export async function lockSpace(tx: Tx, id: string): Promise<number> {
+  await tx.query('select 1 as locked from memory_spaces where id = $1 for update', [id]);
+  const [row] = await tx.query<{ size: number }>('select count(*) as size from memory_fragments where space_id = $1', [
+    id,
+  ]);
+  return row?.size ?? 0;
+}
+
+/** A fragment of the workspace, with its space; locked where it is to be changed. */
+export async function findFragment(
+  tx: Tx,
+  of: { id: string; workspaceId: string; lock?: boolean },
+): Promise<{ fragment: FragmentRow; space: SpaceRow } | undefined> {
+  const [fragment] = await tx.query<FragmentRow>(
+    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.id = $1${of.lock ? ' for update' : ''}`,
+    [of.id],
+  );
+  const space = fragment && (await findSpace(tx, { id: fragment.space_id, workspaceId: of.workspaceId }));
+  return fragment && space && { fragment, space };
+}
+
+/** What a fragment was at a version; undefined if that is not known. */
+export async function findVersion(
+  tx: Tx,
+  of: { id: string; version: number },
+): Promise<{ content: FragmentContent; provenance: Record<string, unknown> } | undefined> {
+  const [row] = await tx.query<{ content: FragmentContent; provenance: Record<string, unknown> }>(
+    'select content, provenance from memory_fragment_versions where fragment_id = $1 and version = $2',
+    [of.id, of.version],
+  );
+  return row;
+}
+
+/** All versions of a fragment, newest first. */
+export async function listFragmentVersions(
+  tx: Tx,
+  id: string,
+): Promise<{ version: number; content: FragmentContent; provenance: Record<string, unknown>; created_at: Date }[]> {
+  return tx.query(
+    `select version, content, provenance, created_at from memory_fragment_versions where fragment_id = $1
+      order by version desc limit 100`,
+    [id],
+  );
+}
+
+export interface WrittenFragment extends Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'> {
+  tenant_id: string;
+  /** What of it can be searched. */
+  words: string;
+}
+
+/** Writes a fragment, or its next version, with its words. */
+export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void> {
+  await tx.query(
+    `insert into memory_fragments (id, tenant_id, space_id, content, words, version, visibility, allowed_agents, denied_agents,
+        created_by_agent, provenance, requires_resolution, retention_policy, expires_at)
+     values ($1, $2, $3, $4::jsonb, $5, $6, $7, $8, $9, $10, $11::jsonb, $12, $13, $14)
+     on conflict (id) do update set content = excluded.content, words = excluded.words, version = excluded.version,
+       visibility = excluded.visibility, allowed_agents = excluded.allowed_agents, denied_agents = excluded.denied_agents,
+       provenance = excluded.provenance, requires_resolution = excluded.requires_resolution,
+       retention_policy = excluded.retention_policy, expires_at = excluded.expires_at, embedding = null, embedding_model = null,
+       updated_at = now()`,
+    [
+      row.id,
+      row.tenant_id,
+      row.space_id,
+      JSON.stringify(row.content),
+      row.words,
+      row.version,
+      row.visibility,
+      row.allowed_agents,
+      row.denied_agents,
+      row.created_by_agent,
+      JSON.stringify(row.provenance),
+      row.requires_resolution,
+      row.retention_policy,
+      row.expires_at,
+    ],
+  );
+  await tx.query(
+    `insert into memory_fragment_versions (tenant_id, fragment_id, version, content, provenance) values ($1, $2, $3, $4::jsonb, $5::jsonb)`,
+    [row.tenant_id, row.id, row.version, JSON.stringify(row.content), JSON.stringify(row.provenance)],
+  );
+  await tx.query('delete from memory_terms where entry_id = $1', [row.id]);
+  await tx.query(
+    `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
+     select $1, $2, left(w.lexeme, 100), $3, least(sum(w.tf), 32767), least(max(w.len), 32767)
+       from (select lexeme, cardinality(positions) as tf, sum(cardinality(positions)) over () as len
+         from unnest(to_tsvector('english', left($4, 200000)))) w group by left(w.lexeme, 100)`,
+    [row.tenant_id, row.space_id, row.id, row.words],
+  );
+}
+
+/** Takes a fragment away with its versions and words. */
+export async function deleteFragment(tx: Tx, id: string): Promise<void> {
+  await tx.query('delete from memory_terms where entry_id = $1', [id]);
+  await tx.query('delete from memory_fragments where id = $1', [id]);
+}
+
+export interface FragmentSearch {
+  spaceId: string;
+  /** Who asks; only what is not private where nobody is named. */
+  agentId: string | null;
+  limit: number;
+}
+
+/** What an agent may see of a space, as a condition on `f`; the agent is `$2`. */
+const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::text is null or $2 <> all(f.denied_agents))
+  and (f.created_by_agent = $2 or (f.visibility <> 'private' and (f.allowed_agents = '{}' or $2 = any(f.allowed_agents)))
+    or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
+
+/** The newest fragments. */
+export async function listFragments(tx: Tx, { spaceId, agentId, limit }: FragmentSearch): Promise<FragmentRow[]> {
+  return tx.query<FragmentRow>(
+    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.space_id = $1 and ${VISIBLE}
+      order by f.created_at desc, f.id desc limit $3`,
+    [spaceId, agentId, limit],
+  );
+}
+
+/** Fragments by the words of a question, as a share of what would fit best; best first. */
+export async function searchFragments(
+  tx: Tx,
+  { spaceId, agentId, limit }: FragmentSearch,
+  { text, vector }: { text: string; vector: { model: string; vector: string } | undefined },
+): Promise<(FragmentRow & { lexical: number; cosine: number })[]> {
+  return tx.query(
+    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($4, 20000))) limit 64),
+      postings as materialized (select p.* from asked join memory_terms p on p.owner_id = $1 and p.term = asked.term),
+      size as (select greatest(count(*), 1) as entries from memory_fragments where space_id = $1),
+      words as (select term, ln(1 + (greatest(max(size.entries) - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf
+        from postings cross join size group by term),
+      best as (select coalesce(sum(coalesce(w.idf, ln(1 + (size.entries + 0.5) / 0.5))), 0) as score
+        from asked cross join size left join words w using (term)),
+      scored as (select p.entry_id, sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score) as score
+        from postings p join words using (term) cross join best group by p.entry_id)
+     select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical,
+        greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)::float8 as cosine
+      from memory_fragments f left join scored s on s.entry_id = f.id
+      where f.space_id = $1 and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
+      order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)) desc,
+        f.id desc limit $3`,
+    [spaceId, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null],
+  );
+}
+
+/** Notes who has read or written which fragments. */
+export async function noteAccesses(
+  tx: Tx,
+  of: {
+    tenantId: string;
+    agentId: string | null;
+    operation: 'write' | 'search' | 'resolve';
+    fragments: readonly { access: string; id: string; score?: number }[];
+  },
+): Promise<void> {
+  await tx.query(
+    `insert into memory_accesses (id, tenant_id, memory_id, agent_id, operation, score)
+     select r.access, $1, r.id, case when $2 ~ '^[0-9a-f-]{36}$' then $2::uuid end, $3, r.score
+       from jsonb_to_recordset($4::jsonb) as r (access uuid, id uuid, score float8)`,
+    [of.tenantId, of.agentId, of.operation, JSON.stringify(of.fragments)],
+  );
+}
+
+/** Fragments of a space that have no vector of the model. */
+export async function listUnembeddedFragments(
+  tx: Tx,
+  of: { spaceId: string; limit: number },
+): Promise<{ id: string; content: string }[]> {
+  return tx.query(
+    `select id, words as content from memory_fragments where space_id = $1 and embedding is null order by id limit $2`,
+    [of.spaceId, of.limit],
+  );
+}
+
+/** Stores vectors of fragments, as pgvector writes them. */
+export async function storeFragmentEmbeddings(
+  tx: Tx,
+  of: { model: string; rows: readonly { id: string; content: string; vector: string }[] },
+): Promise<void> {
+  await tx.query(
+    `update memory_fragments f set embedding = r.vector::vector, embedding_model = $1
+       from jsonb_to_recordset($2::jsonb) as r (id uuid, content text, vector text) where f.id = r.id and f.words = r.content`,
+    [of.model, JSON.stringify(of.rows)],
+  );
+}

@@ -1,0 +1,177 @@
+/** Consolidates an agent's short-term memory: a proposal, applied in one transaction, kept, and revertible. */
+import { conflict, notFound } from '../../core/errors.ts';
+import type { Caller } from '../../core/caller.ts';
+import { consolidationSettings, type AgentDefinition } from '../../core/definition.ts';
+import {
+  candidatesOf,
+  planConsolidation,
+  type ConsolidationPlan,
+  type ConsolidationStrategy,
+  type ShortTermEntry,
+} from '../../core/memory/consolidation.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  applyPlan,
+  findProcedures,
+  findSimilar,
+  insertConsolidation,
+  listConsolidations,
+  lockConsolidation,
+  lockMemoryOf,
+  lockShortTerm,
+  markReverted,
+  undoDiff,
+  type ConsolidationRow,
+} from '../../db/memory-consolidation.ts';
+import { findMemory, findSameText, insertMemories } from '../../db/memory-entries.ts';
+import { newId } from '../../lib/new-id.ts';
+import { requireAgent } from '../agents/read-agents.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { hashOf, toMemoryRow } from './add-memory.ts';
+
+export type { ConsolidationRow };
+
+export interface Consolidation {
+  tenantId: string;
+  agentId: string;
+  definition: AgentDefinition;
+  strategy: ConsolidationStrategy;
+  maxEntries: number;
+  at: Date;
+  /** Who asked for it; nobody where it is time. */
+  keyId: string | null;
+}
+
+export interface Consolidated {
+  /** Null where nothing was to be done: nothing is kept of that. */
+  id: string | null;
+  consolidated: number;
+  merged: number;
+  evicted: number;
+  procedural: number;
+}
+
+/** Reads, plans and applies in the caller's transaction; whoever is killed in between leaves everything as it was. */
+export async function consolidateMemory(tx: Tx, asked: Consolidation): Promise<Consolidated> {
+  const { agentId, at, strategy, maxEntries } = asked;
+  const settings = consolidationSettings(asked.definition);
+  await lockMemoryOf(tx, agentId);
+  const entries = await lockShortTerm(tx, agentId, LIMITS.consolidatedEntries);
+  const candidates = candidatesOf(entries, { at, strategy, maxEntries, settings });
+  const similar = await findSimilar(
+    tx,
+    agentId,
+    candidates.map(({ id }) => id),
+  );
+  const plan = planConsolidation(candidates, similar, { at, settings });
+  const summaries = await addSummaries(tx, asked, plan);
+  const diff = await applyPlan(tx, agentId, { plan, summaries, archive: settings.archiveEvicted });
+  const procedural = await addProcedures(tx, asked);
+  const consolidated = diff.kept.length + diff.summarized.length;
+  const counts = {
+    consolidated,
+    merged: diff.merged.length,
+    evicted: diff.evicted.length,
+    procedural: procedural.length,
+  };
+  if (candidates.length === 0 && procedural.length === 0) return { id: null, ...counts };
+  const id = newId();
+  await insertConsolidation(tx, {
+    id,
+    tenant_id: asked.tenantId,
+    agent_id: agentId,
+    strategy,
+    inputs: { settings, max_entries: maxEntries, at: at.toISOString(), candidates: candidates.map(inputOf) },
+    diff: { ...diff, procedural },
+    consolidated,
+    evicted: diff.evicted.length,
+    key_id: asked.keyId,
+  });
+  return { id, ...counts };
+}
+
+/** What the plan followed from, without the text. */
+function inputOf({ id, importance, relevance_score, access_count, last_accessed, created_at, tokens }: ShortTermEntry) {
+  return { id, importance, relevance_score, access_count, last_accessed, created_at, tokens };
+}
+
+/** New entries for those that are to be shorter; answers their ids by the ids of what they are made from. */
+async function addSummaries(
+  tx: Tx,
+  { tenantId, agentId }: Consolidation,
+  plan: ConsolidationPlan,
+): Promise<Map<string, string>> {
+  const ids = new Map<string, string>();
+  for (const { id, content, importance } of plan.summarized) {
+    const entry = await findMemory(tx, { agentId, id });
+    if (!entry) continue;
+    const { thread_id, relevance_score, metadata, valid_from, valid_to, expires_at, origin } = entry;
+    const memory = {
+      content,
+      memory_type: 'EPISODIC' as const,
+      thread_id,
+      importance,
+      relevance_score,
+      metadata,
+      summary: content,
+      valid_from: valid_from ?? entry.created_at,
+      valid_to: valid_to ?? undefined,
+      expires_at: expires_at ?? undefined,
+    };
+    const from = { tenantId, agentId, origin, runId: entry.run_id ?? undefined, seq: entry.seq ?? undefined };
+    const row = toMemoryRow(memory, from);
+    await insertMemories(tx, [{ ...row, made_from: [id], access_count: entry.access_count }]);
+    ids.set(id, row.id);
+  }
+  return ids;
+}
+
+/** Actions that turns came to their end by often enough become procedural memory, with the runs that show it. */
+async function addProcedures(tx: Tx, { tenantId, agentId, definition }: Consolidation): Promise<string[]> {
+  const { enabled = false, min_frequency: minFrequency = LIMITS.procedureTimes } =
+    definition.memory_config?.procedural ?? {};
+  if (!enabled) return [];
+  const added: string[] = [];
+  for (const { tools, times, runs } of await findProcedures(tx, { agentId, minFrequency })) {
+    const content = `Requests were often answered by these tools in this order: ${tools}.`;
+    if (await findSameText(tx, { tenantId, agentId, hash: hashOf(content) })) continue;
+    const memory = { content, memory_type: 'PROCEDURAL' as const, metadata: { evidence: { times, runs } } };
+    const row = toMemoryRow(memory, { tenantId, agentId, origin: 'agent' });
+    await insertMemories(tx, [row]);
+    added.push(row.id);
+  }
+  return added;
+}
+
+/** Undoes a consolidation; again, nothing happens. Throws 404, 409 where an archive was not kept. */
+export async function revertConsolidation(
+  tx: Tx,
+  caller: Caller,
+  { agentId, id }: { agentId: string; id: string },
+): Promise<{ row: ConsolidationRow; restored: number }> {
+  await requireAgent(tx, caller, agentId);
+  await lockMemoryOf(tx, agentId);
+  const row = await lockConsolidation(tx, { agentId, id });
+  if (!row) throw notFound('This consolidation');
+  if (row.reverted_at) return { row, restored: 0 };
+  if (row.diff.lost > 0) throw conflict('Entries were evicted without an archive, and nothing brings them back.');
+  const restored = await undoDiff(tx, agentId, row.diff);
+  await markReverted(tx, { id, keyId: caller.keyId });
+  await recordAudit(tx, caller, {
+    action: 'memory.consolidation_reverted',
+    target: ['agent', agentId],
+    details: { id },
+  });
+  return { row: { ...row, reverted_at: new Date() }, restored };
+}
+
+/** A page of an agent's consolidations, newest first. Throws 404 if there is no such agent. */
+export async function readConsolidations(
+  tx: Tx,
+  caller: Caller,
+  page: Parameters<typeof listConsolidations>[1],
+): Promise<ConsolidationRow[]> {
+  await requireAgent(tx, caller, page.agentId);
+  return listConsolidations(tx, page);
+}

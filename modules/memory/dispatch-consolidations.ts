@@ -1,0 +1,41 @@
+/** Gives agents whose short-term memory may be due for consolidation their jobs. */
+import { LIMITS } from '../../core/limits.ts';
+import { findAgent } from '../../db/agents.ts';
+import { listConsolidationDue } from '../../db/memory-work.ts';
+import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
+import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
+import { consolidateMemory, type Consolidated } from './consolidate-memory.ts';
+import type { MemoryContext } from './context.ts';
+
+const FIRST_ID = '00000000-0000-0000-0000-000000000000';
+const AT_ONCE = 200;
+
+/** Sends the jobs of those with entries that are an hour old; which of them want it, and when, their jobs find out. Answers how many. */
+export async function dispatchConsolidations({ db, queues }: Pick<MemoryContext, 'db' | 'queues'>): Promise<number> {
+  let sent = 0;
+  for (let after = FIRST_ID; ;) {
+    const due = await listConsolidationDue(db, { olderThanHours: 1, after, limit: AT_ONCE });
+    const jobs = due.map(({ tenant_id: tenantId, agent_id: agentId }) => {
+      const data = { tenantId, agentId, work: 'consolidate' as const };
+      return { name: CONSOLIDATION.name, data, opts: { ...RECURRING_JOB_OPTIONS, jobId: CONSOLIDATION.id(data) } };
+    });
+    if (jobs.length > 0) await queues.queue(CONSOLIDATION.name).addBulk(jobs);
+    sent += jobs.length;
+    after = due.at(-1)?.agent_id ?? after;
+    if (due.length < AT_ONCE) return sent;
+  }
+}
+
+/** Consolidates the short term of an agent that wants it by itself (`memory_config.consolidation`). */
+export async function consolidateDue(
+  { db }: Pick<MemoryContext, 'db'>,
+  { tenantId, agentId }: Pick<ConsolidationJob, 'tenantId' | 'agentId'>,
+): Promise<Consolidated | { skipped: number }> {
+  return db.withTenant(tenantId, async (tx) => {
+    const agent = await findAgent(tx, agentId);
+    if (!agent?.definition.memory_config?.consolidation) return { skipped: 1 };
+    const { definition } = agent;
+    const by = { strategy: 'age' as const, maxEntries: LIMITS.consolidatedEntries, at: new Date(), keyId: null };
+    return consolidateMemory(tx, { tenantId, agentId, definition, ...by });
+  });
+}

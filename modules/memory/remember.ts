@@ -1,0 +1,107 @@
+/** The built-in tools `remember` and `recall`. */
+import { isTrusted, type MemoryType } from '../../core/memory/entry.ts';
+import { junkRuleOf, type JunkRule } from '../../core/memory/junk.ts';
+import type { AgentDefinition } from '../../core/definition.ts';
+import { timeOf } from '../../core/memory/ranking.ts';
+import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { findAgent } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { findSameText } from '../../db/memory-entries.ts';
+import { findCandidates } from '../../db/memory-search.ts';
+import { findRunRow } from '../../db/runs.ts';
+import { addMemory, embedSoon, hashOf, toMemoryRow, type NewMemory, type Provenance } from './add-memory.ts';
+import type { MemoryContext } from './context.ts';
+import { modelOf } from './embed-memories.ts';
+import { recall } from './recall.ts';
+
+/** What became of a text that an agent wanted to remember. */
+export type Remembered = { id: string; added: boolean } | { refused: JunkRule };
+
+const REFUSALS: Readonly<Record<JunkRule, string>> = {
+  too_short: 'It says too little: a memory is a sentence that stands by itself.',
+  secret: 'It looks like a secret, which is not to be remembered.',
+  system_prompt: 'It repeats your instructions, which you have anyway.',
+  recalled_text: 'It repeats what is remembered already.',
+  duplicate: 'It is remembered already.',
+};
+
+/** `{content, memory_type?, subject?} → {id, added}`. The same text again is the memory that is there. */
+export async function rememberCall(context: MemoryContext, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const {
+    content,
+    memory_type: type = 'SEMANTIC',
+    subject,
+  } = attempt.arguments as {
+    content: string;
+    memory_type?: MemoryType;
+    subject?: string;
+  };
+  const { tenantId, runId } = attempt;
+  const done = await context.db.withTenant(tenantId, async (tx) => {
+    const run = runId === '' ? undefined : await findRunRow(tx, runId);
+    if (!run) return undefined;
+    const memory = {
+      content,
+      memory_type: type,
+      thread_id: run.thread_id,
+      metadata: subject === undefined ? {} : { subject },
+    };
+    const from = { tenantId, agentId: run.agent_id, origin: 'agent' as const, runId };
+    return { agentId: run.agent_id, result: await rememberText(tx, memory, from) };
+  });
+  if (!done) return NO_RUN;
+  const { result, agentId } = done;
+  if ('refused' in result) {
+    context.metrics.memoriesRefused.inc({ rule: result.refused });
+    return { kind: 'error', code: `not_remembered`, message: REFUSALS[result.refused] };
+  }
+  if (result.added) embedSoon(context, { tenantId, agentId });
+  return { kind: 'succeeded', output: { ...result } };
+}
+
+/** Remembers a text unless a rule refuses it, or it is there already. */
+export async function rememberText(tx: Tx, memory: NewMemory, from: Provenance): Promise<Remembered> {
+  const { tenantId, agentId } = from;
+  const same = await findSameText(tx, { tenantId, agentId, hash: hashOf(memory.content) });
+  if (same) return { id: same.id, added: false };
+  const agent = await findAgent(tx, agentId);
+  const like = await findCandidates(tx, { agentId }, { text: memory.content, vector: undefined });
+  const known = { systemPrompt: agent ? promptOf(agent.definition) : '', recalled: like.map(({ content }) => content) };
+  const refused = junkRuleOf(memory.content, known);
+  if (refused) return { refused };
+  const { id } = await addMemory(tx, toMemoryRow(memory, from));
+  return { id, added: true };
+}
+
+function promptOf({ system_prompt: prompt }: AgentDefinition): string {
+  if (prompt === undefined || typeof prompt === 'string') return prompt ?? '';
+  return [prompt.role, prompt.instructions].filter(Boolean).join('\n');
+}
+
+/** `{query, top_k?} → {entries}`, as data with its provenance. */
+export async function recallCall(context: MemoryContext, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const { query, top_k: topK = 5 } = attempt.arguments as { query: string; top_k?: number };
+  const { tenantId, runId } = attempt;
+  const run = runId === '' ? undefined : await context.db.withTenant(tenantId, (tx) => findRunRow(tx, runId));
+  if (!run) return NO_RUN;
+  const owner = { tenantId, agentId: run.agent_id };
+  const question = { text: query, at: new Date(), topK, model: await modelOf(context, owner) };
+  const hits = await recall(context, { ...owner, runId, operation: 'recall' }, question);
+  const entries = hits.map(({ entry, score }) => ({
+    id: entry.id,
+    content: entry.content,
+    memory_type: entry.memory_type,
+    at: new Date(timeOf(entry)).toISOString(),
+    origin: entry.origin,
+    trusted: isTrusted(entry.origin),
+    ...(entry.status === 'disputed' && { disputed: true }),
+    score,
+  }));
+  return { kind: 'succeeded', output: { entries } };
+}
+
+const NO_RUN: ToolOutcome = {
+  kind: 'error',
+  code: 'no-run',
+  message: 'An agent remembers and recalls within a run alone.',
+};

@@ -1,0 +1,85 @@
+/** Searches what agents share, by words and by meaning. */
+import type { Caller } from '../../core/caller.ts';
+import { LIMITS } from '../../core/limits.ts';
+import {
+  listFragments,
+  listUnembeddedFragments,
+  noteAccesses,
+  searchFragments,
+  storeFragmentEmbeddings,
+  type FragmentRow,
+} from '../../db/memory-spaces.ts';
+import { startDeadline } from '../../lib/deadline.ts';
+import { newId } from '../../lib/new-id.ts';
+import { toVector } from '../../llm/embeddings.ts';
+import type { MemoryContext } from './context.ts';
+import { requireSpace } from './spaces.ts';
+
+export interface SpaceQuestion {
+  spaceId: string;
+  text: string | undefined;
+  agentId: string | undefined;
+  limit: number;
+  minRelevance: number;
+}
+
+/** Fragments that answer the question, best first; without one the newest. Throws 404. */
+export async function searchSpace(
+  context: MemoryContext,
+  caller: Caller,
+  {
+    spaceId,
+    text,
+    agentId = null,
+    limit,
+    minRelevance,
+  }: Omit<SpaceQuestion, 'agentId'> & { agentId?: string | null | undefined },
+): Promise<{ fragment: FragmentRow; relevance: number }[]> {
+  const { db } = context;
+  const { tenantId } = caller;
+  await db.withTenant(tenantId, (tx) => requireSpace(tx, caller, spaceId));
+  const scope = { spaceId, agentId, limit };
+  const vector = text === undefined ? undefined : await vectorOf(context, { tenantId, spaceId, text });
+  return db.withTenant(tenantId, async (tx) => {
+    const rows =
+      text === undefined
+        ? (await listFragments(tx, scope)).map((fragment) => ({ fragment, relevance: 1 }))
+        : (await searchFragments(tx, scope, { text, vector })).map((row) => {
+            const { lexical, cosine, ...fragment } = row;
+            // Either is reason enough, both are more.
+            return { fragment, relevance: 1 - (1 - lexical) * (1 - cosine) };
+          });
+    const hits = rows.filter(({ relevance }) => relevance >= minRelevance);
+    const fragments = hits.map(({ fragment, relevance }) => ({ access: newId(), id: fragment.id, score: relevance }));
+    await noteAccesses(tx, { tenantId, agentId, operation: 'search', fragments });
+    return hits;
+  });
+}
+
+/** The question's vector, after fragments that are new have theirs; without it in time, words alone decide. */
+async function vectorOf(
+  { db, embeddings, log }: MemoryContext,
+  { tenantId, spaceId, text }: { tenantId: string; spaceId: string; text: string },
+): Promise<{ model: string; vector: string } | undefined> {
+  const model = embeddings.modelFor(undefined);
+  if (model === undefined) return undefined;
+  const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
+  try {
+    const fresh = await db.withTenant(tenantId, (tx) =>
+      listUnembeddedFragments(tx, { spaceId, limit: LIMITS.embeddedTogether }),
+    );
+    const [asked = [], ...vectors] = await embeddings.embed(
+      model,
+      [text, ...fresh.map(({ content }) => content)],
+      deadline.signal,
+    );
+    const rows = fresh.map((row, index) => ({ ...row, vector: toVector(vectors[index] ?? []) }));
+    if (rows.length > 0) await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows }));
+    return { model, vector: toVector(asked) };
+  } catch (error) {
+    log.warn({ err: error, model }, 'a question has no vector: a space is searched by words');
+    return undefined;
+  } finally {
+    deadline.clear();
+  }
+}

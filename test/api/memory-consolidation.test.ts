@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { consolidateDue, dispatchConsolidations } from '../../modules/memory/dispatch-consolidations.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+
+describe('consolidation of /v1/agents/{id}/memory', () => {
+  let api: TestApi;
+  let agent: string;
+
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+
+  const make = async (consolidation: Record<string, unknown> = {}) => {
+    const settings = { min_age_hours: 0, importance_threshold: 0.5, max_entry_tokens: 50, ...consolidation };
+    const body = { name: `agent ${randomUUID()}`, memory_config: { consolidation: settings } };
+    const { json, status, text } = await api.call('POST', '/v1/agents', { body });
+    assert.equal(status, 201, text);
+    agent = json.id;
+  };
+  const path = (rest = '') => `/v1/agents/${agent}/memory${rest}`;
+  const add = async (content: string, more: Record<string, unknown> = {}): Promise<string> => {
+    const body = { content, memory_type: 'SHORT_TERM', relevance_score: 1, ...more };
+    const { json, status, text } = await api.call('POST', path(), { body });
+    assert.equal(status, 201, text);
+    return json.id;
+  };
+  const consolidate = async (body: unknown = {}) => {
+    const { json, status, text } = await api.call('POST', path('/consolidate'), { body });
+    assert.equal(status, 200, text);
+    return json;
+  };
+  const list = async (type: string) =>
+    (await api.call('GET', path(`?memory_type=${type}`))).json.entries
+      .map(({ content }: { content: string }) => content)
+      .toSorted();
+  const archived = async () =>
+    (await api.call('GET', path('/archive'))).json.entries
+      .map(({ content, reason }: { content: string; reason: string }) => `${content},${reason}`)
+      .toSorted();
+  const everything = async () => ({
+    short: await list('SHORT_TERM'),
+    episodic: await list('EPISODIC'),
+    archive: await archived(),
+  });
+
+  const LONG = `${'The project of Ada ships in May and needs a reviewer. '.repeat(20)}Hello there.`;
+
+  it('keeps, shortens, merges and evicts, and can be undone', async () => {
+    await make();
+    await add('Ada lives in Oslo.', { memory_type: 'EPISODIC' });
+    await add('Ada lives in Oslo.');
+    await add('Ada sails on Sundays.');
+    await add(LONG);
+    await add('The weather was grey.', { relevance_score: 0 });
+    await add('A fact that stays out of it.', { memory_type: 'SEMANTIC', relevance_score: 0 });
+    const before = await everything();
+    const { consolidation_id: id, ...counts } = await consolidate({ strategy: 'age', max_entries: 50 });
+    assert.deepEqual(counts, { consolidated: 2, merged: 1, evicted: 1, procedural: 0 });
+    const after = await everything();
+    assert.deepEqual(after.short, []);
+    assert.equal(after.episodic.length, 3);
+    assert.ok(
+      after.episodic.some((content: string) => content.length < 250 && content.startsWith('The project of Ada')),
+    );
+    assert.deepEqual(
+      after.archive,
+      [
+        ['Ada lives in Oslo.', 'merged'],
+        ['The weather was grey.', 'evicted'],
+        [LONG, 'summarized'],
+      ]
+        .map(String)
+        .toSorted(),
+    );
+    const { json } = await api.call('GET', path('/consolidations'));
+    assert.deepEqual([json.consolidations[0].id, json.consolidations[0].consolidated], [id, 2]);
+    const undo = () => api.call('POST', path(`/consolidations/${id}/revert`), {});
+    const undone = await undo();
+    assert.equal(undone.status, 200, undone.text);
+    assert.equal(undone.json.restored, 4);
+    assert.deepEqual(await everything(), before);
+    assert.deepEqual([(await undo()).status, (await undo()).json.restored], [200, 0]);
+    const { json: hit } = await api.call('POST', path('/query'), { body: { query: 'grey weather' } });
+    assert.equal(hit.entries.length, 1, 'what is back is found again');
+  });
+
+  it('takes the oldest beyond the token budget, and no more than are asked for', async () => {
+    await make({ min_age_hours: 100, max_tokens: 20 });
+    for (const day of ['Monday', 'Tuesday', 'Sunday']) await add(`On ${day} the ferry to the island was late again.`);
+    assert.equal((await consolidate({ strategy: 'age' })).consolidated, 2);
+    assert.deepEqual(await list('SHORT_TERM'), ['On Sunday the ferry to the island was late again.']);
+    await make();
+    for (const day of ['Monday', 'Tuesday', 'Sunday']) await add(`It rained on ${day}.`);
+    assert.equal((await consolidate({ max_entries: 1, strategy: 'importance' })).consolidated, 1);
+    assert.equal((await list('SHORT_TERM')).length, 2);
+  });
+
+  it('does nothing where there is nothing, and keeps no archive where none is wanted', async () => {
+    await make({ archive_evicted: false });
+    assert.deepEqual(await consolidate(), {
+      consolidated: 0,
+      merged: 0,
+      evicted: 0,
+      procedural: 0,
+      consolidation_id: null,
+    });
+    await add('The weather was grey.', { relevance_score: 0 });
+    const { consolidation_id: id, evicted } = await consolidate();
+    assert.equal(evicted, 1);
+    assert.deepEqual(await archived(), []);
+    assert.equal((await api.call('POST', path(`/consolidations/${id}/revert`), {})).status, 409);
+    assert.equal((await api.call('POST', path('/consolidate'), { body: { strategy: 'fifo' } })).status, 400);
+    assert.equal((await api.call('POST', path(`/consolidations/${randomUUID()}/revert`), {})).status, 404);
+  });
+
+  it('gives two that are asked for at once no entry twice', async () => {
+    await make();
+    for (let n = 0; n < 10; n++) await add(`Fact number ${n} about ferry line ${n}.`);
+    const both = await Promise.all([consolidate(), consolidate(), consolidate()]);
+    assert.equal(
+      both.reduce((sum, { consolidated }) => sum + consolidated, 0),
+      10,
+    );
+    assert.equal((await list('EPISODIC')).length, 10);
+  });
+
+  it('comes by itself where the agent wants it, and survives a queue that lost it', async () => {
+    await make();
+    await add('Ada lives in Oslo.');
+    await api.context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
+      tx.query(`update memory_entries set created_at = now() - interval '2 hours' where agent_id = $1`, [agent]),
+    );
+    const queue = api.context.queues.queue('consolidation');
+    await dispatchConsolidations(api.context);
+    await queue.obliterate({ force: true });
+    await dispatchConsolidations(api.context);
+    assert.ok(await queue.getJob(`consolidate-${agent}`));
+    await consolidateDue(api.context, { tenantId: DEFAULT_TENANT_ID, agentId: agent });
+    assert.deepEqual([await list('SHORT_TERM'), await list('EPISODIC')], [[], ['Ada lives in Oslo.']]);
+  });
+
+  it('forgets with an entry the summary that was made from it, and its archive', async () => {
+    await make();
+    const id = await add(`${LONG} The canary.`);
+    await consolidate();
+    const { json } = await api.call('POST', path('/forget'), { body: { ids: [id] } });
+    assert.deepEqual(json.removed, { entries: 0, summaries: 1, archive: 1, events: 0 });
+    assert.deepEqual(await everything(), { short: [], episodic: [], archive: [] });
+  });
+});

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { sized } from '../support/size.ts';
+
+describe('/v1/memory spaces', () => {
+  let api: TestApi;
+  let space: string;
+
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+  beforeEach(async () => {
+    space = (await make()).space_id;
+  });
+
+  const make = async (body: Record<string, unknown> = {}) => {
+    const { json, status, text } = await api.call('POST', '/v1/memory/spaces', { body: { name: 'team', ...body } });
+    assert.equal(status, 201, text);
+    return json;
+  };
+  const send = (data: unknown, more: Record<string, unknown> = {}) =>
+    api.call('POST', '/v1/memory/write', {
+      body: { space_id: space, content: { type: typeof data === 'string' ? 'text' : 'structured', data }, ...more },
+    });
+  const write = async (data: unknown, more: Record<string, unknown> = {}) => {
+    const answer = await send(data, more);
+    assert.equal(answer.status, 201, answer.text);
+    return answer.json;
+  };
+  const search = async (query: string, more = '') => {
+    const answer = await api.call(
+      'GET',
+      `/v1/memory/search?space_id=${space}&query=${encodeURIComponent(query)}${more}`,
+    );
+    assert.equal(answer.status, 200, answer.text);
+    return answer.json.fragments;
+  };
+  const get = async (id: string) => (await api.call('GET', `/v1/memory/fragments/${id}`)).json;
+
+  it('take fragments and find them with their provenance', async () => {
+    const data = { finding: 'Competitor X has 30% market share', source: 'Industry Report 2025', confidence: 0.85 };
+    const made = await write(data, { visibility: 'team', agent_id: 'scout', provenance: { confidence: 0.85 } });
+    assert.deepEqual([made.version, made.visibility, made.fragment_id], [1, 'team', made.id]);
+    await write('The office is closed on Fridays.');
+    const [hit, ...others] = await search('market share of competitor X');
+    assert.deepEqual(hit.content, { type: 'structured', data });
+    assert.ok(hit.relevance_score >= 0.7);
+    assert.deepEqual([hit.provenance.created_by_agent, hit.provenance.confidence], ['scout', 0.85]);
+    assert.deepEqual(others, []);
+    assert.deepEqual(await search('submarine'), []);
+  });
+
+  it('show a fragment only to those who may see it', async () => {
+    await write('The secret plan of ada.', { agent_id: 'ada', visibility: 'private' });
+    await write('The open plan of ada.', { agent_id: 'ada', denied_agents: ['eve'] });
+    const seen = async (agent: string) => (await search('plan of ada', `&min_relevance=0&agent_id=${agent}`)).length;
+    assert.deepEqual([await seen('ada'), await seen('bob'), await seen('eve')], [2, 1, 0]);
+    const closed = await make({ allowed_agents: ['ada'] });
+    assert.equal((await send('x', { space_id: closed.id, agent_id: 'eve' })).status, 403);
+    assert.equal((await send('x', { space_id: closed.id, agent_id: 'ada' })).status, 201);
+  });
+
+  it('refuse a write that expected another version, and show both', async () => {
+    const { id } = await write('one');
+    assert.equal((await write('two', { fragment_id: id, expected_version: 1 })).version, 2);
+    const stale = await send('three', { fragment_id: id, expected_version: 1 });
+    assert.equal(stale.status, 409);
+    assert.deepEqual([stale.json.expected_version, stale.json.current_version], [1, 2]);
+    assert.equal(stale.json.current.content.data, 'two');
+    assert.equal((await get(id)).content.data, 'two');
+  });
+
+  it('let the last writer win where nobody says what it had read, with provenance', async () => {
+    const { id } = await write('one', { agent_id: 'ada' });
+    await write('two', { fragment_id: id, agent_id: 'bob' });
+    const now = await get(id);
+    assert.deepEqual([now.content.data, now.version], ['two', 2]);
+    assert.deepEqual([now.provenance.created_by_agent, now.provenance.previous_versions], ['bob', [1]]);
+    assert.deepEqual(
+      now.history.map(({ content }: { content: { data: string } }) => content.data),
+      ['two', 'one'],
+    );
+  });
+
+  it('merge a write from an older version by field, and by words', async () => {
+    const { id } = await write({ a: 1, b: 1, c: 1 });
+    await write({ a: 2, b: 1, c: 2 }, { fragment_id: id, base_version: 1 });
+    const merged = await write({ a: 1, b: 3, c: 3 }, { fragment_id: id, base_version: 1 });
+    assert.deepEqual([merged.merged, merged.conflicts, merged.version], [true, ['c'], 3]);
+    assert.deepEqual(merged.content.data, { a: 2, b: 3, c: { conflict: true, a: 2, b: 3 } });
+    assert.equal(merged.requires_resolution, true);
+    const { id: text } = await write('the quick brown fox jumps');
+    await write('the slow brown fox jumps', { fragment_id: text, base_version: 1 });
+    const both = await write('the quick brown fox sleeps', { fragment_id: text, base_version: 1 });
+    assert.deepEqual([both.content.data, both.conflicts], ['the slow brown fox sleeps', []]);
+  });
+
+  it('keep both sides of a contradiction until somebody resolves it', async () => {
+    const { id } = await write('The launch is in May.');
+    const both = await write('The launch is in June.', {
+      fragment_id: id,
+      conflict_type: 'semantic_conflict',
+      agent_id: 'bob',
+    });
+    assert.equal(both.requires_resolution, true);
+    const { data } = both.content;
+    assert.deepEqual(
+      [data.conflict_detected, data.version_a, data.version_b],
+      [true, 'The launch is in May.', 'The launch is in June.'],
+    );
+    const resolved = await api.call('POST', `/v1/memory/fragments/${id}/resolve`, {
+      body: { content: 'The launch is in June.' },
+    });
+    assert.equal(resolved.status, 200, resolved.text);
+    assert.deepEqual(
+      [resolved.json.requires_resolution, resolved.json.content.data, resolved.json.version],
+      [false, 'The launch is in June.', 3],
+    );
+    const { json } = await api.call('GET', '/v1/audit?limit=20');
+    const actions = json.audit.map(({ action }: { action: string }) => action);
+    assert.ok(actions.includes('memory.conflicted') && actions.includes('memory.resolved'));
+  });
+
+  it('take no more fragments than they may have, and forget what is deleted or expired', async () => {
+    space = (await make({ max_fragments: 1 })).id;
+    const { id } = await write('the only one here', { expires_at: '2020-01-01T00:00:00Z' });
+    assert.equal((await send('two')).status, 409);
+    assert.deepEqual(await search('only one here', '&min_relevance=0'), []);
+    assert.equal((await api.call('DELETE', `/v1/memory/fragments/${id}`)).status, 204);
+    assert.equal((await api.call('GET', `/v1/memory/fragments/${id}`)).status, 404);
+    assert.equal((await send('two')).status, 201);
+  });
+
+  it('refuse what is no space and no write', async () => {
+    assert.equal((await api.call('POST', '/v1/memory/spaces', { body: { scope: 'all' } })).status, 400);
+    assert.equal((await send('x', { space_id: randomUUID() })).status, 404);
+    assert.equal((await send('x', { fragment_id: randomUUID() })).status, 404);
+    assert.equal((await send('x', { colour: 'red' })).status, 400);
+    assert.equal((await api.call('GET', '/v1/memory/search?space_id=x')).status, 400);
+  });
+
+  it('lose no update of many writers at once', async () => {
+    const writers = sized({ usual: 40, nightly: 1000 });
+    const { id } = await write({ start: true });
+    await Promise.all(
+      Array.from({ length: writers }, async (_, n) =>
+        write({ start: true, [`writer_${n}`]: n }, { fragment_id: id, base_version: 1 }),
+      ),
+    );
+    const { content, version } = await get(id);
+    assert.equal(version, writers + 1);
+    assert.equal(Object.keys(content.data).length, writers + 1);
+  });
+});

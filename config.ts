@@ -15,6 +15,8 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export interface Config {
   readonly mode: 'embedded' | 'postgres' | 'full';
   readonly databaseUrl: string | undefined;
+  /** The same database behind a pooler in transaction mode, for requests and runs. */
+  readonly databasePoolUrl: string | undefined;
   readonly redisUrl: string | undefined;
   /** An absolute path, or `memory:`. */
   readonly dataDir: string;
@@ -75,7 +77,12 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads and checks the environment. An empty variable is unset. @throws ConfigError for the first mistake. */
 export function loadConfig(env: Environment = process.env): Config {
-  const databaseUrl = readDatabaseUrl(env);
+  const databaseUrl = readDatabaseUrl(env, 'DATABASE_URL');
+  const databasePoolUrl = readDatabaseUrl(env, 'DATABASE_POOL_URL');
+  if (databasePoolUrl !== undefined && databaseUrl === undefined) {
+    const expected = 'DATABASE_URL too, which leads to the database itself';
+    throw new ConfigError('DATABASE_POOL_URL', 'is set without DATABASE_URL', expected);
+  }
   const redisUrl = readRedisUrl(env);
   if (redisUrl !== undefined && databaseUrl === undefined) {
     throw new ConfigError('REDIS_URL', 'is set without DATABASE_URL', 'both of them, or only DATABASE_URL, or neither');
@@ -88,6 +95,7 @@ export function loadConfig(env: Environment = process.env): Config {
   return Object.freeze({
     mode,
     databaseUrl,
+    databasePoolUrl,
     redisUrl,
     dataDir: readDataDir(env),
     fileStore: readFileStore(env, mode),
@@ -148,7 +156,7 @@ export function loadClientConfig(env: Environment = process.env): ClientConfig {
     defaultUrl: `http://127.0.0.1:${port}`,
     apiKey: readApiKey(env),
     dataDir: readDataDir(env),
-    embedded: readDatabaseUrl(env) === undefined,
+    embedded: readDatabaseUrl(env, 'DATABASE_URL') === undefined,
   };
 }
 
@@ -157,11 +165,11 @@ function read(env: Environment, name: string): string | undefined {
   return value === '' ? undefined : value;
 }
 
-function readDatabaseUrl(env: Environment): string | undefined {
-  const value = read(env, 'DATABASE_URL');
+function readDatabaseUrl(env: Environment, name: 'DATABASE_URL' | 'DATABASE_POOL_URL'): string | undefined {
+  const value = read(env, name);
   // The value may hold a password, so it is not repeated. A host may be missing (socket in `?host=`), hence no URL parser.
   if (value !== undefined && !/^postgres(ql)?:\/\/\S+$/.test(value)) {
-    throw new ConfigError('DATABASE_URL', 'is not a Postgres URL', 'postgres://user:password@host:5432/database');
+    throw new ConfigError(name, 'is not a Postgres URL', 'postgres://user:password@host:5432/database');
   }
   return value;
 }

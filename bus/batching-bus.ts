@@ -1,6 +1,7 @@
 import { withDeadline } from '../lib/deadline.ts';
+import { createAudience, type Audience } from './audience.ts';
 import type { Bus, BusMessage } from './bus.ts';
-import { decodePayload, encodePayloads } from './payloads.ts';
+import { type Carried, decodePayload, encodePayloads } from './payloads.ts';
 
 /** What carries payloads between processes. */
 export interface BusTransport {
@@ -29,9 +30,7 @@ export async function createBus(
   open: (receiver: BusReceiver) => Promise<BusTransport>,
   onError: (error: Error) => void,
 ): Promise<Bus> {
-  const { receiver, ...listening } = createReceiver(onError);
-  const transport = await open(receiver);
-  let waiting: BusMessage[] = [];
+  let waiting: Carried[] = [];
   let sending: Promise<void> | undefined;
   let closed = false;
 
@@ -42,21 +41,44 @@ export async function createBus(
     while (waiting.length > 0) {
       const batch = waiting;
       waiting = [];
-      await transport.send(encodePayloads(batch, transport.maxBytes)).catch(receiver.onError);
+      const send = ({ send: sendThem, maxBytes }: BusTransport) => sendThem(encodePayloads(batch, maxBytes));
+      await opened.then(send).catch(receiver.onError);
     }
     sending = undefined;
   };
+  const enqueue = (message: Carried) => {
+    if (closed) return;
+    if (waiting.length >= MAX_WAITING) waiting.shift();
+    waiting.push(message);
+    sending ??= sendAll();
+  };
+
+  const audience = createAudience(enqueue);
+  const { receiver, ...listening } = createReceiver(audience, onError);
+  const opened = open(receiver);
+  const transport = await opened.catch((error: unknown) => {
+    audience.close();
+    throw error;
+  });
+  audience.catchUp();
 
   return {
-    publish(message) {
-      if (closed) return;
-      if (waiting.length >= MAX_WAITING) waiting.shift();
-      waiting.push(message);
-      sending ??= sendAll();
-    },
+    publish: audience.publish,
     ...listening,
+    watch(runId, onMessage) {
+      const unsubscribe = listening.subscribe(runId, onMessage);
+      const leave = audience.watch(runId);
+      let left = false;
+      return () => {
+        if (left) return;
+        left = true;
+        leave();
+        unsubscribe();
+      };
+    },
     async close() {
       closed = true;
+      audience.close();
       await withDeadline(sending ?? Promise.resolve(), CLOSE_TIMEOUT_MS, 'The bus could not send its rest').catch(
         receiver.onError,
       );
@@ -65,7 +87,7 @@ export async function createBus(
   };
 }
 
-function createReceiver(report: (error: Error) => void) {
+function createReceiver(audience: Audience, report: (error: Error) => void) {
   const subscribers = new Map<string, Set<(message: BusMessage) => void>>();
   const gapListeners = new Set<() => void>();
   const onError = (error: unknown) => report(error instanceof Error ? error : new Error(String(error)));
@@ -80,10 +102,17 @@ function createReceiver(report: (error: Error) => void) {
   const receiver: BusReceiver = {
     onPayload(payload) {
       for (const message of decodePayload(payload)) {
+        if (message.kind === 'watched' || message.kind === 'who_watches') {
+          audience.hear(message);
+          continue;
+        }
         for (const listener of subscribers.get(message.runId) ?? []) guard(() => listener(message));
       }
     },
-    onGap: () => gapListeners.forEach(guard),
+    onGap: () => {
+      audience.catchUp();
+      gapListeners.forEach(guard);
+    },
     onError,
   };
   return {

@@ -1,4 +1,7 @@
-import type { BusMessage } from './bus.ts';
+import type { BusMessage, LiveSignal } from './bus.ts';
+
+/** All that goes from process to process. */
+export type Carried = BusMessage | LiveSignal;
 
 /** A number that makes each payload of a process differ: Postgres sends equal notifications of one statement only once. */
 let counter = 0;
@@ -7,7 +10,7 @@ let counter = 0;
  * Packs messages, in order, into as few payloads as fit `maxBytes` each (UTF-8). A delta that does not fit is cut into
  * pieces, never within a character; any other message that does not fit is left out.
  */
-export function encodePayloads(messages: readonly BusMessage[], maxBytes: number): string[] {
+export function encodePayloads(messages: readonly Carried[], maxBytes: number): string[] {
   const room = maxBytes - ENVELOPE_BYTES;
   const payloads: string[] = [];
   let items: string[] = [];
@@ -30,7 +33,7 @@ export function encodePayloads(messages: readonly BusMessage[], maxBytes: number
 }
 
 /** The messages of a payload. What cannot be read, or is of a kind that this release does not know, is left out. */
-export function decodePayload(payload: string): BusMessage[] {
+export function decodePayload(payload: string): Carried[] {
   try {
     const parsed: unknown = JSON.parse(payload);
     return Array.isArray(parsed) ? parsed.filter(isMessage) : [];
@@ -42,7 +45,7 @@ export function decodePayload(payload: string): BusMessage[] {
 /** Brackets, counter, comma. */
 const ENVELOPE_BYTES = 16;
 
-function encodeMessage(message: BusMessage, room: number): string[] {
+function encodeMessage(message: Carried, room: number): string[] {
   const encoded = JSON.stringify(message);
   if (Buffer.byteLength(encoded) < room) return [encoded];
   if (message.kind !== 'delta') return [];
@@ -64,8 +67,16 @@ function cutPoint(text: string): number {
   return unit >= 0xdc00 && unit <= 0xdfff && before >= 0xd800 && before <= 0xdbff ? middle + 1 : middle;
 }
 
-const KINDS = new Set<unknown>(['advanced', 'delta', 'progress', 'abort', 'governed'] satisfies BusMessage['kind'][]);
+const KINDS = new Set<unknown>([
+  'advanced',
+  'delta',
+  'progress',
+  'abort',
+  'governed',
+  'watched',
+  'who_watches',
+] satisfies Carried['kind'][]);
 
-function isMessage(value: unknown): value is BusMessage {
+function isMessage(value: unknown): value is Carried {
   return typeof value === 'object' && value !== null && 'runId' in value && 'kind' in value && KINDS.has(value.kind);
 }

@@ -57,6 +57,8 @@ export interface Database {
 export interface DatabaseSettings {
   /** Without one the database is PGlite, in `dataDir`. */
   readonly databaseUrl: string | undefined;
+  /** The same database behind a pooler that keeps no sessions, for what is done as drover_app; undefined: not pooled. */
+  readonly databasePoolUrl?: string | undefined;
   /** An absolute path, or `memory:`. */
   readonly dataDir: string;
   readonly poolSize: number;

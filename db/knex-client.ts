@@ -12,6 +12,8 @@ export interface PoolSettings {
   checkoutTimeoutMs: number;
   /** How long a connection may lie unused before it is closed; without it one is kept. */
   idleTimeoutMs?: number;
+  /** The sessions behind the connections change from one transaction to the next: statements are prepared under no name. */
+  isPooled?: boolean;
   /** What a caller is told who has waited in vain. */
   busy: string;
 }
@@ -173,7 +175,8 @@ class KnexClient extends PostgresClient {
     this.emit('query', statement);
     try {
       const { sql: text, bindings = [], options } = statement;
-      statement.response = await connection.query({ ...options, text, values: bindings as unknown[] });
+      const named = this.config.settings.isPooled === true ? {} : options;
+      statement.response = await connection.query({ ...named, text, values: bindings as unknown[] });
       return statement;
     } catch (error) {
       this.emit('query-error', error, statement);

@@ -10,5 +10,8 @@ import { openPostgres } from './postgres.ts';
 export function openDatabase(settings: DatabaseSettings, options: DatabaseOptions = {}): Promise<Database> {
   return settings.databaseUrl === undefined
     ? openEmbedded(settings.dataDir, options)
-    : openPostgres({ url: settings.databaseUrl, poolSize: settings.poolSize }, options);
+    : openPostgres(
+        { url: settings.databaseUrl, poolUrl: settings.databasePoolUrl, poolSize: settings.poolSize },
+        options,
+      );
 }

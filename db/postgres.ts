@@ -2,10 +2,11 @@ import pg from 'pg';
 import type { ClientBase, ClientConfig } from 'pg';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Database, DatabaseOptions } from './database.ts';
-import { type KnexPool, openKnexPool, runStatement } from './knex-client.ts';
+import { type KnexPool, openKnexPool, type PoolSettings, runStatement } from './knex-client.ts';
 import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
-import { becomeOwner, checkRoles, type SessionOwner, TYPES } from './session.ts';
+import { checkPooledLogin } from './pooled-login.ts';
+import { becomeOwner, checkRoles, isOwnerByLogin, type SessionOwner, TYPES } from './session.ts';
 import { queriesOf } from './queries.ts';
 
 const STATEMENT_TIMEOUT_MS = 30_000;
@@ -18,17 +19,27 @@ const IDLE_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 5000;
 const MAINTENANCE_POOL_SIZE = 4;
 const QUEUE_POOL_SIZE = 10;
+const NO_TENANT = '00000000-0000-0000-0000-000000000000';
 
 /** Opens pools to a Postgres server; see `openDatabase`. */
 export async function openPostgres(
-  server: { url: string; poolSize: number },
+  server: { url: string; poolUrl: string | undefined; poolSize: number },
   options: DatabaseOptions,
 ): Promise<Database> {
   const report = options.onError ?? (() => undefined);
   // The roles have pools of their own, so that a connection takes its role once, when it is made.
-  const pool = <O extends SessionOwner>(owner: O, max: number) => openPool(server.url, { owner, max, options });
+  const pool = <O extends SessionOwner>(owner: O, max: number) => {
+    const connect = () => connectAs(owner, server.url, options);
+    return openPool({ connect }, { owner, max, options });
+  };
+  const { poolUrl, poolSize } = server;
   const pools = [
-    pool('app', server.poolSize),
+    poolUrl === undefined
+      ? pool('app', poolSize)
+      : openPool(
+          { connect: () => connectPooled(poolUrl, options), isPooled: true },
+          { owner: 'app', max: poolSize, options },
+        ),
     pool('maintenance', MAINTENANCE_POOL_SIZE),
     pool('queue', QUEUE_POOL_SIZE),
   ] as const;
@@ -51,6 +62,7 @@ export async function openPostgres(
   };
   try {
     await withOwnerClient(server.url, checkRoles);
+    if (poolUrl !== undefined) await database.withTenant(NO_TENANT, checkPooledLogin);
   } catch (error) {
     await database.close();
     throw error;
@@ -73,30 +85,42 @@ export async function withOwnerClient<T>(url: string, work: (client: ClientBase)
 }
 
 function openPool<O extends SessionOwner>(
-  url: string,
+  connections: Pick<PoolSettings, 'connect' | 'isPooled'>,
   { owner, max, options }: { owner: O; max: number; options: DatabaseOptions },
 ): KnexPool<O> {
-  const report = options.onError ?? (() => undefined);
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
-  const connect = async () => {
-    const client = new pg.Client({ ...clientConfig(url, options), pipeline: true, types: TYPES });
-    // Whether it is in use or not: without a listener its loss would end the process.
-    client.on('error', report);
-    await client.connect();
-    try {
-      await client.query(
-        `set timezone to 'UTC'; set statement_timeout to ${STATEMENT_TIMEOUT_MS};
-         set idle_in_transaction_session_timeout to ${IDLE_IN_TRANSACTION_TIMEOUT_MS}`,
-      );
-      await becomeOwner(client, owner);
-    } catch (error) {
-      client.end().catch(() => undefined);
-      throw error;
-    }
-    return client;
-  };
   const busy = `The database was busy: timeout exceeded, all ${max} connections were in use for ${checkoutTimeoutMs} ms.`;
-  return openKnexPool({ connect, max, checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, busy }, [owner]);
+  return openKnexPool({ ...connections, max, checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, busy }, [owner]);
+}
+
+async function connectAs(owner: SessionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {
+  const client = await connect(url, options);
+  try {
+    await client.query(
+      `set timezone to 'UTC'; set statement_timeout to ${STATEMENT_TIMEOUT_MS};
+         set idle_in_transaction_session_timeout to ${IDLE_IN_TRANSACTION_TIMEOUT_MS}`,
+    );
+    await becomeOwner(client, owner);
+  } catch (error) {
+    client.end().catch(() => undefined);
+    throw error;
+  }
+  return client;
+}
+
+/** Role, time zone and limits are those of its login (`checkPooledLogin`). */
+async function connectPooled(url: string, options: DatabaseOptions): Promise<pg.Client> {
+  const client = await connect(url, options);
+  isOwnerByLogin(client, 'app');
+  return client;
+}
+
+async function connect(url: string, options: DatabaseOptions): Promise<pg.Client> {
+  const client = new pg.Client({ ...clientConfig(url, options), pipeline: true, types: TYPES });
+  // Whether it is in use or not: without a listener its loss would end the process.
+  client.on('error', options.onError ?? (() => undefined));
+  await client.connect();
+  return client;
 }
 
 function clientConfig(url: string, options: DatabaseOptions): ClientConfig {

@@ -30,6 +30,11 @@ export async function becomeOwner(client: ClientBase, owner: SessionOwner): Prom
   owners.set(client, owner);
 }
 
+/** A connection behind a pooler is the role's by its login: it takes none, since the next statement may have another session. */
+export function isOwnerByLogin(client: ClientBase, owner: SessionOwner): void {
+  owners.set(client, owner);
+}
+
 /** @throws DatabaseRoleError where a role cannot be taken, or where the role taken bypasses row level security. */
 export async function checkRoles(client: ClientBase): Promise<void> {
   for (const [owner, role] of [

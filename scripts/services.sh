@@ -302,7 +302,8 @@ ensure_installed() {
   command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing+=(redis-server)
   if [ -n "$bin" ] && [ ${#missing[@]} -eq 0 ] && has_pgvector "$bin"; then return; fi
   require_apt "$bin" "${missing[@]}"
-  if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
+  # PgBouncer is for one suite of tests, which is left out without it.
+  if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}" pgbouncer; fi
   bin=$(installed_postgres)
   [ -n "$bin" ] || die "this system's postgresql package is older than 15; install PostgreSQL 15 or later"
   if ! has_pgvector "$bin"; then install_pgvector "$bin"; fi

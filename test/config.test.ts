@@ -116,6 +116,8 @@ describe('config', () => {
 
   const mistakes: [Record<string, string>, string, RegExp][] = [
     [{ REDIS_URL: 'redis://cache' }, 'REDIS_URL', /without DATABASE_URL/],
+    [{ DATABASE_POOL_URL: 'postgres://pool/drover' }, 'DATABASE_POOL_URL', /without DATABASE_URL/],
+    [{ ...POSTGRES, DATABASE_POOL_URL: 'http://pool' }, 'DATABASE_POOL_URL', /expected postgres:\/\//],
     [{ DATABASE_URL: 'postgres://db/drover' }, 'DROVER_SECRET_KEY', /not set/],
     [{ ...POSTGRES, DATABASE_URL: 'mysql://me:hunter2@db' }, 'DATABASE_URL', /expected postgres:\/\//],
     [{ ...POSTGRES, REDIS_URL: 'http://cache' }, 'REDIS_URL', /expected redis:\/\//],

@@ -63,6 +63,8 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
   for (;;) {
     const page = await readPage(context, { ...request, after: at.seq });
     for (const event of page.events) {
+      // What came while the page was read was said before it.
+      if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0 });
       yield { kind: 'logged', event };
       if (isStep(event)) at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
@@ -77,6 +79,12 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
 /** A model's answer in the conversation, not one that Drover asked for itself. */
 function isStep({ type, payload }: LoggedEvent): boolean {
   return type === 'model.responded' && !(typeof payload === 'object' && payload !== null && 'tool' in payload);
+}
+
+function* piecesOf(notices: RunNotices, steps: { after: number; step: number }): Generator<StreamItem> {
+  for (const piece of notices.takePieces(steps.step)) {
+    if (piece.delta.type === 'text' && piece.step > steps.after) yield piece;
+  }
 }
 
 /** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */

@@ -40,6 +40,18 @@ for (const mode of MODES) {
       await testDatabase.close();
     });
 
+    /** Watches a run from there, and is back when that is known here. */
+    async function watchThere(run: string, onDelta: (message: BusMessage) => void): Promise<() => void> {
+      const stop = there.watch(run, (message) => message.kind === 'delta' && onDelta(message));
+      let isKnown = false;
+      const forget = here.subscribe(run, () => (isKnown = true));
+      // What a process sends arrives in order.
+      there.publish({ runId: run, kind: 'advanced', seq: 1 });
+      await waitUntil('what is watched is known', () => isKnown);
+      forget();
+      return stop;
+    }
+
     it('carries messages of a run to its subscribers in every process, in order, and to no others', async () => {
       const run = newId();
       const seen: BusMessage[] = [];
@@ -50,7 +62,6 @@ for (const mode of MODES) {
       there.subscribe(newId(), (message) => strange.push(message));
       const sent: BusMessage[] = [
         { runId: run, kind: 'advanced', seq: 1 },
-        delta(run, 'Grüße, 🐑'),
         { runId: run, kind: 'abort', reason: 'cancel' },
         ...Array.from({ length: 300 }, (_, seq): BusMessage => ({ runId: run, kind: 'advanced', seq })),
       ];
@@ -59,6 +70,38 @@ for (const mode of MODES) {
       assert.deepEqual(seen, sent);
       assert.deepEqual(own, sent);
       assert.deepEqual(strange, []);
+    });
+
+    it('carries pieces of an answer only where somebody watches, wherever that is', async () => {
+      const run = newId();
+      const unseen: BusMessage[] = [];
+      there.subscribe(run, (message) => unseen.push(message));
+      here.publish(delta(run, 'to nobody'));
+      here.publish({ runId: run, kind: 'advanced', seq: 1 });
+      await waitUntil('what is not for watchers alone', () => unseen.length > 0);
+      assert.deepEqual(unseen, [{ runId: run, kind: 'advanced', seq: 1 }]);
+
+      const seen: BusMessage[] = [];
+      here.publish(delta(run, 'in time '));
+      const stop = await watchThere(run, (message) => seen.push(message));
+      here.publish(delta(run, 'for somebody'));
+      await waitUntil('the pieces', () => seen.length > 1);
+      assert.equal(textOf(seen), 'in time for somebody', 'what was said before the last commit is in the log');
+      stop();
+      stop();
+    });
+
+    it('tells a process that starts what is watched', async () => {
+      const run = newId();
+      let seen = 0;
+      const stop = there.watch(run, () => (seen += 1));
+      const late = mode === 'embedded' ? here : await openBus(testDatabase.config, other, report);
+      await waitUntil('a piece of an answer', () => {
+        late.publish(delta(run, 'again'));
+        return seen > 0;
+      });
+      stop();
+      if (late !== here) await late.close();
     });
 
     it('does not call subscribers while the publisher is still at work', async () => {
@@ -73,7 +116,7 @@ for (const mode of MODES) {
     it('carries a delta of any length, whole characters at a time', async () => {
       const run = newId();
       const seen: BusMessage[] = [];
-      there.subscribe(run, (message) => seen.push(message));
+      await watchThere(run, (message) => seen.push(message));
       const text = '"🐑\n'.repeat(20_000) + 'x'.repeat(50_000);
       here.publish({ ...delta(run, text), at: 7 });
       await waitUntil('the whole text', () => textOf(seen).length >= text.length);
@@ -93,7 +136,7 @@ for (const mode of MODES) {
     it('delivers equal messages as often as they were sent', async () => {
       const run = newId();
       const seen: BusMessage[] = [];
-      there.subscribe(run, (message) => seen.push(message));
+      await watchThere(run, (message) => seen.push(message));
       const same = delta(run, 'ha');
       for (let i = 0; i < 500; i++) here.publish(same);
       await waitUntil('all of them', () => seen.length === 500);

@@ -15,8 +15,12 @@ export interface RunNotices {
   next: (seq: number, untilMs: number) => Promise<Delta | 'look' | 'quiet'>;
   /** Whether there is more than `seq`, as far as is known. */
   isBeyond: (seq: number) => boolean;
+  /** Pieces of answers up to a step that have come and were not waited for. */
+  takePieces: (step: number) => Piece[];
   close: () => void;
 }
+
+type Piece = Extract<Delta, { kind: 'delta' }>;
 
 export interface Listening {
   /** A run, or a thread, whose `seq` is the place of its newest run. */
@@ -39,7 +43,7 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
   const onAbort = () => notify();
   signal.addEventListener('abort', onAbort);
   const stops = [
-    context.bus.subscribe(about.id, (message) => {
+    context.bus.watch(about.id, (message) => {
       if (message.kind === 'advanced') return advance(message.seq);
       const isDelta = message.kind === 'delta' || message.kind === 'progress';
       if (isDelta && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
@@ -69,6 +73,7 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
       }
     },
     isBeyond: (seq) => advancedTo > seq,
+    takePieces: deltas.takePieces,
     close: () => {
       for (const stop of stops) stop();
     },
@@ -94,6 +99,13 @@ function keepDeltas() {
       leftOut = place;
       kept = [];
       chars = 0;
+    },
+    takePieces(step: number): Piece[] {
+      const isTaken = (delta: Delta): delta is Piece => delta.kind === 'delta' && delta.step <= step;
+      const taken = kept.filter(isTaken);
+      kept = kept.filter((delta) => !isTaken(delta));
+      chars -= taken.reduce((sum, delta) => sum + sizeOf(delta), 0);
+      return taken;
     },
     shift(): Delta | undefined {
       const delta = kept.shift();

@@ -114,6 +114,36 @@ describe('the stream of a run', () => {
     }
     assert.deepEqual(steps, [2]);
   });
+
+  it('shows the pieces of an answer that came while the log was read, before the answer', async () => {
+    const agent = await engine.agent({}, [{ name: 'note' }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
+    const { run } = await engine.start(agent, 'note it');
+    await engine.drive(run);
+    const { bus, db } = engine.context;
+    const { id: turnId } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const stop = new AbortController();
+    const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
+    let looks = 0;
+    const withTenant: typeof db.withTenant = async (tenant, work) => {
+      if (looks++ === 0) {
+        let isThere = false;
+        const unsubscribe = bus.subscribe(run, () => (isThere = true));
+        bus.publish({ kind: 'delta', runId: run, turnId, step: 1, delta: { type: 'text', text: 'I will' } });
+        await waitUntil('the piece', () => isThere);
+        unsubscribe();
+      }
+      return db.withTenant(tenant, work);
+    };
+    const kinds: string[] = [];
+    for await (const item of streamRun({ ...engine.context, db: { ...db, withTenant } }, request)) {
+      if (item.kind === 'delta') kinds.push('piece');
+      if (item.kind === 'logged' && item.event.type === 'model.responded') stop.abort();
+      if (item.kind === 'logged') kinds.push(item.event.type);
+    }
+    const at = kinds.indexOf('piece');
+    assert.equal(kinds[at + 1], 'model.responded');
+  });
 });
 
 async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { DatabaseRoleError } from '../../db/database-errors.ts';
+import { openDatabase } from '../../db/open-database.ts';
+import { newId } from '../../lib/new-id.ts';
+import { createTestServices, type TestServices } from '../support/database.ts';
+import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
+import { MODES } from '../support/modes.ts';
+import { HAS_PGBOUNCER, startPgBouncer, type PgBouncer } from '../support/pgbouncer.ts';
+import { query } from '../support/template.ts';
+
+const CONNECTIONS = 2;
+const why = MODES.includes('postgres') ? 'this machine has no pgbouncer' : 'it needs TEST_DATABASE_URL';
+
+describe('An application pool behind PgBouncer in transaction mode', function () {
+  if (!HAS_PGBOUNCER || !MODES.includes('postgres')) {
+    it(`is left out: ${why}`, function () {
+      this.skip();
+    });
+    return;
+  }
+
+  let services: TestServices;
+  let url: string;
+  let bouncer: PgBouncer;
+  let engine: Engine;
+  before(async () => {
+    services = await createTestServices('postgres');
+    url = services.url ?? '';
+    bouncer = await startPgBouncer(url, CONNECTIONS);
+    engine = await openEngine('postgres', { DATABASE_URL: url, DATABASE_POOL_URL: bouncer.url });
+  });
+  after(async () => {
+    await engine?.close();
+    await bouncer?.close();
+    await services?.drop();
+  });
+
+  const logins = async () => {
+    const { rows } = await query(
+      url,
+      `select usename, count(*)::int from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() group by 1`,
+    );
+    return Object.fromEntries(rows.map(({ usename, count }) => [usename, count])) as Record<string, number>;
+  };
+
+  it('drives more runs at a time than it has connections, with calls and their answers', async () => {
+    const agent = await engine.agent({}, [{ name: 'look' }]);
+    engine.say((request) =>
+      JSON.stringify(request.messages.at(-1)?.content).includes('tool_result')
+        ? text('done')
+        : use({ name: offered(request, 'look') }),
+    );
+    const runs = await Promise.all(Array.from({ length: 12 }, () => engine.start(agent, 'Look.')));
+    await Promise.all(runs.map(({ run }) => engine.finish(run)));
+    for (const { run } of runs) {
+      const types = (await engine.log(run)).map(({ type }) => type);
+      assert.equal(types.at(-1), 'turn.completed');
+    }
+    assert.equal(engine.tools.seen.length, runs.length, 'each call was made once');
+    const sessions = await logins();
+    assert.ok((sessions[bouncer.login] ?? 0) > 0);
+    assert.ok((sessions[bouncer.login] ?? 0) <= CONNECTIONS);
+  });
+
+  it('shows each tenant its rows and nobody else any, whoever had the connection before', async () => {
+    const { db } = engine.context;
+    const count = (tenant: string) =>
+      db.withTenant(tenant, async (tx) => {
+        const [row] = await tx.query<{ runs: number; tenant: string }>(
+          `select count(*) as runs, current_setting('drover.tenant_id') as tenant from runs`,
+        );
+        return row;
+      });
+    const strangers = Array.from({ length: 20 }, () => newId());
+    const asked = strangers.flatMap((stranger) => [stranger, engine.tenantId]);
+    const answers = await Promise.all(asked.map(count));
+    assert.deepEqual(
+      answers.map((answer) => [answer?.tenant, answer?.runs]),
+      asked.map((tenant) => [tenant, tenant === engine.tenantId ? 12 : 0]),
+    );
+    const [bare] = await db.call<{ runs: number }>({
+      name: 'bare',
+      text: 'select count(*) as runs from runs',
+      values: [],
+    });
+    assert.equal(bare?.runs, 0);
+  });
+
+  it('goes on after statements that fail, one of them in a transaction that had sent more', async () => {
+    const { db } = engine.context;
+    const failing = () => db.withTenant(engine.tenantId, (tx) => tx.query('select 1 / 0'));
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? failing() : db.ping(5000))),
+    );
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? 'rejected' : 'fulfilled')),
+    );
+  });
+
+  it('listens and does maintenance on connections of its own', async () => {
+    const heard: string[] = [];
+    const { db } = engine.context;
+    const stop = await db.listen(
+      'a_channel',
+      (payload) => heard.push(payload),
+      () => undefined,
+    );
+    await db.notify('a_channel', 'through the pool');
+    const [row] = await db.asMaintenance((tx) => tx.query<{ user: string }>('select current_user as user'));
+    assert.equal(row?.user, 'drover_maintenance');
+    await stop();
+  });
+
+  it('is refused with a login that may do more, or is nobody, or lacks what sessions need', async () => {
+    const open = (databasePoolUrl: string) =>
+      openDatabase({ databaseUrl: url, databasePoolUrl, dataDir: '', poolSize: 2 });
+    const refused = (pool: string, expected: RegExp) =>
+      assert.rejects(open(pool), (error) => {
+        assert.ok(error instanceof DatabaseRoleError);
+        assert.match(error.message, expected);
+        return true;
+      });
+    await refused(url, /may do more than drover_app/);
+    const direct = new URL(url);
+    direct.username = bouncer.login;
+    direct.password = new URL(bouncer.url).password;
+    await query(url, `alter role ${bouncer.login} reset statement_timeout`);
+    await refused(direct.href, /ALTER ROLE drover_pool_\w+ SET statement_timeout/);
+    await query(url, `revoke drover_app from ${bouncer.login}`);
+    await refused(direct.href, /GRANT drover_app TO drover_pool_/);
+  });
+});

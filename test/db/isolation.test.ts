@@ -37,6 +37,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   approvals: ['select'],
   audit_heads: ['insert', 'select', 'update'],
   audit_log: ['select'],
+  due_titles: ['select', 'update'],
   file_contents: ['select'],
   file_uses: ['select'],
   idempotency_keys: ['delete', 'select'],

@@ -6,32 +6,34 @@ import { readMetadata, type MemoryType } from './entry.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
 import { entitiesOf, wordsOf } from './words.ts';
 
-/** The only place where weights are. `scripts/bench-memory` of docs/memory.md fitted them. */
+/** The only place where weights are. Those of the signals that conversations have were fitted on one (docs/memory.md, "Figures"). */
 export const RECALL_WEIGHTS = {
   /** Words of the question in the entry (BM25), of what would fit best. */
   lexical: 1,
   /** Cosine of question and entry. */
   vector: 0.4,
   /** Names and numbers of the question that the entry has, or its speaker's name. */
-  entity: 0.15,
+  entity: 0.05,
   /** The entry was said by the one whom the question asks about. */
-  role: 0.05,
+  role: 0.2,
   /** It was said at the time that the question names. */
   time: 0.3,
   /** The entries before and after it in its conversation fit. */
-  neighbourhood: 0.2,
+  neighbourhood: 0.3,
   /** The best entries of its conversation fit. */
   session: 0.1,
   /** It is new: of two that contradict each other the newer one comes first. */
-  recency: 0.03,
+  recency: 0.01,
   importance: 0.05,
 } as const;
 
 export type Signal = keyof typeof RECALL_WEIGHTS;
 export type Weights = Readonly<Record<Signal, number>>;
 
-/** BM25: saturation of a word's count, and how much a long text counts for less. */
-export const BM25 = { k1: 1.2, b: 0.6 } as const;
+/** BM25: saturation of a word's count, and how much a long text counts for less. Short messages of users hold more than long answers. */
+export const BM25 = { k1: 5, b: 1 } as const;
+/** The share of the best fit that is half of the signal. */
+const HALF_LEXICAL = 0.5;
 
 /** Half of an entry's newness is gone after so many days. */
 const RECENCY_HALF_LIFE_DAYS = 30;
@@ -47,7 +49,7 @@ export interface Candidate {
   metadata: Readonly<Record<string, unknown>>;
   created_at: Date;
   valid_from: Date | null;
-  /** BM25 as a share of what would fit best; 0 where no word fits. */
+  /** BM25 as a share of an entry of middling length with each word once; 0 where no word fits. */
   lexical: number;
   /** Undefined where the entry has no vector yet. */
   cosine: number | undefined;
@@ -132,7 +134,7 @@ function ownSignals(asked: Asked, candidate: Candidate): Signals {
   const { speaker, role } = readMetadata(candidate.metadata);
   const ageDays = Math.max(0, asked.at.getTime() - timeOf(candidate)) / DAY_MS;
   return {
-    lexical: clamp(candidate.lexical),
+    lexical: candidate.lexical / (candidate.lexical + HALF_LEXICAL),
     vector: clamp(candidate.cosine ?? 0),
     entity: entitySignal(asked, candidate.content, speaker),
     role: asked.role !== undefined && role === asked.role ? 1 : 0,

@@ -681,6 +681,7 @@ table runs row level security forced
   erased_at timestamp with time zone
   queued jsonb
   dequeued_id uuid
+  rolled_up boolean default false
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
@@ -688,6 +689,7 @@ table runs row level security forced
   CREATE INDEX runs_by_thread ON public.runs USING btree (thread_id, id DESC)
   CREATE INDEX runs_dormant ON public.runs USING btree (COALESCE(((waiting_for ->> 'type'::text) = 'timer'::text), false), id DESC) WHERE ((open_turn_id IS NOT NULL) AND dormant)
   CREATE INDEX runs_idle ON public.runs USING btree (idle_since) WHERE (idle_since IS NOT NULL)
+  CREATE INDEX runs_not_rolled_up ON public.runs USING btree (tenant_id, id) WHERE (NOT rolled_up)
   CREATE UNIQUE INDEX runs_one_unfinished ON public.runs USING btree (thread_id) WHERE (((status)::text <> ALL (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])) AND (parent_run_id IS NULL))
   CREATE INDEX runs_page ON public.runs USING btree (tenant_id, id DESC)
   CREATE INDEX runs_to_drive ON public.runs USING btree (id) WHERE ((open_turn_id IS NOT NULL) AND (NOT dormant))
@@ -875,6 +877,26 @@ table turns row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table usage_daily row level security forced
+  tenant_id uuid not null
+  workspace_id uuid not null
+  agent_id uuid not null
+  day date not null
+  kind text not null
+  name text not null
+  count bigint not null
+  failed bigint not null
+  turns bigint not null
+  steps bigint not null
+  tokens_in bigint not null
+  tokens_out bigint not null
+  cost_usd numeric not null
+  duration_ms bigint not null
+  constraint usage_daily_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'model'::text, 'tool'::text])))
+  constraint usage_daily_pkey PRIMARY KEY (tenant_id, workspace_id, day, agent_id, kind, name)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table waits row level security forced
   id uuid not null
   tenant_id uuid not null
@@ -1007,14 +1029,17 @@ function partition_bounds(parent text) returns TABLE(first_day date, end_day dat
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function read_run_page(p jsonb) returns jsonb executable by public
+function read_usage(p jsonb) returns TABLE(key text, kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint) executable by public
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public
+function roll_up_usage(tenant uuid, most integer) returns bigint executable by public
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function run_page(r runs, next jsonb) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
 function steps_of(calls jsonb) returns jsonb executable by public
+function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint) executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance

@@ -8,6 +8,7 @@ import { EXIT, explain } from './cli/errors.ts';
 import { addFiles } from './cli/files.ts';
 import { addKeys } from './cli/keys.ts';
 import { addLocal } from './cli/local.ts';
+import { addThreads } from './cli/threads.ts';
 import { addRuns } from './cli/runs.ts';
 import { addSessions } from './cli/sessions.ts';
 
@@ -29,6 +30,7 @@ const program = new Command('drover')
   .exitOverride();
 addApprovals(program);
 addRuns(program);
+addThreads(program);
 addSessions(program);
 addAudit(program);
 addFiles(program);

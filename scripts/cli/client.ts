@@ -11,6 +11,7 @@ export interface Client {
   /** The JSON of the answer. Throws a CommandError with the problem's detail for any status from 400 on. */
   get<T>(path: string, query?: Record<string, string | undefined>): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
+  patch<T>(path: string, body: unknown): Promise<T>;
   delete(path: string): Promise<void>;
   /** Sends a form, whose answer is JSON. */
   upload<T>(path: string, form: FormData): Promise<T>;
@@ -38,6 +39,7 @@ export function createClient({ url, key }: { url: string; key: string | undefine
     url,
     get: async <T>(path: string, query = {}) => (await (await send('GET', path + toQuery(query))).json()) as T,
     post: async <T>(path: string, body: unknown) => (await (await send('POST', path, body)).json()) as T,
+    patch: async <T>(path: string, body: unknown) => (await (await send('PATCH', path, body)).json()) as T,
     async delete(path) {
       await send('DELETE', path);
     },

@@ -70,6 +70,20 @@ describe('drover, the command line', function () {
     rmSync(folder, { recursive: true });
   });
 
+  it('lists threads, shows what was said on one, and gives it a title', async () => {
+    const agent = await post('/v1/agents', { name: 'named', llm_config: { default_model: 'offline' } });
+    const { thread_id: thread } = await post(`/v1/agents/${agent.id}/runs`, { input: { message: 'Say something' } });
+    await waitUntil('the turn ends', async () => {
+      const { json } = await api.call('GET', `/v1/threads/${thread}`);
+      return json.last_run_status === 'completed';
+    });
+    assert.equal((await there('threads', 'title', thread, 'A good one')).out, 'A good one\n');
+    assert.match((await there('threads', 'list', '--agent', agent.id)).out, new RegExp(`${thread} +A good one +1`));
+    const shown = await there('threads', 'show', thread);
+    assert.match(shown.out, /> Say something\nThe offline planner has no tool/);
+    assert.equal(JSON.parse((await there('threads', 'show', thread, '--json')).out).conversations.length, 1);
+  });
+
   it('talks in a session, shows the plan that waits, and carries it out', async () => {
     const { id: agent } = await post('/v1/agents', { name: 'in a session', tools: ['calculator'], autonomy_level: 0 });
     const begun = await there('sessions', 'say', 'What is 6*7?', '--agent', agent, '--user', 'ada', '--level', '0');

@@ -1,0 +1,83 @@
+/** `drover threads`: conversations, what was said in them, and their titles. */
+import type { Command } from 'commander';
+import { connected, id, whole, withPlace, type Shared } from './options.ts';
+import { line, plain, print, printFields, printJson, printTable } from './print.ts';
+
+interface Thread {
+  id: string;
+  agent_id: string;
+  title: string | null;
+  total_runs: number;
+  last_run_id: string | null;
+  last_run_at: string | null;
+  last_run_status: string | null;
+  created_at: string;
+}
+
+interface Conversation {
+  sequence_number: number;
+  started_at: string;
+  status: string;
+  user_message: string;
+  final_response: string | null;
+  total_steps: number;
+  cost: { total_cost: number | null };
+}
+
+/** Adds the commands. */
+export function addThreads(program: Command): void {
+  const threads = program.command('threads').description('conversations, what was said in them, and their titles');
+  withPlace(threads.command('list'))
+    .description('list threads, newest first')
+    .option('--agent <id>', 'of this agent', id)
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(list);
+  withPlace(threads.command('show'))
+    .description('show a thread and what was said last')
+    .argument('<id>', 'the thread', id)
+    .option('--limit <n>', 'how many turns', whole(1, 200), 10)
+    .action(show);
+  withPlace(threads.command('title'))
+    .description('give a thread a title')
+    .argument('<id>', 'the thread', id)
+    .argument('<title>', 'what it is to be called')
+    .action(async (thread: string, title: string, options: Shared) => {
+      const changed = await connected(options, (client) => client.patch<Thread>(`/v1/threads/${thread}`, { title }));
+      if (options.json) printJson(changed);
+      else print(plain(changed.title ?? ''));
+    });
+}
+
+async function list(options: Shared & { limit: number; agent?: string }): Promise<void> {
+  const query = { limit: String(options.limit), agent_id: options.agent };
+  const answer = await connected(options, (client) => client.get<{ threads: Thread[] }>('/v1/threads', query));
+  if (options.json) return printJson(answer);
+  printTable(
+    ['ID', 'TITLE', 'RUNS', 'STATUS', 'LAST RUN'],
+    answer.threads.map((each) => [
+      each.id,
+      line(each.title ?? '', 60),
+      String(each.total_runs),
+      each.last_run_status ?? '',
+      each.last_run_at ?? '',
+    ]),
+  );
+}
+
+async function show(thread: string, options: Shared & { limit: number }): Promise<void> {
+  const [found, said] = await connected(options, async (client) => [
+    await client.get<Thread>(`/v1/threads/${thread}`),
+    await client.get<{ conversations: Conversation[] }>(`/v1/threads/${thread}/conversations`, {
+      limit: String(options.limit),
+    }),
+  ]);
+  if (options.json) return printJson({ ...found, ...said });
+  const { title, agent_id: agent, total_runs: runs, last_run_id: last, last_run_status: status } = found;
+  printFields({ thread, title: title === null ? null : line(title), agent, runs: String(runs), last, status });
+  for (const turn of said.conversations.toReversed()) {
+    const cost = turn.cost.total_cost === null ? '' : `, ${turn.cost.total_cost} USD`;
+    print(`\n#${turn.sequence_number} ${turn.started_at} ${turn.status}, ${turn.total_steps} steps${cost}`);
+    print(`> ${plain(turn.user_message)}`);
+    if (turn.final_response !== null) print(plain(turn.final_response));
+  }
+}

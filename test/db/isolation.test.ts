@@ -37,11 +37,14 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   approvals: ['select'],
   audit_heads: ['insert', 'select', 'update'],
   audit_log: ['select'],
+  // Ids and times: whose turn it is.
+  due_titles: ['select', 'update'],
   file_contents: ['select'],
   idempotency_keys: ['delete', 'select'],
   // Whose they are, not what they say.
   memory_entries: ['select'],
   outbox: ['delete', 'select'],
+  own_model_calls: ['delete', 'select'],
   parked_runs: ['select'],
   reservations: ['delete', 'select'],
   runs: ['select'],

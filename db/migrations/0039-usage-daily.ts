@@ -27,8 +27,9 @@ export const usageDaily: Migration = {
       );
       ${tenantTable('usage_daily')}
 
-      -- A run is in the sums of usage_daily, or it is in this index; never in both.
-      alter table runs add column rolled_up boolean not null default false;
+      -- A run is in the sums of usage_daily, or it is in this index; never in both. Null: the row was made anew from its
+      -- log, and the sums may have it already.
+      alter table runs add column rolled_up boolean default false;
       create index runs_not_rolled_up on runs (tenant_id, id) where not rolled_up;
     `);
   },

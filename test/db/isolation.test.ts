@@ -37,6 +37,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   approvals: ['select'],
   audit_heads: ['insert', 'select', 'update'],
   audit_log: ['select'],
+  // Ids and times: whose turn it is.
   due_titles: ['select', 'update'],
   file_contents: ['select'],
   file_uses: ['select'],
@@ -45,6 +46,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   memory_accesses: ['delete', 'select'],
   memory_entries: ['select'],
   outbox: ['delete', 'select'],
+  own_model_calls: ['delete', 'select'],
   parked_runs: ['select'],
   reservations: ['delete', 'select'],
   runs: ['select'],

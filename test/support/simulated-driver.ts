@@ -12,6 +12,7 @@ import {
   deferModelCall,
   reachStepLimit,
   recordAnswer,
+  recordCompaction,
   recordContextCut,
   recordModelFailure,
   recordModelRetry,
@@ -235,6 +236,8 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     const length = state.length + read + (queued?.mode === 'steer' ? 1 : 0);
     const asked = { provider: 'p', model: 'm', estimated_tokens: 1, length };
     if (state.length > 4 && state.firstKept === undefined) emit(simulation, recordContextCut(simulation.state, CUT));
+    else if (state.length > 6 && state.compaction === undefined)
+      emit(simulation, recordCompaction(simulation.state, call.step, COMPACTED));
     emit(simulation, announceModelCall(simulation.state, call, asked));
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
   }
@@ -263,6 +266,17 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   }
 }
 
+const COMPACTED = {
+  strategy: 'hybrid' as const,
+  first_kept_ordinal: 2,
+  summary: 'a summary',
+  cleared_before: 3,
+  cleared_tokens: 200,
+  tokens_before: 9,
+  tokens_after: 4,
+  budget_tokens: 5,
+  dropped_tokens: 5,
+};
 const CUT = {
   reason: 'context_window',
   first_kept_ordinal: 2,

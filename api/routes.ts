@@ -1,5 +1,6 @@
 /** Every route there is; the order decides where two paths fit. */
 import { A2A_ROUTES } from './a2a/routes.ts';
+import { DISCOVER_ROUTES } from './agents/discover.ts';
 import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
@@ -25,6 +26,7 @@ import { TOKEN_ROUTES } from './runs/token-routes.ts';
 import { TURN_ROUTES } from './runs/turn-routes.ts';
 import { SECRET_ROUTES } from './secrets.ts';
 import { SYSTEM_ROUTES } from './system.ts';
+import { TEAM_ROUTES } from './teams.ts';
 import { TENANT_ROUTES } from './tenants.ts';
 import { MCP_SERVER_ROUTES } from './tools/mcp-servers.ts';
 import { ACTION_ROUTES } from './threads/action-routes.ts';
@@ -39,8 +41,10 @@ import { WORKFLOW_ROUTES } from './workflows/routes.ts';
 
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
+  ...DISCOVER_ROUTES,
   ...AGENT_ROUTES,
   ...CONSOLIDATION_ROUTES,
+  ...TEAM_ROUTES,
   ...MEMORY_ROUTES,
   ...SPACE_ROUTES,
   ...MANY_RUNS_ROUTES,

@@ -151,25 +151,53 @@ export interface WorkerRow {
   id: string;
   definition: AgentDefinition;
   running: number;
+  /** What its runs of the last seven days have shown: of those that there are, 200 at most. */
+  health: { success_rate_7d?: number; avg_latency_ms?: number; avg_tokens_per_task?: number; last_active?: string };
 }
 
 const MOST_WORKERS = 200;
 
-/** Agents of a workspace that take tasks and have all these skills, oldest first; of those with these ids, where any are given. */
+export interface WorkerFilter {
+  workspaceId: string;
+  /** They have all of these. */
+  skills: readonly string[];
+  ids?: readonly string[] | undefined;
+  /** Active and idle ones where nobody says. */
+  statuses?: readonly AgentStatus[] | undefined;
+}
+
+/** Agents of a workspace that take tasks, oldest first. */
 export async function listWorkers(
   tx: Tx,
-  { workspaceId, skills, ids }: { workspaceId: string; skills: readonly string[]; ids?: readonly string[] | undefined },
+  { workspaceId, skills, ids, statuses = ['active', 'idle'] }: WorkerFilter,
 ): Promise<WorkerRow[]> {
   return tx.query<WorkerRow>(
     `select a.id, v.definition,
-       (select count(*)::int from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) as running
+       (select count(*)::int from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) as running,
+       jsonb_strip_nulls(jsonb_build_object('success_rate_7d', h.success, 'avg_latency_ms', h.latency, 'avg_tokens_per_task', h.tokens,
+         'last_active', h.last_active)) as health
      from ${AGENT_TABLES}
-     where a.workspace_id = $1 and a.status in ('active', 'idle') and a.suspended_at is null
+     cross join lateral (
+       select avg(case when status = 'completed' then 1 else 0 end)::float8 as success, max(updated_at) as last_active,
+         round(avg(extract(epoch from completed_at - coalesce(started_at, created_at)) * 1000))::int as latency,
+         round(avg(tokens_in + tokens_out))::int as tokens
+       from (select * from runs r where r.agent_id = a.id and r.id > uuid_floor(current_date - 7)
+         and r.kind = 'agent' and r.status in ('completed', 'failed') order by r.id desc limit 200) r) h
+     where a.workspace_id = $1 and a.status = any($4) and a.suspended_at is null
        and v.definition->'is_active' is distinct from 'false'::jsonb
        and ($2::jsonb = '[]' or v.definition->'capabilities' @> $2::jsonb) and ($3::uuid[] is null or a.id = any($3))
      order by a.id limit ${MOST_WORKERS}`,
-    [workspaceId, JSON.stringify(skills.map((skill_name) => ({ skill_name }))), ids ?? null],
+    [workspaceId, JSON.stringify(skills.map((skill_name) => ({ skill_name }))), ids ?? null, statuses],
   );
+}
+
+/** Those of these ids that are agents of the workspace, deprecated ones not among them. */
+export async function listWorkspaceAgents(tx: Tx, workspaceId: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from agents where workspace_id = $1 and id = any($2) and status <> 'deprecated'`,
+    [workspaceId, ids],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Ids of a workspace's agents that are not deprecated, by the names or ids that were asked for. */

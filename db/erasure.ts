@@ -67,6 +67,8 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   policies: SET_UP,
   policy_versions: SET_UP,
   secrets: SET_UP,
+  team_members: SET_UP,
+  teams: SET_UP,
   tenants: SET_UP,
   tool_versions: SET_UP,
   tools: SET_UP,

@@ -34,13 +34,14 @@ const create = defineRoute({
   body: createWorkflowBody,
   responses: { 202: workflow },
   async handle({ caller, body, context, ctx, idempotency }) {
-    const { name, agent_id, input, definition, on_subtask_failure, execution, max_replans } = body;
+    const { name, agent_id, team_id, input, definition, on_subtask_failure, execution, max_replans } = body;
     const answer = await createWorkflow(
       context,
       {
         caller,
         name,
         agentId: agent_id,
+        teamId: team_id,
         input,
         definition,
         settings: { on_subtask_failure, execution, max_replans },

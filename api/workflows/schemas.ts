@@ -23,6 +23,7 @@ const subtask = z
 export const createWorkflowBody = z.strictObject({
   name,
   agent_id: idParam.optional(),
+  team_id: idParam.optional(),
   input: z.strictObject({ user_query: text, context: z.unknown().optional() }),
   definition: z
     .strictObject({ subtasks: z.array(subtask).min(1), success_criteria: z.string().max(20_000).optional() })
@@ -91,6 +92,7 @@ export const workflow = z
     run_id: z.uuid(),
     name: z.string(),
     agent_id: z.uuid().nullable(),
+    team_id: z.uuid().nullable(),
     status: z.enum(RUN_STATUSES),
     input: z.record(z.string(), z.unknown()),
     success_criteria: z.string().nullable(),
@@ -153,6 +155,7 @@ export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
     run_id: row.id,
     name: row.name,
     agent_id: row.agent_id,
+    team_id: row.team_id,
     status: row.status,
     input: { ...row.input },
     success_criteria: row.success_criteria,

@@ -35,6 +35,7 @@ import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
 import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
+import { teams } from './0043-teams.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -75,4 +76,5 @@ export const MIGRATIONS: readonly Migration[] = [
   files,
   fileUses,
   workflows,
+  teams,
 ];

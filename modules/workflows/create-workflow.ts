@@ -2,6 +2,7 @@
 import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
+import { planOfTeam } from '../../core/team.ts';
 import type { Caller } from '../../core/caller.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -19,6 +20,8 @@ import {
   type WorkflowRow,
   type WorkflowSettings,
 } from '../../db/tasks.ts';
+import type { TeamRow } from '../agents/read-teams.ts';
+import { requireTeam } from '../agents/write-team.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
@@ -34,6 +37,7 @@ interface Requested {
 export interface WorkflowRequest extends Requested {
   name: string;
   agentId?: string | undefined;
+  teamId?: string | undefined;
   input: TaskInput;
   definition?: { subtasks: PlannedSubtask[]; success_criteria?: string | undefined } | undefined;
   settings: WorkflowSettings;
@@ -48,18 +52,15 @@ export async function createWorkflow<T>(
   request: WorkflowRequest,
   present: (row: WorkflowRow) => T,
 ): Promise<IdempotentAnswer<T>> {
-  const { name, agentId = null, input, settings, definition } = request;
-  const plan = definition?.subtasks ?? plainPlan(input);
-  checkPlan(plan);
+  const { name, teamId = null, input, settings, definition } = request;
+  if (definition) checkPlan(definition.subtasks);
   return announced(context, request, async (tx) => {
-    const made = {
-      name,
-      agentId,
-      teamId: null,
-      input,
-      settings,
-      successCriteria: definition?.success_criteria ?? null,
-    };
+    const team = teamId === null ? undefined : await requireTeam(tx, request.caller, teamId);
+    const agentId = request.agentId ?? team?.supervisor_agent_id ?? null;
+    const plan = definition?.subtasks ?? plainPlan(input, team);
+    if (plan.length === 0) throw conflict('The team has no members.');
+    const successCriteria = definition?.success_criteria ?? null;
+    const made = { name, agentId, teamId, input, settings, successCriteria };
     const { id, written } = await writeWorkflow(context, tx, {
       request,
       made,
@@ -72,8 +73,9 @@ export async function createWorkflow<T>(
   });
 }
 
-/** What is done where nobody has split the work: all of it is one subtask. */
-function plainPlan({ user_query = '' }: TaskInput): PlannedSubtask[] {
+/** What is done where nobody has split the work: a team does it in its way, else all of it is one subtask. */
+function plainPlan({ user_query = '' }: TaskInput, team: TeamRow | undefined): PlannedSubtask[] {
+  if (team) return planOfTeam(team, user_query);
   return [{ id: 'answer', description: user_query, dependencies: [] }];
 }
 

@@ -151,7 +151,9 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     definition: { subtasks: [{ id: 'subtask-of-a', description: 'description-of-a', dependencies: [] }] },
   });
   const { json: planned } = await api.call('GET', `/v1/workflows/${flow.id}`, { key });
+  const team = await make('/v1/teams', { name: 'team-of-a', members: [{ agent_id: agents }] });
   const ids = {
+    teams: team.id,
     files: file.id,
     session,
     workflows: flow.id,

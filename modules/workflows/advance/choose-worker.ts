@@ -1,7 +1,9 @@
 /** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
-import { matchAgents, type Candidate, type Match } from '../../../core/matching.ts';
+import { matchAgents, type Match } from '../../../core/matching.ts';
 import { listWorkers, type WorkerRow } from '../../../db/agents.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';
+import { findTeam } from '../../../db/teams.ts';
+import { toCandidate } from '../../agents/find-workers.ts';
 import type { WorkflowStep } from './workflow-step.ts';
 
 export interface Worker {
@@ -14,25 +16,26 @@ export interface Worker {
 export type WorkerChoice = Worker | 'busy' | 'none';
 
 /**
- * Without required skills, and where no agent is named, the workflow's own agent does it; without one, any agent of the
- * workspace that fits. One who has failed at it already is taken again only where there is nobody else.
+ * Without required skills, and where no agent is named, the workflow's own agent does it; without one, any agent of its team,
+ * or else of the workspace, that fits. One who has failed at it already is taken again only where there is nobody else.
  */
 export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Promise<WorkerChoice> {
   const { required_capabilities: skills = [] } = task.requirements;
-  const preferred = task.agent_id ?? (skills.length === 0 ? step.workflow.agent_id : null);
-  const isOpen = preferred === null || skills.length > 0;
+  const { agent_id: own, team_id } = step.workflow;
+  const preferred = task.agent_id ?? (skills.length === 0 && team_id === null ? own : null);
+  const isOpen = preferred === null || skills.length > 0 || step.workflow.team_id !== null;
   const found = await candidates(step, { skills, preferred, isOpen });
-  const own = found.filter(({ id }) => id === preferred).map(toCandidate);
+  const first = found.filter(({ id }) => id === preferred).map(toCandidate);
   const others = found.filter(({ id }) => id !== preferred).map(toCandidate);
   const matches = [
-    ...matchAgents({ ...task.requirements, required_capabilities: [] }, own),
+    ...matchAgents({ ...task.requirements, required_capabilities: [] }, first),
     ...matchAgents(task.requirements, others),
   ];
   const fresh = matches.filter(({ id }) => !task.failed_agents.includes(id));
   const usable = fresh.length > 0 ? fresh : matches;
   if (usable.length === 0) return 'none';
-  const first = usable.find(({ id }) => id === preferred);
-  const chosen = (first ? [first] : usable).find(({ id }) => isFree(found, id));
+  const favourite = usable.find(({ id }) => id === preferred);
+  const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
   return chosen ? toWorker(chosen, task.agent_id, preferred) : 'busy';
 }
 
@@ -43,13 +46,11 @@ async function candidates(
 ): Promise<WorkerRow[]> {
   const workspaceId = workflow.workspace_id;
   const named = preferred ? await listWorkers(tx, { workspaceId, skills: [], ids: [preferred] }) : [];
-  const others = isOpen ? await listWorkers(tx, { workspaceId, skills }) : [];
+  // A team's work is done by its members.
+  const team = isOpen && workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
+  const ids = team?.members.map(({ agent_id }) => agent_id);
+  const others = isOpen ? await listWorkers(tx, { workspaceId, skills, ids }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
-}
-
-function toCandidate({ id, definition, running }: WorkerRow): Candidate {
-  const { capabilities = [], health = {}, constraints } = definition;
-  return { id, capabilities, health, running, maxConcurrentTasks: constraints?.max_concurrent_tasks };
 }
 
 function isFree(workers: readonly WorkerRow[], id: string): boolean {

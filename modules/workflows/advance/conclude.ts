@@ -2,8 +2,10 @@
 import { textOf, type StoredBlock } from '../../../core/content.ts';
 import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
+import { majority } from '../../../core/team.ts';
 import { lastSubtasks } from '../../../core/workflow.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
+import { findTeam } from '../../../db/teams.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import type { WorkflowStep } from './workflow-step.ts';
@@ -17,13 +19,23 @@ export interface Conclusion {
 }
 
 /** The answer that no model has put together: the result of the last subtask, or those of all that nothing else needed. */
-export async function plainConclusion({ tx, tasks }: Pick<WorkflowStep, 'tx' | 'tasks'>): Promise<Conclusion> {
+export async function plainConclusion({
+  tx,
+  tasks,
+  workflow,
+}: Pick<WorkflowStep, 'tx' | 'tasks' | 'workflow'>): Promise<Conclusion> {
   const last = lastSubtasks(tasks);
   const results = await readTaskResults(
     tx,
     last.map(({ id }) => id),
   );
   const texts = last.map(({ id, name }) => ({ name, text: textOf(results.get(id) ?? []) }));
+  const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
+  // Of a parallel team that nobody leads the answer is what most have said.
+  if (team?.orchestration_pattern === 'parallel' && !team.supervisor_agent_id) {
+    const result = majority(texts.map(({ text }) => text)) ?? '';
+    return { result, meetsCriteria: null, gaps: 0 };
+  }
   const result =
     texts.length === 1 ? (texts[0]?.text ?? '') : texts.map(({ name, text }) => `${name}:\n${text}`).join('\n\n');
   return { result, meetsCriteria: null, gaps: 0 };

@@ -1,0 +1,58 @@
+/** Agents by what they can do. */
+import { z } from 'zod';
+import { discoverAgents } from '../../modules/agents/find-workers.ts';
+import { integerParam, listParam } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { agent } from './schemas.ts';
+
+const fraction = z
+  .string()
+  .regex(/^(0(\.\d+)?|1(\.0+)?)$/, 'must be a number from 0 to 1')
+  .transform(Number);
+
+const found = z
+  .object({
+    id: z.uuid(),
+    agent_id: z.uuid(),
+    name: z.string(),
+    description: z.string().optional(),
+    status: agent.shape.status,
+    match_score: z.number(),
+    capabilities: z.array(z.unknown()),
+    health: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'DiscoveredAgent' });
+
+const discover = defineRoute({
+  method: 'get',
+  path: '/v1/agents/discover',
+  access: 'agents:read',
+  summary: 'Find agents by their capabilities, best first',
+  query: z.strictObject({
+    capabilities: listParam(z.string().min(1).max(200)).optional(),
+    domain: z.string().max(200).optional(),
+    min_proficiency: fraction.optional(),
+    status: agent.shape.status.optional(),
+    limit: integerParam({ min: 1, max: 200 }).optional(),
+  }),
+  responses: { 200: z.strictObject({ agents: z.array(found), total: z.int() }) },
+  async handle({ caller, query, context }) {
+    const { capabilities = [], domain, min_proficiency: minProficiency = 0.5, status = 'active', limit = 10 } = query;
+    const { agents, total } = await context.db.withTenant(caller.tenantId, (tx) =>
+      discoverAgents(tx, caller, { capabilities, domain, minProficiency, status, limit }),
+    );
+    const shown = agents.map((row) => ({
+      id: row.id,
+      agent_id: row.id,
+      name: row.definition.name,
+      ...(row.definition.description !== undefined && { description: row.definition.description }),
+      status: row.status,
+      match_score: Math.round(row.score * 10_000) / 10_000,
+      capabilities: row.definition.capabilities ?? [],
+      health: row.health,
+    }));
+    return { status: 200, body: { agents: shown, total } };
+  },
+});
+
+export const DISCOVER_ROUTES: readonly Route[] = [discover];

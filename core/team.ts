@@ -1,0 +1,155 @@
+/** Teams: who plays which role (002, "Algorithm 2: Dynamic Team Composition"), and how a team splits its work. Pure. */
+import { matchAgents, type Candidate, type Requirements } from './matching.ts';
+
+export interface Role {
+  name: string;
+  requirements?: Requirements | undefined;
+  /** A role that nobody can play is left out where it is not required. */
+  required?: boolean | undefined;
+  complexity_multiplier?: number | undefined;
+}
+
+export interface TeamTask {
+  required_roles: readonly Role[];
+  orchestration_pattern: 'hierarchical' | 'parallel' | 'sequential';
+  max_team_size: number;
+  /** Tokens for all of them. */
+  budget: number;
+}
+
+export interface CompositionWeights {
+  diversity_weight: number;
+  cost_weight: number;
+  quality_weight: number;
+}
+
+export interface ComposedMember {
+  role: string;
+  agent_id: string;
+  expected_cost: number;
+}
+
+/** The team, or the first required role that nobody can play within what is left of the budget. */
+export function composeTeam(
+  task: TeamTask,
+  pool: readonly Candidate[],
+  weights: CompositionWeights,
+): { team: ComposedMember[] } | { missing: string } {
+  const team: ComposedMember[] = [];
+  const used = new Set<string>();
+  let remaining = task.budget;
+  for (const role of inOrder(task)) {
+    if (team.length >= task.max_team_size) break;
+    const best = bestFor(role, pool, { used, remaining, weights });
+    if (!best && role.required !== false) return { missing: role.name };
+    if (!best) continue;
+    team.push({ role: role.name, agent_id: best.id, expected_cost: best.cost });
+    used.add(best.id);
+    remaining -= best.cost;
+  }
+  const left = task.required_roles.find(
+    ({ name, required }) => required !== false && !team.some(({ role }) => role === name),
+  );
+  return left ? { missing: left.name } : { team };
+}
+
+/** Of a hierarchical team the supervisor comes first: whoever leads it must not be what is left over. */
+function inOrder({ required_roles, orchestration_pattern }: TeamTask): Role[] {
+  if (orchestration_pattern !== 'hierarchical') return [...required_roles];
+  const rank = ({ name }: Role) => (/supervisor/i.test(name) ? 0 : 1);
+  return required_roles.toSorted((a, b) => rank(a) - rank(b));
+}
+
+interface Choice {
+  used: ReadonlySet<string>;
+  remaining: number;
+  weights: CompositionWeights;
+}
+
+/** Who has been chosen already is not taken again where different agents are wanted. */
+function bestFor(
+  role: Role,
+  pool: readonly Candidate[],
+  { used, remaining, weights }: Choice,
+): { id: string; cost: number } | undefined {
+  const { quality_weight, cost_weight, diversity_weight } = weights;
+  const [best] = matchAgents(role.requirements ?? {}, pool)
+    .filter(({ id }) => diversity_weight <= 0 || !used.has(id))
+    .map(({ id, score }) => ({ id, score, cost: expectedCost(pool, id, role) }))
+    .filter(({ cost }) => cost <= remaining)
+    .map(({ id, score, cost }) => {
+      const costScore = remaining > 0 ? 1 - cost / remaining : 1;
+      const diversity = used.has(id) ? 0.5 : 1;
+      return { id, cost, total: quality_weight * score + cost_weight * costScore + diversity_weight * diversity };
+    })
+    .toSorted((a, b) => b.total - a.total);
+  return best;
+}
+
+function expectedCost(pool: readonly Candidate[], id: string, { complexity_multiplier = 1 }: Role): number {
+  const known = pool.find((candidate) => candidate.id === id)?.health.avg_tokens_per_task ?? 0;
+  return known * complexity_multiplier;
+}
+
+export interface Team {
+  orchestration_pattern: TeamTask['orchestration_pattern'];
+  supervisor_agent_id: string | null;
+  members: readonly { agent_id: string; role: string }[];
+}
+
+/** A subtask of a plan that follows from how a team works. */
+export interface TeamSubtask {
+  id: string;
+  description: string;
+  dependencies: string[];
+  agent: string;
+}
+
+/**
+ * What a team does with a question that nobody has split. `members` are in the order of their priority. Parallel: each
+ * answers it, and the supervisor makes one answer of theirs. Sequential: each goes on from what the one before has made of
+ * it. Hierarchical: the supervisor answers.
+ */
+export function planOfTeam(
+  { orchestration_pattern, supervisor_agent_id, members }: Team,
+  question: string,
+): TeamSubtask[] {
+  const named = members.map(({ agent_id, role }, index) => ({ agent_id, id: `${index + 1}-${role}` }));
+  const isSupervisor = ({ agent_id }: { agent_id: string }) => agent_id === supervisor_agent_id;
+  const workers = named.some((member) => !isSupervisor(member))
+    ? named.filter((member) => !isSupervisor(member))
+    : named;
+  switch (orchestration_pattern) {
+    case 'hierarchical': {
+      const agent = supervisor_agent_id ?? workers[0]?.agent_id;
+      return agent === undefined ? [] : [{ id: 'answer', description: question, dependencies: [], agent }];
+    }
+    case 'parallel': {
+      const answers = workers.map(({ id, agent_id }) => ({
+        id,
+        description: question,
+        dependencies: [],
+        agent: agent_id,
+      }));
+      if (supervisor_agent_id === null) return answers;
+      const description = `${question}\n\nMake one answer of those that follow.`;
+      return [
+        ...answers,
+        { id: 'merge', description, dependencies: answers.map(({ id }) => id), agent: supervisor_agent_id },
+      ];
+    }
+    case 'sequential':
+      return workers.map(({ id, agent_id }, index) => {
+        const before = workers[index - 1];
+        return { id, description: question, dependencies: before ? [before.id] : [], agent: agent_id };
+      });
+  }
+}
+
+/** The answer that most have given; of several with as many votes, the first. Space around an answer does not count. */
+export function majority(answers: readonly string[]): string | undefined {
+  const votes = new Map<string, number>();
+  for (const answer of answers) votes.set(answer.trim(), (votes.get(answer.trim()) ?? 0) + 1);
+  const [first] = [...votes].toSorted(([, a], [, b]) => b - a);
+  return first?.[0];
+}

@@ -1,0 +1,64 @@
+/** Makes, changes and deletes teams. Their members are agents of the same workspace. */
+import type { Caller } from '../../core/caller.ts';
+import { impossible, notFound } from '../../core/errors.ts';
+import { listWorkspaceAgents } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { deleteTeam, findTeam, insertTeam, updateTeam, type TeamFields, type TeamRow } from '../../db/teams.ts';
+import { newId } from '../../lib/new-id.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+/** Throws 422 for an agent that there is not, or one that is there twice. */
+export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Promise<TeamRow> {
+  await checkAgents(tx, caller, team);
+  const id = newId();
+  await insertTeam(tx, { id, ...ownerOf(caller) }, team);
+  await recordAudit(tx, caller, { action: 'team.created', target: ['team', id] });
+  return requireTeam(tx, caller, id);
+}
+
+/** Replaces the fields that are given. Throws as `createTeam`, and 404. */
+export async function changeTeam(
+  tx: Tx,
+  caller: Caller,
+  { id, patch }: { id: string; patch: Partial<TeamFields> },
+): Promise<TeamRow> {
+  const now = await requireTeam(tx, caller, id);
+  const { name, orchestration_pattern, supervisor_agent_id, config, members } = { ...now, ...patch };
+  const team = { name, orchestration_pattern, supervisor_agent_id, config, members };
+  await checkAgents(tx, caller, team);
+  await updateTeam(tx, { id, ...ownerOf(caller) }, team);
+  await recordAudit(tx, caller, { action: 'team.changed', target: ['team', id] });
+  return requireTeam(tx, caller, id);
+}
+
+/** Throws 404. */
+export async function removeTeam(tx: Tx, caller: Caller, id: string): Promise<void> {
+  if (!(await deleteTeam(tx, id, caller.workspaceId))) throw notFound('The team');
+  await recordAudit(tx, caller, { action: 'team.deleted', target: ['team', id] });
+}
+
+/** A team of the caller's workspace. Throws 404. */
+export async function requireTeam(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<TeamRow> {
+  const team = await findTeam(tx, id);
+  if (team?.workspace_id !== caller.workspaceId) throw notFound('The team');
+  return team;
+}
+
+function ownerOf({ tenantId, workspaceId }: Caller) {
+  return { tenantId, workspaceId };
+}
+
+async function checkAgents(tx: Tx, caller: Caller, { members, supervisor_agent_id }: TeamFields): Promise<void> {
+  const named = [...members.map(({ agent_id }) => agent_id), ...(supervisor_agent_id ? [supervisor_agent_id] : [])];
+  const known = await listWorkspaceAgents(tx, caller.workspaceId, named);
+  const seen = new Set<string>();
+  for (const [index, { agent_id }] of members.entries()) {
+    const message = seen.has(agent_id) ? 'is there twice' : known.includes(agent_id) ? undefined : 'names no agent';
+    const path = `body.members.${index}.agent_id`;
+    if (message) throw impossible(`${path} ${message}.`, [{ path, message }]);
+    seen.add(agent_id);
+  }
+  if (supervisor_agent_id === null || known.includes(supervisor_agent_id)) return;
+  const [path, message] = ['body.supervisor_agent_id', 'names no agent'];
+  throw impossible(`${path} ${message}.`, [{ path, message }]);
+}

@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+describe('teams', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  let key: string;
+  const agents: Record<string, string> = {};
+
+  const make = async (path: string, body: unknown, expected = 201) => {
+    const { status, json, text } = await api.call('POST', path, { key, body });
+    assert.equal(status, expected, text);
+    return json;
+  };
+  const read = async (path: string) => (await api.call('GET', path, { key })).json;
+
+  before(async () => {
+    model = await startFakeAnthropic((request: AnthropicRequest) => {
+      const asked = JSON.stringify(request.messages);
+      const answer = /merge|Make one answer/.test(asked)
+        ? 'merged'
+        : (/role (\w+)/.exec(JSON.stringify(request.system))?.[1] ?? '?');
+      return { content: [{ type: 'text', text: answer }] };
+    });
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    ({ key } = await api.newTenant());
+    const known = [
+      ['lead', [{ skill_name: 'leading', domain: 'general', proficiency: 0.9 }], 2000],
+      ['north', [{ skill_name: 'law', domain: 'tax', proficiency: 0.9 }], 1000],
+      ['south', [{ skill_name: 'law', domain: 'labour', proficiency: 0.6 }], 500],
+    ] as const;
+    for (const [name, capabilities, tokens] of known) {
+      const health = { success_rate_7d: 1, avg_latency_ms: 0, avg_tokens_per_task: tokens };
+      const body = {
+        name,
+        system_prompt: `You play the role ${name === 'south' ? 'north' : name}.`,
+        capabilities,
+        health,
+      };
+      ({ id: agents[name] = '' } = await make('/v1/agents', body));
+    }
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await model.close();
+  });
+
+  it('finds agents by what they can do, best first', async () => {
+    const names = async (query: string) => {
+      const { agents: found, total } = await read(`/v1/agents/discover?${query}`);
+      return [total, ...found.map(({ name }: { name: string }) => name)];
+    };
+    assert.deepEqual(await names('capabilities=law'), [2, 'north', 'south']);
+    assert.deepEqual(await names('capabilities=law&limit=1'), [2, 'north']);
+    assert.deepEqual(await names('capabilities=law&min_proficiency=0.8'), [1, 'north']);
+    assert.deepEqual(await names('capabilities=law&domain=labour'), [1, 'south']);
+    assert.deepEqual(await names('capabilities=law,leading'), [0]);
+    assert.deepEqual(await names('status=offline'), [0]);
+    const { agents: found } = await read('/v1/agents/discover?capabilities=law');
+    // 0.5 × 0.9 + 0.25 + 0.15 + 0.1
+    assert.equal(found[0].match_score, 0.95);
+    assert.equal(found[0].health.avg_tokens_per_task, 1000);
+  });
+
+  it('are made, changed and deleted, of agents that there are', async () => {
+    const member = (name: string, priority = 0) => ({ agent_id: agents[name], role: 'worker', priority });
+    const team = await make('/v1/teams', {
+      name: 'one',
+      orchestration_pattern: 'sequential',
+      members: [member('north', 2), member('south', 1)],
+    });
+    assert.deepEqual(
+      team.members.map(({ agent_id }: { agent_id: string }) => agent_id),
+      [agents['south'], agents['north']],
+    );
+    const changed = await api.call('PATCH', `/v1/teams/${team.id}`, {
+      key,
+      body: { supervisor_agent_id: agents['lead'] },
+    });
+    assert.deepEqual(
+      [changed.status, changed.json.supervisor_agent_id, changed.json.name],
+      [200, agents['lead'], 'one'],
+    );
+    assert.equal((await read('/v1/teams')).teams.length, 1);
+    const unknown = { name: 'x', members: [{ agent_id: team.id }] };
+    assert.equal((await make('/v1/teams', unknown, 422)).errors[0].path, 'body.members.0.agent_id');
+    assert.equal(
+      (await make('/v1/teams', { name: 'x', members: [member('north'), member('north')] }, 422)).errors[0].message,
+      'is there twice',
+    );
+    assert.equal((await api.call('DELETE', `/v1/teams/${team.id}`, { key })).status, 204);
+    assert.equal((await api.call('GET', `/v1/teams/${team.id}`, { key })).status, 404);
+  });
+
+  it('are composed for the roles of a task within its budget', async () => {
+    const role = (name: string, skill: string) => ({ name, requirements: { required_capabilities: [skill] } });
+    const task = { required_roles: [role('lawyer', 'law'), role('supervisor', 'leading')], budget: 5000 };
+    const { team } = await make('/v1/teams/compose', { task }, 200);
+    assert.deepEqual(team, [
+      { role: 'supervisor', agent_id: agents['lead'], expected_cost: 2000 },
+      { role: 'lawyer', agent_id: agents['north'], expected_cost: 1000 },
+    ]);
+    const missing = await make('/v1/teams/compose', { task: { required_roles: [role('wizard', 'magic')] } }, 422);
+    assert.deepEqual([missing.code, missing.role], ['InsufficientAgents', 'wizard']);
+  });
+
+  it('work in their way: all at once and merged, by vote, or one after the other', async () => {
+    const work = async (team: Record<string, unknown>) => {
+      const members = ['north', 'south', 'lead'].map((name, priority) => ({
+        agent_id: agents[name],
+        role: name,
+        priority,
+      }));
+      const { id } = await make('/v1/teams', { name: 'team', members, ...team });
+      const flow = await make('/v1/workflows', { name: 'x', team_id: id, input: { user_query: 'Why?' } }, 202);
+      await waitUntil('the workflow ends', async () => (await read(`/v1/workflows/${flow.id}`)).status === 'completed');
+      return read(`/v1/workflows/${flow.id}`);
+    };
+    const names = (flow: { tasks: { subtask_id: string }[] }) => flow.tasks.map(({ subtask_id }) => subtask_id);
+    const merged = await work({ orchestration_pattern: 'parallel', supervisor_agent_id: agents['lead'] });
+    assert.deepEqual(
+      [names(merged), merged.result, merged.agent_id],
+      [['1-north', '2-south', 'merge'], 'merged', agents['lead']],
+    );
+    const voted = await work({ orchestration_pattern: 'parallel' });
+    assert.deepEqual([names(voted).length, voted.result], [3, 'north']);
+    const row = await work({ orchestration_pattern: 'sequential' });
+    assert.deepEqual(
+      row.tasks.map(({ dependencies }: { dependencies: string[] }) => dependencies.length),
+      [0, 1, 1],
+    );
+    assert.equal(row.result, 'lead');
+    assert.equal(
+      (await work({ orchestration_pattern: 'hierarchical', supervisor_agent_id: agents['lead'] })).result,
+      'lead',
+    );
+  });
+});

@@ -35,7 +35,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
   tasks: `update tasks set description = '', input = null, name = '', assignment_reason = null,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
     where run_id = $1 or workflow_id = $1`,
-  workflows: `update workflows set name = '', input = '{}', success_criteria = null where id = $1`,
+  workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,
   memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',

@@ -1,5 +1,4 @@
-/** Workflows and their tasks. They change under the lock of the workflow's run. */
-import type { Execution } from '../core/workflow.ts';
+/** Tasks of workflows. They change under the lock of the workflow's run. */
 import type { RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Tx } from './database.ts';
@@ -15,12 +14,6 @@ export const TASK_STATUSES = [
   'cancelled',
 ] as const;
 export type TaskStatus = (typeof TASK_STATUSES)[number];
-
-export interface WorkflowSettings {
-  on_subtask_failure: 'fail' | 'ask';
-  execution: Execution;
-  max_replans: number;
-}
 
 export interface TaskInput {
   user_query?: string | undefined;
@@ -38,80 +31,6 @@ export interface TaskRequirements {
 interface Problem {
   code: string;
   message: string;
-}
-
-/** A workflow with what its run says of it. */
-export interface WorkflowRow {
-  id: string;
-  workspace_id: string;
-  name: string;
-  agent_id: string | null;
-  team_id: string | null;
-  input: TaskInput;
-  success_criteria: string | null;
-  settings: WorkflowSettings;
-  status: RunStatus;
-  error: Problem | null;
-  output: StoredBlock[] | null;
-  erased_at: Date | null;
-  created_at: Date;
-  started_at: Date | null;
-  completed_at: Date | null;
-}
-
-const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.created_at,
-  r.status, r.error, r.started_at, r.completed_at, r.erased_at, m.content as output`;
-const WORKFLOWS = `workflows w join runs r on r.id = w.id
-  left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
-
-export interface NewWorkflow {
-  id: string;
-  tenantId: string;
-  workspaceId: string;
-  name: string;
-  agentId: string | null;
-  teamId: string | null;
-  input: TaskInput;
-  successCriteria: string | null;
-  settings: WorkflowSettings;
-  isListed: boolean;
-}
-
-export async function insertWorkflow(tx: Tx, made: NewWorkflow): Promise<void> {
-  await tx.query(
-    `insert into workflows (id, tenant_id, workspace_id, name, agent_id, team_id, input, success_criteria, settings, is_listed)
-     values ($1, $2, $3, $4, $5, $6, $7::jsonb, $8, $9::jsonb, $10)`,
-    [
-      made.id,
-      made.tenantId,
-      made.workspaceId,
-      made.name,
-      made.agentId,
-      made.teamId,
-      JSON.stringify(made.input),
-      made.successCriteria,
-      JSON.stringify(made.settings),
-      made.isListed,
-    ],
-  );
-}
-
-export async function findWorkflow(tx: Tx, id: string): Promise<WorkflowRow | undefined> {
-  const [row] = await tx.query<WorkflowRow>(`select ${WORKFLOW} from ${WORKFLOWS} where w.id = $1`, [id]);
-  return row;
-}
-
-/** A page of the workflows of a workspace, newest first. */
-export async function listWorkflows(
-  tx: Tx,
-  page: { workspaceId: string; before?: string | undefined; limit: number; status?: readonly RunStatus[] | undefined },
-): Promise<WorkflowRow[]> {
-  const query = selectFrom(WORKFLOW, WORKFLOWS, [
-    ['w.workspace_id', '=', page.workspaceId],
-    ['w.id', '<', page.before],
-    ['r.status', 'in', page.status],
-  ]);
-  return fetchRows<WorkflowRow>(tx, query.whereRaw('w.is_listed').orderBy('w.id', 'desc').limit(page.limit));
 }
 
 /** A task as it is shown: `output` is the answer of its child. */

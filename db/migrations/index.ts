@@ -35,6 +35,7 @@ import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
 import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
+import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
 import type { Migration } from './migration.ts';
 
@@ -77,4 +78,5 @@ export const MIGRATIONS: readonly Migration[] = [
   fileUses,
   workflows,
   teams,
+  workflowPlans,
 ];

@@ -8,8 +8,10 @@ import { statusChanged } from '../../core/decision-events/turns.ts';
 import { isTerminal, SUBTASK, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { changeTask, findWorkflow, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
+import { changeTask, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
+import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -22,6 +24,8 @@ import { concluded, plainConclusion, statusAfter } from './advance/conclude.ts';
 import { settleTasks } from './advance/settle-tasks.ts';
 import { startTasks } from './advance/start-tasks.ts';
 import { become, type WorkflowStep } from './advance/workflow-step.ts';
+import { plannerModels } from './planner/ask-planner.ts';
+import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
 /** `passed`: there was nothing to do. */
 export type WorkflowOutcome = 'passed' | 'advanced' | 'ended';
@@ -29,10 +33,11 @@ export type WorkflowOutcome = 'passed' | 'advanced' | 'ended';
 /** How long a workflow waits before it asks again for an agent that has as many tasks as it takes. */
 const BUSY_MS = 1000;
 
-/** Takes the workflow as far as it can go now. Infrastructure errors throw. */
+/** Takes the workflow as far as it can go now; a model that has to be asked is asked. Infrastructure errors throw. */
 export async function advanceWorkflow(
   context: Context,
   ref: { tenantId: string; runId: string },
+  stop: AbortSignal = new AbortController().signal,
 ): Promise<WorkflowOutcome> {
   let step: WorkflowStep | undefined;
   let isEnded = false;
@@ -45,6 +50,10 @@ export async function advanceWorkflow(
   });
   for (const written of step?.created ?? []) announceAppended(context, written);
   announceCancelled(context, step?.cancelled ?? []);
+  if (appended && step?.need) {
+    await planOrAnswer(context, { ...ref, stop }, step.need);
+    return 'advanced';
+  }
   if (!appended || appended.events.length === 0) return 'passed';
   return isEnded ? 'ended' : 'advanced';
 }
@@ -61,7 +70,7 @@ async function begin(context: Context, tx: Tx, run: RunRow): Promise<WorkflowSte
 function beginning({ status, open_turn_id }: RunRow): NewEvent[] {
   if (status !== 'created') return [];
   const turnId = open_turn_id ?? undefined;
-  const way: RunStatus[] = ['initializing', 'planning', 'executing'];
+  const way: RunStatus[] = ['initializing', 'planning'];
   return [
     { type: 'run.started', actor: 'system', turn_id: turnId, payload: {} },
     ...way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'system' })),
@@ -76,12 +85,34 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   const governance = await context.governance.current(tx, run.tenant_id);
   // What is suspended begins nothing; whoever lifts the suspension looks again.
   if (suspendedBy(governance, run.agent_id)) return pause(step);
+  if (step.tasks.length === 0) return ask(step, 'plan');
   const { isBusy } = await startTasks(step);
   await askAboutFailed(step);
   const failed = step.tasks.find((task) => isLost(step, task));
   if (failed) return fail(step, failed);
-  if (step.tasks.every(({ status }) => status === 'completed')) return concluded(step, await plainConclusion(step));
+  if (step.tasks.every(({ status }) => status === 'completed')) return answer(step);
   return wait(step, isBusy);
+}
+
+/** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
+async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
+  const { context, run, workflow, tasks } = step;
+  const isAlone = workflow.name === '' || (tasks.length === 1 && !workflow.success_criteria);
+  if (isAlone || workflow.team_id || !(await plannerModels(context, run))) {
+    settleStatus(step, 'executing');
+    return concluded(step, await plainConclusion(step));
+  }
+  return ask(step, 'answer');
+}
+
+/** The run is held for the model call after this commit; where that does not come to pass, it is found like any lost run. */
+async function ask(step: WorkflowStep, need: Need): Promise<AppendedChange | null> {
+  const { events } = step;
+  if (need === 'answer') settleStatus(step, 'executing');
+  // Somebody asks already.
+  if (await isDriven(step.tx, step.run.id)) return events.length > 0 ? { events } : null;
+  step.need = need;
+  return { events };
 }
 
 /** Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. */
@@ -119,24 +150,24 @@ async function askAboutFailed(step: WorkflowStep): Promise<void> {
 
 /** `awaiting_human` while people are asked, else `executing`; a job only where an agent has to become free. */
 function wait(step: WorkflowStep, isBusy: boolean): AppendedChange | null {
-  const { run, events } = step;
   const isAsked = step.tasks.some(({ approval_status }) => approval_status === 'pending');
-  const status = statusAfter(run.status, events);
-  const to: RunStatus = isAsked ? 'awaiting_human' : 'executing';
-  const turnId = run.open_turn_id ?? undefined;
-  if (status !== to) {
-    const changed = statusChanged({ from: status, to, turnId, actor: 'system' });
-    const waiting_for = isAsked && { waiting_for: { type: 'approval' as const } };
-    events.push({ ...changed, payload: { ...changed.payload, ...waiting_for } });
-  }
+  settleStatus(step, isAsked ? 'awaiting_human' : 'executing');
   return pause(step, isBusy);
+}
+
+function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'executing'): void {
+  const from = statusAfter(run.status, events);
+  if (from === to) return;
+  const changed = statusChanged({ from, to, turnId: run.open_turn_id ?? undefined, actor: 'system' });
+  const waiting_for = to === 'awaiting_human' && { waiting_for: { type: 'approval' as const } };
+  events.push({ ...changed, payload: { ...changed.payload, ...waiting_for } });
 }
 
 function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | null {
   if (events.length === 0 && run.dormant && !isBusy) return null;
   const payload = { tenantId: run.tenant_id, runId: run.id };
   const again = { id: newId(), queue: SUBTASKS.name, at_position: true as const, delay_ms: BUSY_MS, payload };
-  return { events, release: true, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
+  return { events, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
 }
 
 /** Names the subtask, or says of a task that stands alone what was wrong with it. */

@@ -2,7 +2,8 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
-import { cancelTaskRow, findTask, findWorkflow } from '../../db/tasks.ts';
+import { cancelTaskRow, findTask } from '../../db/tasks.ts';
+import { findWorkflow } from '../../db/workflows.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';

@@ -10,17 +10,19 @@ import type { Tx } from '../../db/database.ts';
 import {
   countTasks,
   findTask,
-  findWorkflow,
-  insertWorkflow,
   type NewTask,
-  type NewWorkflow,
   type TaskInput,
   type TaskRequirements,
   type TaskRow,
+} from '../../db/tasks.ts';
+import {
+  findWorkflow,
+  insertWorkflow,
+  rememberPlan,
+  type NewWorkflow,
   type WorkflowRow,
   type WorkflowSettings,
-} from '../../db/tasks.ts';
-import type { TeamRow } from '../agents/read-teams.ts';
+} from '../../db/workflows.ts';
 import { requireTeam } from '../agents/write-team.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
@@ -57,26 +59,20 @@ export async function createWorkflow<T>(
   return announced(context, request, async (tx) => {
     const team = teamId === null ? undefined : await requireTeam(tx, request.caller, teamId);
     const agentId = request.agentId ?? team?.supervisor_agent_id ?? null;
-    const plan = definition?.subtasks ?? plainPlan(input, team);
-    if (plan.length === 0) throw conflict('The team has no members.');
+    const plan = definition?.subtasks ?? (team ? planOfTeam(team, input.user_query ?? name) : []);
+    if (team && plan.length === 0) throw conflict('The team has no members.');
     const successCriteria = definition?.success_criteria ?? null;
     const made = { name, agentId, teamId, input, settings, successCriteria };
     const { id, written } = await writeWorkflow(context, tx, {
       request,
       made,
       isListed: true,
-      tasks: (owner) => tasksOf(tx, owner, plan),
+      tasks: (owner) => tasksOf(tx, owner, { subtasks: plan }),
     });
     const row = await findWorkflow(tx, id);
     if (!row) throw new Error('An inserted workflow did not come back.');
     return { body: present(row), written };
   });
-}
-
-/** What is done where nobody has split the work: a team does it in its way, else all of it is one subtask. */
-function plainPlan({ user_query = '' }: TaskInput, team: TeamRow | undefined): PlannedSubtask[] {
-  if (team) return planOfTeam(team, user_query);
-  return [{ id: 'answer', description: user_query, dependencies: [] }];
 }
 
 export interface TaskRequest extends Requested {
@@ -199,6 +195,9 @@ async function writeWorkflow(
   const id = created.body.run_id;
   await insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
   const rows = await tasks({ tenantId, workspaceId, workflowId: id });
+  // Without a plan the planner is asked for one.
+  if (rows.length === 0) return { id, written: created.written };
+  await rememberPlan(tx, id, { criteria: '', gaps: [] });
   const planned = await appendIn(tx, { tenantId, runId: id }, async (run) => ({
     events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
   }));

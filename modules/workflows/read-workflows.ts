@@ -2,19 +2,12 @@
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
-import {
-  findTask,
-  findWorkflow,
-  listTasks,
-  listTasksOf,
-  listWorkflows,
-  type TaskRow,
-  type TaskStatus,
-  type WorkflowRow,
-} from '../../db/tasks.ts';
+import { findTask, listTasks, listTasksOf, type TaskRow, type TaskStatus } from '../../db/tasks.ts';
+import { findWorkflow, listWorkflows, type WorkflowRow } from '../../db/workflows.ts';
 import type { RunStatus } from '../../core/events.ts';
 
-export { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../db/tasks.ts';
+export { TASK_STATUSES, type TaskRow } from '../../db/tasks.ts';
+export { type WorkflowRow } from '../../db/workflows.ts';
 
 /** A workflow with its tasks. Throws 404. */
 export async function requireWorkflow(

@@ -45,22 +45,28 @@ export interface PlanOwner {
 }
 
 /** The tasks of a plan, which was checked. Throws 422 for an agent that there is not. */
-export async function tasksOf(tx: Tx, owner: PlanOwner, subtasks: readonly PlannedSubtask[]): Promise<NewTask[]> {
+export async function tasksOf(
+  tx: Tx,
+  owner: PlanOwner,
+  { subtasks, known = [] }: { subtasks: readonly PlannedSubtask[]; known?: readonly { id: string; name: string }[] },
+): Promise<NewTask[]> {
   const names = subtasks.flatMap(({ agent }) => agent ?? []);
   const agents = names.length === 0 ? new Map<string, string>() : await findAgentIds(tx, owner.workspaceId, names);
-  const ids = new Map(subtasks.map(({ id }) => [id, newId()]));
-  return subtasks.map((subtask, place): NewTask => {
+  // What is planned anew may depend on what is done.
+  const ids = new Map(known.map(({ id, name }) => [name, id]));
+  for (const { id } of subtasks) ids.set(id, newId());
+  return subtasks.map((subtask, index): NewTask => {
     const { id, description, dependencies, required_capabilities, agent } = subtask;
     const agentId = agent === undefined ? null : agents.get(agent);
     if (agentId === undefined) {
       const message = `names no agent of this workspace: ${agent}`;
-      throw impossible(`${PATH}.${place}.agent ${message}`, [{ path: `${PATH}.${place}.agent`, message }]);
+      throw impossible(`${PATH}.${index}.agent ${message}`, [{ path: `${PATH}.${index}.agent`, message }]);
     }
     return {
       ...owner,
       id: ids.get(id) ?? '',
       name: id,
-      place,
+      place: known.length + index,
       description,
       input: null,
       requirements: required_capabilities ? { required_capabilities } : {},

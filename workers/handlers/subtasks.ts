@@ -7,6 +7,6 @@ import { defineHandler } from '../handler.ts';
 export const handler = defineHandler(SUBTASKS, async (context, payload, held) => {
   const { taskId, ...job } = payload;
   if (taskId !== undefined) return driveJob(context, job, held);
-  const outcome = await advanceWorkflow(context, payload);
+  const outcome = await advanceWorkflow(context, payload, held.stop);
   return { outcome, result: outcome };
 });

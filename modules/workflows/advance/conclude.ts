@@ -53,8 +53,7 @@ export function concluded(step: WorkflowStep, { result, meetsCriteria, gaps }: C
   ]);
   const ordinal = run.length + messages.length - 1;
   const payload = { ordinal, length: ordinal + 1, meets_criteria: meetsCriteria, gaps };
-  const way: RunStatus[] =
-    run.status === 'awaiting_human' ? ['executing', 'reflecting', 'completed'] : ['reflecting', 'completed'];
+  const way: RunStatus[] = ['reflecting', 'completed'];
   const from = statusAfter(run.status, events);
   const ends: NewEvent[] = [
     { ...by, type: 'workflow.concluded', payload },

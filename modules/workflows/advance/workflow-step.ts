@@ -2,7 +2,8 @@
 import type { NewEvent } from '../../../core/events.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import type { ScheduledTask, WorkflowRow } from '../../../db/tasks.ts';
+import type { ScheduledTask } from '../../../db/tasks.ts';
+import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import type { CancelledRun } from '../../runs/cancel-children.ts';
@@ -19,6 +20,8 @@ export interface WorkflowStep {
   /** Told after the commit: children that were created, and that were cancelled. */
   created: Announcement[];
   cancelled: CancelledRun[];
+  /** What a model is to be asked for after the commit. */
+  need?: 'plan' | 'answer';
 }
 
 type Told = Pick<NewEvent, 'type' | 'payload'>;

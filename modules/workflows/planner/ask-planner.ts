@@ -1,0 +1,171 @@
+/** What a workflow asks its planner: to split the work, to make one answer of the results, and to look for gaps (000, "Hierarchical Planning"). */
+import { z } from 'zod';
+import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
+import type { AgentDefinition } from '../../../core/definition.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { findCycle, planFaults } from '../../../core/workflow.ts';
+import type { WorkflowRow } from '../../../db/workflows.ts';
+import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
+import type { Context } from '../../governance/context.ts';
+import { askForTool, type ToolAnswer } from '../../model-calls/ask-for-tool.ts';
+import type { OwnTool } from '../../model-calls/tool-ask.ts';
+import type { HeldWorkflow } from './hold-workflow.ts';
+
+/** A workflow whose planner is asked. */
+export interface Planning extends HeldWorkflow {
+  context: Context;
+  workflow: WorkflowRow;
+}
+
+export interface Plan {
+  subtasks: { id: string; description: string; dependencies: string[]; required_capabilities?: string[] | undefined }[];
+  success_criteria: string;
+}
+
+export interface FinishedTask {
+  name: string;
+  description: string;
+  result: string;
+}
+
+const MODEL_TIMEOUT_MS = 300_000;
+const OUTPUT_TOKENS = 4096;
+
+/** The names of the planner's models in order; undefined where it is the offline one, which splits nothing. */
+export async function plannerModels(
+  context: Pick<Context, 'definitions' | 'models'>,
+  run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
+): Promise<(string | undefined)[] | undefined> {
+  const definition = await definitionOf(context, run);
+  const first = primaryModelOf(definition, undefined);
+  const isOffline = (first ?? context.models.defaultName()).split('/')[0] === 'offline';
+  return isOffline ? undefined : [first, ...fallbackModelsOf(definition)];
+}
+
+async function definitionOf(
+  context: Pick<Context, 'definitions'>,
+  run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
+): Promise<AgentDefinition> {
+  if (run.agent_id === BUILTIN_PLANNER.id) return BUILTIN_PLANNER.definition;
+  const { tenant_id: tenantId, agent_id: agentId, agent_version: agentVersion } = run;
+  return (await context.definitions.load({ tenantId, agentId, agentVersion, tools: [] })).definition;
+}
+
+/** A plan for the question, or for what `gaps` says is missing from what is done. Its subtasks may depend on what is done. */
+export function askForPlan(
+  planning: Planning,
+  about: { skills: readonly string[]; done: readonly FinishedTask[]; gaps: readonly string[] },
+): Promise<ToolAnswer<Plan>> {
+  const { done, gaps, skills } = about;
+  const missing = gaps.length > 0 ? [`Plan only what is missing:\n${gaps.map((gap) => `- ${gap}`).join('\n')}`] : [];
+  const known = skills.length > 0 ? [`Capabilities that workers have: ${skills.join(', ')}`] : [];
+  return ask(planning, {
+    purpose: 'plan',
+    tool: submitPlan(done.map(({ name }) => name)),
+    system:
+      'You split work into subtasks for workers who see nothing but the description of their own subtask and the results of those that it depends on. Give each an id, what is to be done in full, and the ids of the subtasks whose results it needs. Subtasks that need nothing of each other are done at the same time.',
+    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...known].join('\n\n'),
+  });
+}
+
+/** One answer of the results. */
+export function askForSynthesis(
+  planning: Planning,
+  done: readonly FinishedTask[],
+): Promise<ToolAnswer<{ result: string }>> {
+  return ask(planning, {
+    purpose: 'synthesis',
+    tool: {
+      name: 'submit_synthesis',
+      description: 'Gives the answer that the results come to.',
+      arguments: z.object({ result: z.string().min(1) }),
+    },
+    system:
+      'You make one answer to the question of the results that workers have come to. Say nothing that is not in them.',
+    text: [questionOf(planning.workflow), criteriaOf(planning.workflow), ...resultsOf(done)].join('\n\n'),
+  });
+}
+
+export interface Verdict {
+  meets_criteria: boolean;
+  gaps: string[];
+}
+
+/** Whether an answer meets the success criteria, and what it lacks. */
+export function askForVerdict(planning: Planning, result: string): Promise<ToolAnswer<Verdict>> {
+  return ask(planning, {
+    purpose: 'verdict',
+    tool: {
+      name: 'submit_verdict',
+      description: 'Says whether the answer meets the criteria, and each gap if it does not.',
+      arguments: z.object({ meets_criteria: z.boolean(), gaps: z.array(z.string()).max(50).default([]) }),
+    },
+    system: 'You check an answer against criteria. Name as a gap only what the criteria ask for and the answer lacks.',
+    text: [questionOf(planning.workflow), criteriaOf(planning.workflow), `Answer:\n${result}`].join('\n\n'),
+  });
+}
+
+interface Asked<T> {
+  purpose: string;
+  tool: OwnTool<T>;
+  system: string;
+  text: string;
+}
+
+async function ask<T>(planning: Planning, { purpose, tool, system, text }: Asked<T>): Promise<ToolAnswer<T>> {
+  const { context, run, signal } = planning;
+  const models = await plannerModels(context, run);
+  if (!models) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
+  const { budget } = run.config;
+  return askForTool(context, {
+    tenantId: run.tenant_id,
+    workspaceId: run.workspace_id,
+    agentId: run.agent_id === BUILTIN_PLANNER.id ? undefined : run.agent_id,
+    run: { id: run.id, rootId: run.root_run_id, ...(budget && { budget }) },
+    purpose,
+    models,
+    tool,
+    system,
+    messages: [{ role: 'user', content: [{ type: 'text', text: text.toWellFormed() }] }],
+    maxTokens: OUTPUT_TOKENS,
+    signal: AbortSignal.any([signal, AbortSignal.timeout(MODEL_TIMEOUT_MS)]),
+  });
+}
+
+/** A plan with a circle, or with ids that name nothing, is no answer: it is asked for once more. */
+function submitPlan(known: readonly string[]): OwnTool<Plan> {
+  const name = z.string().min(1).max(200);
+  const subtask = z.object({
+    id: name,
+    description: z.string().min(1).max(100_000),
+    dependencies: z.array(name).max(LIMITS.subtasksPerPlan).default([]),
+    required_capabilities: z.array(name).max(100).optional(),
+  });
+  const plan = z.object({
+    subtasks: z.array(subtask).min(1).max(LIMITS.subtasksPerPlan),
+    success_criteria: z.string().max(20_000).default(''),
+  });
+  const checked = plan.superRefine(({ subtasks }, refinement) => {
+    const all = [...known.map((id) => ({ id, dependencies: [] })), ...subtasks];
+    for (const { message } of planFaults(all)) refinement.addIssue({ code: 'custom', path: ['subtasks'], message });
+    const cycle = findCycle(subtasks);
+    if (cycle)
+      refinement.addIssue({ code: 'custom', path: ['subtasks'], message: `go in a circle: ${cycle.join(' → ')}` });
+  });
+  return { name: 'submit_plan', description: 'Gives the plan.', arguments: checked };
+}
+
+function questionOf({ input, name }: WorkflowRow): string {
+  const context =
+    input.context === undefined || input.context === null ? '' : `\n\nContext:\n${JSON.stringify(input.context)}`;
+  return `Question:\n${input.user_query ?? name}${context}`;
+}
+
+function criteriaOf({ success_criteria }: WorkflowRow): string {
+  return `Criteria:\n${success_criteria ?? 'none'}`;
+}
+
+function resultsOf(done: readonly FinishedTask[]): string[] {
+  const most = LIMITS.dependencyResultChars;
+  return done.map(({ name, description, result }) => `Result of ${name} (${description}):\n${result.slice(0, most)}`);
+}

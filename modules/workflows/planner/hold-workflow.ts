@@ -1,0 +1,60 @@
+/** Holds a workflow's run while a model is asked, as a driver does, so that nobody else asks the same. */
+import type { RunRow } from '../../../db/claim-run.ts';
+import { commitRun, NO_ROWS } from '../../../db/commit-run.ts';
+import { renewRunLease } from '../../../db/leases.ts';
+import { SUBTASKS } from '../../../jobs/subtasks.ts';
+import { linkSignals } from '../../../lib/link-signals.ts';
+import { newId } from '../../../lib/new-id.ts';
+import type { Context } from '../../governance/context.ts';
+
+export interface HeldWorkflow {
+  run: RunRow;
+  /** Fires when the run is cancelled or the process stops. */
+  signal: AbortSignal;
+}
+
+/**
+ * Does `work` under the lease of the run; undefined where somebody else holds it, or it was lost meanwhile. What `work` writes
+ * must check the run's fence. Where the process stops, somebody else goes on.
+ */
+export async function holdWorkflow<T>(
+  context: Context,
+  { tenantId, runId, stop }: { tenantId: string; runId: string; stop: AbortSignal },
+  work: (held: HeldWorkflow) => Promise<T>,
+): Promise<T | undefined> {
+  const { leaseMs } = context.config;
+  const claimed = await context.claim({ tenant_id: tenantId, run_id: runId, seq: 0, leaseMs, known: undefined });
+  if (!claimed.ok) return undefined;
+  const { run } = claimed;
+  const lost = new AbortController();
+  const timer = setInterval(() => {
+    renewRunLease(context.db, { tenantId, runId, fence: run.fence, leaseMs }).then(
+      (isHeld) => isHeld || lost.abort(),
+      (error: unknown) => context.log.warn({ run: runId, err: error }, 'lease not renewed'),
+    );
+  }, leaseMs / 3);
+  const unsubscribe = context.bus.subscribe(runId, (message) => {
+    if (message.kind === 'abort' && run.fence < (message.below ?? Infinity)) lost.abort();
+  });
+  const { signal, release } = linkSignals(lost.signal, stop);
+  try {
+    return await work({ run, signal });
+  } catch (error) {
+    if (lost.signal.aborted) return undefined;
+    await giveBack(context, run);
+    if (stop.aborted) return undefined;
+    throw error;
+  } finally {
+    clearInterval(timer);
+    unsubscribe();
+    release();
+  }
+}
+
+async function giveBack(context: Context, { id, tenant_id: tenantId, fence }: RunRow): Promise<void> {
+  const payload = { tenantId, runId: id };
+  const outbox = [{ id: newId(), queue: SUBTASKS.name, at_position: true as const, payload }];
+  const change = { ...NO_ROWS, tenant_id: tenantId, run_id: id, fence, events: [], release: true, outbox };
+  const result = await commitRun(context.db, change);
+  if (result.ok) context.outbox.send(id, result, outbox);
+}

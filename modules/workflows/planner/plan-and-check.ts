@@ -1,0 +1,165 @@
+/** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
+import { textOf } from '../../../core/content.ts';
+import { statusChanged } from '../../../core/decision-events/turns.ts';
+import { isTerminal } from '../../../core/events.ts';
+import { listWorkers } from '../../../db/agents.ts';
+import { listScheduledTasks, readTaskResults, type ScheduledTask } from '../../../db/tasks.ts';
+import { findWorkflow, rememberPlan, rememberVerdict } from '../../../db/workflows.ts';
+import { SUBTASKS } from '../../../jobs/subtasks.ts';
+import { newId } from '../../../lib/new-id.ts';
+import type { Context } from '../../governance/context.ts';
+import { appendToRun, type AppendedChange } from '../../run-log/append-to-run.ts';
+import { failure } from '../../runs/end-run.ts';
+import { concluded, plainConclusion, type Conclusion } from '../advance/conclude.ts';
+import type { WorkflowStep } from '../advance/workflow-step.ts';
+import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
+import { askForPlan, askForSynthesis, askForVerdict, type FinishedTask, type Planning } from './ask-planner.ts';
+import { holdWorkflow } from './hold-workflow.ts';
+
+/** What a model is to be asked for next. */
+export type Need = 'plan' | 'answer';
+
+interface Ref {
+  tenantId: string;
+  runId: string;
+  stop: AbortSignal;
+}
+
+/** How long a workflow waits for a model that is away. */
+const AWAY_MS = 5000;
+
+/** Asks, and writes what comes of it; a model that gives no usable answer is done without where that is possible. */
+export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
+  await holdWorkflow(context, ref, async (held) => {
+    const found = await context.db.withTenant(ref.tenantId, async (tx) => {
+      const workflow = await findWorkflow(tx, ref.runId);
+      const tasks = await listScheduledTasks(tx, ref.runId);
+      const results = await readTaskResults(
+        tx,
+        tasks.map(({ id }) => id),
+      );
+      const skills = await skillsOf(tx, held.run.workspace_id);
+      const done = tasks.map(({ id, name, description }) => ({
+        name,
+        description,
+        result: textOf(results.get(id) ?? []),
+      }));
+      return workflow && { workflow, done, skills };
+    });
+    if (!found) return;
+    const planning: Planning = { ...held, context, workflow: found.workflow };
+    if (need === 'plan') await plan(planning, { ...found, gaps: [] });
+    else await answer(planning, found);
+  });
+}
+
+async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: string): Promise<string[]> {
+  const workers = await listWorkers(tx, { workspaceId, skills: [] });
+  const names = workers.flatMap(({ definition }) => definition.capabilities?.map(({ skill_name }) => skill_name) ?? []);
+  return [...new Set(names)].toSorted();
+}
+
+interface Known {
+  done: FinishedTask[];
+  skills: string[];
+}
+
+async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
+  const asked = await askForPlan(planning, known);
+  if ('arguments' in asked) {
+    const { subtasks, success_criteria } = asked.arguments;
+    return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps });
+  }
+  const { fault } = asked;
+  if (fault.code === 'unavailable') return later(planning);
+  if (fault.code === 'unusable') return failWith(planning, { code: 'InvalidPlan', message: fault.message });
+  const query = planning.workflow.input.user_query ?? planning.workflow.name;
+  await writePlan(planning, {
+    subtasks: [{ id: 'answer', description: query, dependencies: [] }],
+    criteria: '',
+    gaps: [],
+  });
+}
+
+/** What a model could not make one answer of is answered as it is; an answer that nobody could check is taken. */
+async function answer(planning: Planning, known: Known): Promise<void> {
+  const { workflow } = planning;
+  const made = known.done.length > 1 ? await askForSynthesis(planning, known.done) : undefined;
+  if (made && 'fault' in made && made.fault.code === 'unavailable') return later(planning);
+  const result = made && 'arguments' in made ? made.arguments.result : undefined;
+  if (!workflow.success_criteria) return conclude(planning, { result });
+  const checked = await askForVerdict(planning, result ?? known.done.map((task) => task.result).join('\n\n'));
+  if ('fault' in checked) {
+    return checked.fault.code === 'unavailable' ? later(planning) : conclude(planning, { result });
+  }
+  const { meets_criteria, gaps } = checked.arguments;
+  const replans = Math.max(0, workflow.plans - 1);
+  if (meets_criteria || gaps.length === 0 || replans >= workflow.settings.max_replans) {
+    return conclude(planning, { result, meets_criteria, gaps });
+  }
+  await plan(planning, { ...known, gaps });
+}
+
+/** Appends under the lease that the planner has: whoever has taken the run since then decides anew. */
+async function append(
+  { context, run }: Planning,
+  act: (step: Omit<WorkflowStep, 'context'>) => Promise<AppendedChange>,
+): Promise<void> {
+  await appendToRun(context, { tenantId: run.tenant_id, runId: run.id }, async (now, tx) => {
+    if (isTerminal(now.status) || now.fence !== run.fence) return null;
+    const workflow = await findWorkflow(tx, now.id);
+    if (!workflow) return null;
+    const tasks: ScheduledTask[] = await listScheduledTasks(tx, now.id);
+    return act({ tx, run: now, workflow, tasks, events: [], created: [], cancelled: [] });
+  });
+}
+
+function jobFor({ run }: Pick<Planning, 'run'>, delay_ms?: number) {
+  const payload = { tenantId: run.tenant_id, runId: run.id };
+  const job = { id: newId(), queue: SUBTASKS.name, at_position: true as const, payload };
+  return { outbox: [{ ...job, ...(delay_ms !== undefined && { delay_ms }) }], release: true };
+}
+
+function later(planning: Planning): Promise<void> {
+  return append(planning, async () => ({ events: [], ...jobFor(planning, AWAY_MS) }));
+}
+
+function failWith(planning: Planning, error: { code: string; message: string }): Promise<void> {
+  return append(planning, async ({ tx, run }) => (await failure(tx, run, error)).change);
+}
+
+function writePlan(
+  planning: Planning,
+  made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[] },
+): Promise<void> {
+  return append(planning, async ({ tx, run, workflow, tasks }) => {
+    const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
+    const rows = await tasksOf(tx, owner, { subtasks: made.subtasks, known: tasks });
+    const planned = await writeTasks(tx, rows, workflow.plans);
+    await rememberPlan(tx, run.id, { criteria: made.criteria, gaps: made.gaps });
+    const turnId = run.open_turn_id ?? undefined;
+    // What is planned anew was reflected on before.
+    const way = run.status === 'executing' ? (['reflecting', 'planning'] as const) : [];
+    const changes = way.map((to, index) =>
+      statusChanged({ from: way[index - 1] ?? run.status, to, turnId, actor: 'system' }),
+    );
+    return { events: [...changes, { ...planned, actor: 'system', turn_id: turnId }], ...jobFor(planning) };
+  });
+}
+
+function conclude(
+  planning: Planning,
+  found: { result: string | undefined; meets_criteria?: boolean; gaps?: string[] },
+): Promise<void> {
+  return append(planning, async (step) => {
+    const { meets_criteria = null, gaps = [] } = found;
+    await rememberVerdict(step.tx, step.run.id, { meets_criteria, gaps });
+    const plain = found.result === undefined ? await plainConclusion(step) : undefined;
+    const conclusion: Conclusion = {
+      result: found.result ?? plain?.result ?? '',
+      meetsCriteria: meets_criteria,
+      gaps: gaps.length,
+    };
+    return concluded({ ...step, context: planning.context }, conclusion);
+  });
+}

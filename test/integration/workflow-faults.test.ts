@@ -1,0 +1,82 @@
+/** Processes are killed in every phase of a workflow. No subtask is lost, none is done twice, and no parent waits for ever. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { startInstallation, type Installation } from '../support/installation.ts';
+import { DOMAIN_MODE, MODES } from '../support/modes.ts';
+import { createAgent, toolOf } from '../support/runs.ts';
+import { sized } from '../support/size.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const env = { DROVER_LEASE_MS: '5000', DROVER_SHUTDOWN_MS: '4000' };
+const ENDED = ['completed', 'failed', 'cancelled'];
+const PHASES = ['first', 'middle', 'last'] as const;
+
+interface Workflow {
+  status: string;
+  tasks: { subtask_id: string; status: string; retry_count: number; run_id: string | null }[];
+}
+
+for (const mode of sized({ usual: [DOMAIN_MODE], nightly: MODES })) {
+  describe(`with processes that die under workflows, in ${mode} mode`, () => {
+    let drover: Installation;
+    let agent: string;
+
+    before(async () => {
+      drover = await startInstallation(mode, { env });
+      agent = await createAgent(drover, { execution_config: { on_unknown: 'tell_model' } });
+    });
+    after(() => drover?.close());
+    afterEach(async function () {
+      if (this.currentTest?.state === 'failed') console.error(drover.tails());
+      await drover.startAll();
+    });
+
+    it(`kill -9 while the ${PHASES.join(', the ')} subtasks are done`, async () => {
+      const label = randomUUID();
+      const subtasks = PHASES.flatMap((phase, level) =>
+        [0, 1, 2].map((index) => {
+          const effect = JSON.stringify({ label: `${label}-${phase}-${index}`, ms: 200 });
+          const before = PHASES[level - 1];
+          return {
+            id: `${phase}-${index}`,
+            description: `call ${toolOf(agent, 'charge')} ${effect} | say ok`,
+            dependencies: before ? [`${before}-${index}`, `${before}-${(index + 1) % 3}`] : [],
+          };
+        }),
+      );
+      const body = { name: 'faults', agent_id: agent, input: { user_query: label }, definition: { subtasks } };
+      const { json: made } = await drover.call('POST', '/v1/workflows', { body });
+      const id = String(made.id);
+      const read = async (): Promise<Workflow> => (await drover.call('GET', `/v1/workflows/${id}`)).json;
+      const victims = drover.names.filter((name) => mode === 'embedded' || name !== 'api');
+      for (const [round, phase] of PHASES.entries()) {
+        await waitUntil(`the ${phase} subtasks are begun`, async () => {
+          const { status, tasks } = await read();
+          return (
+            ENDED.includes(status) ||
+            tasks.some((task) => task.subtask_id.startsWith(phase) && task.status !== 'pending')
+          );
+        });
+        const name = victims[round % victims.length] ?? '';
+        await drover.end(name, 'SIGKILL');
+        await drover.start(name);
+      }
+      await waitUntil('the workflow ends', async () => ENDED.includes((await read()).status));
+      const { status, tasks } = await read();
+      assert.equal(status, 'completed');
+      for (const task of tasks) {
+        assert.deepEqual([task.subtask_id, task.status, task.retry_count], [task.subtask_id, 'completed', 0]);
+        assert.equal(
+          drover.world.deliveries(`${label}-${task.subtask_id}`).length,
+          1,
+          `${task.subtask_id} had its effect once`,
+        );
+      }
+      const { json } = await drover.call('GET', `/v1/runs?parent=${id}&limit=200`);
+      assert.deepEqual(
+        json.runs.map((run: { status: string }) => run.status),
+        tasks.map(() => 'completed'),
+      );
+    });
+  });
+}

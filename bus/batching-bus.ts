@@ -41,7 +41,7 @@ export async function createBus(
     while (waiting.length > 0) {
       const batch = waiting;
       waiting = [];
-      const send = ({ send: sendThem, maxBytes }: BusTransport) => sendThem(encodePayloads(batch, maxBytes));
+      const send = (transport: BusTransport) => transport.send(encodePayloads(batch, transport.maxBytes));
       await opened.then(send).catch(receiver.onError);
     }
     sending = undefined;

@@ -155,7 +155,7 @@ const RUN_EVENTS = {
   'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
 
   /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
-  'message.queued': defineEvent(2, {
+  'message.queued': defineEvent(1, {
     message_id: uuid,
     mode: z.enum(['queue', 'steer']),
     input: turnInput,

@@ -128,7 +128,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
 }
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
-  const change = budgetChange(state, event) ?? queueChange(state, event);
+  const change = budgetChange(state, event) ?? queueChange(state, event) ?? approvalChange(state, event);
   if (change) return change;
   switch (event.type) {
     case 'run.forked':
@@ -171,6 +171,19 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'plan.refined':
     case 'plan.completed':
       return { plan: null };
+    case 'input.requested':
+      return startWait(state, [event.payload.tool_call_id], event.payload);
+    case 'client_tools.requested':
+      return startWait(state, event.payload.tool_call_ids, { type: 'tool_results' });
+    case 'signal.received':
+      return keepSignal(state, event);
+    default:
+      return event.type.startsWith('tool.') ? changeCall(state, event) : {};
+  }
+}
+
+function approvalChange(state: RunState, event: RunEvent): Partial<RunState> | undefined {
+  switch (event.type) {
     case 'approval.requested':
       return askForApproval(state, event);
     case 'approval.granted':
@@ -180,14 +193,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return ofApproval(state, event, refused);
     case 'approval.settled':
       return ofApproval(state, event, () => SETTLED_AS[event.payload.decision]);
-    case 'input.requested':
-      return startWait(state, [event.payload.tool_call_id], event.payload);
-    case 'client_tools.requested':
-      return startWait(state, event.payload.tool_call_ids, { type: 'tool_results' });
-    case 'signal.received':
-      return keepSignal(state, event);
     default:
-      return event.type.startsWith('tool.') ? changeCall(state, event) : {};
+      return undefined;
   }
 }
 

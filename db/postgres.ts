@@ -29,8 +29,7 @@ export async function openPostgres(
   const report = options.onError ?? (() => undefined);
   // The roles have pools of their own, so that a connection takes its role once, when it is made.
   const pool = <O extends SessionOwner>(owner: O, max: number) => {
-    const connect = () => connectAs(owner, server.url, options);
-    return openPool({ connect }, { owner, max, options });
+    return openPool({ connect: () => connectAs(owner, server.url, options) }, { owner, max, options });
   };
   const { poolUrl, poolSize } = server;
   const pools = [

@@ -23,6 +23,7 @@ table agent_versions row level security forced
   created_at timestamp with time zone not null default now()
   constraint agent_versions_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agents(id)
   constraint agent_versions_pkey PRIMARY KEY (agent_id, version)
+  CREATE INDEX agent_versions_by_capability ON public.agent_versions USING gin (((definition -> 'capabilities'::text)) jsonb_path_ops)
   CREATE UNIQUE INDEX agent_versions_page ON public.agent_versions USING btree (agent_id, ordinal)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
@@ -788,7 +789,7 @@ table runs row level security forced
   erased_at timestamp with time zone
   queued jsonb
   dequeued_id uuid
-  rolled_up boolean not null default false
+  rolled_up boolean default false
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
@@ -893,6 +894,36 @@ table tasks row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
+
+table team_members row level security forced
+  team_id uuid not null
+  agent_id uuid not null
+  tenant_id uuid not null
+  role text not null
+  priority integer not null
+  constraint team_members_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agents(id)
+  constraint team_members_team_id_fkey FOREIGN KEY (team_id) REFERENCES teams(id) ON DELETE CASCADE
+  constraint team_members_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint team_members_pkey PRIMARY KEY (team_id, agent_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table teams row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  name text not null
+  orchestration_pattern text not null
+  supervisor_agent_id uuid
+  config jsonb not null
+  created_at timestamp with time zone not null default now()
+  updated_at timestamp with time zone not null default now()
+  constraint teams_orchestration_pattern_check CHECK ((orchestration_pattern = ANY (ARRAY['hierarchical'::text, 'parallel'::text, 'sequential'::text])))
+  constraint teams_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint teams_pkey PRIMARY KEY (id)
+  CREATE INDEX teams_page ON public.teams USING btree (workspace_id, id DESC)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
 
 table tenants row level security forced
   id uuid not null
@@ -1138,6 +1169,9 @@ table workflows row level security forced
   settings jsonb not null
   is_listed boolean not null
   created_at timestamp with time zone not null default now()
+  plans integer not null default 0
+  gaps jsonb not null default '[]'::jsonb
+  meets_criteria boolean
   constraint workflows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint workflows_pkey PRIMARY KEY (id)
   CREATE INDEX workflows_page ON public.workflows USING btree (workspace_id, id DESC) WHERE is_listed

@@ -1,5 +1,5 @@
 /** A2A's operations (protocol 1.0) over runs: a task is a run, a context its thread. */
-import type { Message, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk';
+import { TaskState, type Message, type SendMessageRequest, type StreamResponse, type Task } from '@a2a-js/sdk';
 import { PushNotificationNotSupportedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { z } from 'zod';
@@ -173,7 +173,7 @@ async function* follow(request: A2aRequest, run: string): AsyncGenerator<StreamR
   }
 }
 
-const stateOf = ({ status }: Task) => status?.state ?? 0;
+const stateOf = ({ status }: Task) => status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;
 
 /** Half an hour at most; the task is what it is then. */
 async function untilSettled(request: A2aRequest, run: string): Promise<void> {

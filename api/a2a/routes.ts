@@ -95,7 +95,6 @@ function speaking(operations: A2ARequestHandler, { log }: Context): A2ARequestHa
     if (error.status === 409 || error.status === 403) return new UnsupportedOperationError(error.message);
     return new RequestMalformedError(error.message);
   };
-  const { sendMessage, getTask, cancelTask, sendMessageStream, resubscribe } = operations;
   const once = <A extends unknown[], T>(operation: (...args: A) => Promise<T>) => {
     return (...args: A) => operation(...args).catch((error: unknown) => Promise.reject(explain(error)));
   };
@@ -109,11 +108,11 @@ function speaking(operations: A2ARequestHandler, { log }: Context): A2ARequestHa
     };
   return {
     ...operations,
-    sendMessage: once(sendMessage),
-    getTask: once(getTask),
-    cancelTask: once(cancelTask),
-    sendMessageStream: streamed(sendMessageStream),
-    resubscribe: streamed(resubscribe),
+    sendMessage: once((asked, call) => operations.sendMessage(asked, call)),
+    getTask: once((asked, call) => operations.getTask(asked, call)),
+    cancelTask: once((asked, call) => operations.cancelTask(asked, call)),
+    sendMessageStream: streamed((asked, call) => operations.sendMessageStream(asked, call)),
+    resubscribe: streamed((asked, call) => operations.resubscribe(asked, call)),
   };
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { CONTRACTS } from '../../jobs/contracts.ts';
 import { createSessionCookies, SESSION_MS } from '../../api/admin/session-cookie.ts';
 import { newId } from '../../lib/new-id.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
@@ -39,7 +40,7 @@ describe('the queue board', () => {
     assert.equal(status, 200);
     assert.deepEqual(
       json.queues.map(({ name }: { name: string }) => name),
-      ['turns', 'tool-calls', 'maintenance', 'webhooks', 'consolidation'],
+      CONTRACTS.map(({ name }) => name),
     );
   });
 

@@ -1,6 +1,7 @@
 /** Many runs with the Procfile's processes: all complete, none is repeated, no job fails. Prints how fast. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { CONTRACTS } from '../../jobs/contracts.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { MODES } from '../support/modes.ts';
 import { sized } from '../support/size.ts';
@@ -59,7 +60,7 @@ if (MODES.includes('full')) {
         const failed = [...text.matchAll(/^drover_queue_jobs\{queue="([^"]+)",state="failed"\} (\d+)$/gm)];
         assert.deepEqual(
           new Map(failed.map(([, queue, count]) => [queue, count])),
-          new Map(['turns', 'tool-calls', 'maintenance', 'webhooks', 'consolidation'].map((queue) => [queue, '0'])),
+          new Map(CONTRACTS.map(({ name }) => [name, '0'])),
         );
       });
     }

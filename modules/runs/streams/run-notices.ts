@@ -73,7 +73,7 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
       }
     },
     isBeyond: (seq) => advancedTo > seq,
-    takePieces: deltas.takePieces,
+    takePieces: (step) => deltas.takePieces(step),
     close: () => {
       for (const stop of stops) stop();
     },

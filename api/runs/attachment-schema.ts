@@ -1,0 +1,26 @@
+/** What comes with the words of a turn. */
+import { z } from 'zod';
+
+const base64 = z.strictObject({ type: z.literal('base64'), media_type: z.string().max(100), data: z.base64() });
+const file_id = z.uuid().toLowerCase().describe('Of a file of the workspace.');
+const filename = z.string().min(1).max(1000).optional();
+
+/** A content, or a file by its id. All that are no text and no URL are kept as files. */
+export const attachment = z
+  .union([
+    z.strictObject({ type: z.literal('text'), text: z.string() }),
+    z.strictObject({
+      type: z.literal('image'),
+      source: z.union([
+        base64,
+        z.strictObject({ type: z.literal('url'), url: z.url({ protocol: /^https?$/ }).max(4000) }),
+      ]),
+    }),
+    z
+      .strictObject({ type: z.enum(['file', 'image', 'document']).optional(), file_id })
+      .transform(({ file_id: id }) => ({ type: 'file' as const, file_id: id })),
+    z
+      .strictObject({ type: z.enum(['file', 'document']), source: base64, filename })
+      .transform((given) => ({ ...given, type: 'file' as const })),
+  ])
+  .meta({ id: 'Attachment' });

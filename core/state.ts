@@ -2,6 +2,7 @@
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
+import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { KeptSignal, Wait } from './waits.ts';
@@ -156,9 +157,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'context.compacted':
-      return compact(event);
     case 'context.transformed':
-      return cutContext(event);
+      return contextChange(event);
     case 'workflow.concluded':
       return { ...onTurn(state, { lastOrdinal: event.payload.ordinal }), length: event.payload.length };
     case 'model.deferred':
@@ -202,25 +202,6 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   if (status !== 'awaiting_tool') return { status };
   const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
   return { status, calls };
-}
-
-function compact({ payload }: Extract<RunEvent, { type: 'context.compacted' }>): Partial<RunState> {
-  const { first_kept_ordinal: firstKept, budget_tokens: budgetTokens, dropped_tokens: droppedTokens } = payload;
-  const { summary, cleared_before, cleared_tokens } = payload;
-  return {
-    firstKept,
-    cut: { budgetTokens, droppedTokens },
-    compaction: {
-      first_kept_ordinal: firstKept,
-      ...(summary !== undefined && { summary }),
-      ...(cleared_before !== undefined && { cleared_before, cleared_tokens }),
-    },
-  };
-}
-
-function cutContext({ payload }: Extract<RunEvent, { type: 'context.transformed' }>): Partial<RunState> {
-  const { first_kept_ordinal: firstKept, budget_tokens: budgetTokens, dropped_tokens: droppedTokens } = payload;
-  return { firstKept, cut: { budgetTokens, droppedTokens } };
 }
 
 function onModelCall(state: RunState, change: Partial<NonNullable<RunState['modelCall']>>): Partial<RunState> {

@@ -1,0 +1,26 @@
+/** What events mean for the part of a conversation that models are sent. */
+import type { Compaction } from './compaction.ts';
+import type { RunEvent } from './events.ts';
+
+type ContextEvent = Extract<RunEvent, { type: 'context.compacted' | 'context.transformed' }>;
+
+/** Of a run's state. */
+export interface ContextState {
+  firstKept: number;
+  cut: { budgetTokens: number; droppedTokens: number };
+  compaction?: Compaction;
+}
+
+/** Where what is sent begins now, and what stands for the rest. */
+export function contextChange({ type, payload }: ContextEvent): ContextState {
+  const { first_kept_ordinal: firstKept, budget_tokens: budgetTokens, dropped_tokens: droppedTokens } = payload;
+  const cut = { firstKept, cut: { budgetTokens, droppedTokens } };
+  if (type === 'context.transformed') return cut;
+  const { summary, cleared_before, cleared_tokens } = payload;
+  const compaction: Compaction = {
+    first_kept_ordinal: firstKept,
+    ...(summary !== undefined && { summary }),
+    ...(cleared_before !== undefined && { cleared_before, cleared_tokens }),
+  };
+  return { ...cut, compaction };
+}

@@ -39,7 +39,7 @@ describe('the queue board', () => {
     assert.equal(status, 200);
     assert.deepEqual(
       json.queues.map(({ name }: { name: string }) => name),
-      ['turns', 'tool-calls', 'maintenance', 'webhooks', 'consolidation'],
+      ['turns', 'tool-calls', 'maintenance', 'webhooks', 'consolidation', 'titles'],
     );
   });
 
@@ -291,7 +291,7 @@ for (const mode of MODES) {
         const { json } = await call('GET', `${BOARD}/api/queues`);
         return json.queues.map(({ hasWorkers }: { hasWorkers: boolean }) => hasWorkers);
       };
-      assert.deepEqual(await haveWorkers(), [true, true, true, true, true]);
+      assert.deepEqual(await haveWorkers(), [true, true, true, true, true, true]);
       const { json } = await call('GET', `${BOARD}/api/queues/turns/workers`);
       assert.equal(json.workers.length, 1);
       if (mode === 'postgres') {

@@ -106,7 +106,7 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
     case 'begin_turn':
       return emit(simulation, ...beginTurn(state));
     case 'take_queued':
-      return emit(simulation, ...takeQueued(state, fixedId(`turn ${simulation.ids++}`)));
+      return emit(simulation, ...takeQueued(state, fixedId(`turn from the queue ${simulation.ids++}`)));
     case 'call_model':
       return callModel(simulation, decision);
     case 'run_calls':

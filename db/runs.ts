@@ -220,3 +220,11 @@ export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefi
   );
   return row;
 }
+
+/** The same for a thread that need not be there yet: of two that would begin it, the second finds what the first has made. */
+export async function lockThreadOrName(tx: Tx, id: string): Promise<ThreadRow | undefined> {
+  const thread = await lockThread(tx, id);
+  if (thread) return thread;
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:thread:' || $1, 0))`, [id]);
+  return lockThread(tx, id);
+}

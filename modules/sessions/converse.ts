@@ -5,7 +5,7 @@ import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { fixedId } from '../../core/ids.ts';
 import type { Tx } from '../../db/database.ts';
-import { findRunRow, lockThread } from '../../db/runs.ts';
+import { findRunRow, lockThreadOrName } from '../../db/runs.ts';
 import { readSessionState } from '../../db/sessions.ts';
 import { findShownTurn, hasThread, type ShownTurn } from '../../db/shown-turns.ts';
 import { listAnswerable, type Answerable } from '../../db/waits.ts';
@@ -65,7 +65,7 @@ async function sayIn(
   if (await readSessionState(tx, { id: threadId, workspaceId })) {
     throw conflict('The thread is that of a session: its messages go to /agent/chat.', { session_id: threadId });
   }
-  const thread = await lockThread(tx, threadId);
+  const thread = await lockThreadOrName(tx, threadId);
   const run = thread?.head_run_id ? await findRunRow(tx, thread.head_run_id) : undefined;
   if (!run || isTerminal(run.status)) {
     const made = await writeRun(context, tx, {

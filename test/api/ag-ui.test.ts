@@ -106,6 +106,20 @@ describe('AG-UI', () => {
     assert.equal(model.asked('once only').length, 1);
   });
 
+  it('begins a thread once where several first messages come at the same time', async () => {
+    for (let round = 0; round < 5; round++) {
+      const threadId = randomUUID();
+      const answers = await Promise.all(
+        ['a', 'b', 'c', 'd'].map((id) => {
+          const messages = [{ id, role: 'user', content: 'say begun' }];
+          return api.call('POST', `/ag-ui/${agent}`, { body: { threadId, runId: id, messages } });
+        }),
+      );
+      const statuses = answers.map(({ status }) => status);
+      assert.ok(statuses.includes(200) && statuses.every((status) => [200, 409].includes(status)), statuses.join());
+    }
+  });
+
   it('ends in an error of its own where the turn fails or is cancelled', async () => {
     const failing = open({ of: await newAgent(2, { execution_config: { timeout_seconds: 1 } }) });
     const codes: (string | undefined)[] = [];

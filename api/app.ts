@@ -70,6 +70,8 @@ function idsIn(params: Record<string, string | undefined>): { run?: string; turn
 }
 
 function present(ctx: ApiContext, reply: Reply): void {
+  // Koa says the status in words where nothing is said.
+  if (reply.body === undefined) ctx.body = null;
   ctx.status = reply.status;
   if (reply.headers) ctx.set(reply.headers);
   if (reply.replayed === true) ctx.set('Idempotent-Replayed', 'true');

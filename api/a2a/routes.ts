@@ -16,7 +16,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
-import { untilGone } from '../runs/answer-turn.ts';
+import { untilEnded } from '../runs/answer-turn.ts';
 import { agentCard } from './agent-card.ts';
 import { a2aOperations } from './request-handler.ts';
 
@@ -48,7 +48,10 @@ const rpc = defineRoute({
   async handle({ caller, params: { agent: id }, body, context, app, ctx }) {
     const agent = await publishedAgent(context, caller, id);
     const request = { context, caller, agent, url: urlOf(ctx, id), traceparent: ctx.state.traceparent };
-    const operations = speaking(a2aOperations({ ...request, gone: untilGone(ctx, app.closing) }), context);
+    const operations = speaking(
+      a2aOperations({ ...request, gone: untilEnded({ ctx, app, caller, context }) }),
+      context,
+    );
     const requestedVersion = ctx.get(A2A_VERSION_HEADER) || undefined;
     const call = new ServerCallContext(requestedVersion === undefined ? {} : { requestedVersion });
     try {

@@ -6,7 +6,7 @@ import { DroverError } from '../../core/errors.ts';
 import { newId } from '../../lib/new-id.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
-import { untilGone } from '../runs/answer-turn.ts';
+import { untilEnded } from '../runs/answer-turn.ts';
 import { createMcpServer } from './server.ts';
 
 const message = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() });
@@ -23,7 +23,7 @@ const post = defineRoute({
   },
   async handle({ caller, body, context, app, ctx }) {
     const session = ctx.get('mcp-session-id') || undefined;
-    const gone = untilGone(ctx, app.closing);
+    const gone = untilEnded({ ctx, app, caller, context });
     const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone });
     const transport = new WebStandardStreamableHTTPServerTransport({});
     await server.connect(transport);

@@ -153,6 +153,22 @@ describe("Drover's MCP server", () => {
     assert.equal(await send(), await send());
   });
 
+  it('ends the answer to a key that is revoked', async () => {
+    const { id, key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } })).json;
+    const message = { name: 'run_Mail___more', arguments: { message: 'hang say watched' } };
+    const answer = api.call('POST', '/mcp', {
+      key,
+      headers: { accept: 'application/json, text/event-stream' },
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: message },
+    });
+    await waitUntil('the model is asked', () => model.asked('hang say watched').length === 1);
+    await api.call('DELETE', `/v1/api-keys/${id}`);
+    await answer;
+    const { json } = await api.call('GET', '/v1/runs?limit=1');
+    assert.equal(json.runs[0].completed_at, null, 'the work goes on');
+    await api.call('POST', `/v1/runs/${json.runs[0].run_id}/cancel`, { body: {} });
+  });
+
   it('says what is wrong with a call, in words that a model can mend', async () => {
     const missing = await ask('run_Mail___more', { text: 'hello' });
     assert.ok(missing.isError && /message/.test(missing.text), missing.text);
@@ -162,6 +178,11 @@ describe("Drover's MCP server", () => {
     const { status, json } = await api.call('POST', '/mcp', { body: { jsonrpc: '2.0', id: 1, method: 'ping' } });
     assert.deepEqual([status, json.status], [406, 406]);
     assert.equal((await api.call('GET', '/mcp')).status, 405);
+    const notification = await api.call('POST', '/mcp', {
+      headers: { accept: 'application/json, text/event-stream' },
+      body: { jsonrpc: '2.0', method: 'notifications/initialized' },
+    });
+    assert.deepEqual([notification.status, notification.text], [202, '']);
   });
 
   it('names tools as every client takes them', () => {

@@ -77,8 +77,16 @@ async function say(request: A2aRequest, { message }: SendMessageRequest): Promis
   const decided = await decide(request, message);
   if (decided !== undefined) return decided;
   const input = { message: textOf(message) };
-  const key = message.messageId === '' ? undefined : digestOf(message.messageId);
-  const idempotency = { tenantId, route: 'A2A SendMessage', key, body: { workspaceId, agent: agent.id, input } };
+  // Clients that count number the messages of each task anew.
+  const said = [
+    workspaceId,
+    agent.id,
+    message.taskId.toLowerCase(),
+    message.contextId.toLowerCase(),
+    message.messageId,
+  ];
+  const key = message.messageId === '' ? undefined : digestOf(said);
+  const idempotency = { tenantId, route: 'A2A SendMessage', key, body: { input } };
   if (message.taskId !== '') {
     const runId = runOf(message.taskId);
     await readTask(request, runId);

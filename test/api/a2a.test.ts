@@ -89,6 +89,17 @@ describe('an agent over A2A', () => {
     assert.equal(model.asked('say once').length, 1);
   });
 
+  it('takes messages of several tasks whose ids are the same, as of clients that count', async () => {
+    const asked = [
+      await say(words('call ask_user {"question":"Who?"} | say thanks')),
+      await say(words('call ask_user {"question":"Which?"} | say thanks')),
+    ];
+    for (const { id: taskId } of asked) {
+      const settled = await say(words('this', { taskId, messageId: '2' }));
+      assert.deepEqual([settled.id, stateOf(settled)], [taskId, TaskState.TASK_STATE_COMPLETED]);
+    }
+  });
+
   it('asks for input, and takes it as a message of the same task', async () => {
     const task = await say(words('call ask_user {"question":"How much?"}'));
     assert.equal(stateOf(task), TaskState.TASK_STATE_INPUT_REQUIRED);
@@ -130,6 +141,21 @@ describe('an agent over A2A', () => {
     const [whole] = again;
     assert.ok(whole?.payload?.$case === 'task' && again.length === 1);
     assert.deepEqual(textsOf(whole.payload.value), ['42']);
+  });
+
+  it('ends the stream of a key that is revoked', async () => {
+    const { id, key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } })).json;
+    const seen: StreamResponse[] = [];
+    const watching = (await connect(key)).sendMessageStream(words('hang say watched'));
+    for await (const update of watching) {
+      seen.push(update);
+      if (seen.length === 1) await api.call('DELETE', `/v1/api-keys/${id}`);
+    }
+    const [first] = seen;
+    assert.ok(first?.payload?.$case === 'task');
+    const { json } = await api.call('GET', `/v1/runs/${first.payload.value.id}`);
+    assert.equal(json.completed_at, null, 'the work goes on');
+    await client.cancelTask({ tenant: '', id: json.run_id, metadata: undefined });
   });
 
   it('returns at once where it is asked to, and is cancelled', async () => {

@@ -67,8 +67,9 @@ export const LIMITS = {
   runTokenSeconds: 3600,
   /** How deep runs may have children. */
   runDepth: 5,
-  /** Subtasks of one plan, and those of a workflow that are worked on at a time. */
+  /** Subtasks of one plan, the dependencies of all of them, and those of a workflow that are worked on at a time. */
   subtasksPerPlan: 1000,
+  dependenciesPerPlan: 10_000,
   subtasksAtOnce: 64,
   /** Runs of a tree that are shown at once. */
   treeRuns: 2000,

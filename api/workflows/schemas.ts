@@ -8,13 +8,13 @@ import { idParam } from '../kit/validate.ts';
 
 const name = z.string().min(1).max(200);
 const text = z.string().min(1).max(100_000);
-const names = z.array(z.string().min(1).max(200)).max(100);
+const names = z.array(name).max(100);
 
 const subtask = z
   .strictObject({
     id: z.string().min(1).max(200),
     description: text,
-    dependencies: names.max(LIMITS.subtasksPerPlan).default([]),
+    dependencies: z.array(name).max(LIMITS.subtasksPerPlan).default([]),
     required_capabilities: names.optional(),
     agent: z.string().min(1).max(200).optional().describe('The agent that does it, by id or by name.'),
   })

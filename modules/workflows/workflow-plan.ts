@@ -25,6 +25,12 @@ export function checkPlan(subtasks: readonly PlannedSubtask[]): void {
       { path: PATH, message: 'is too long' },
     ]);
   }
+  const count = subtasks.reduce((sum, { dependencies }) => sum + dependencies.length, 0);
+  if (count > LIMITS.dependenciesPerPlan) {
+    throw impossible(`The subtasks of a plan have ${LIMITS.dependenciesPerPlan} dependencies at most.`, [
+      { path: PATH, message: 'have too many dependencies' },
+    ]);
+  }
   const faults = planFaults(subtasks).map(({ index, field, message }): FieldError => ({
     path: `${PATH}.${index}.${field}`,
     message,

@@ -138,6 +138,17 @@ describe('workflows', () => {
     );
   });
 
+  it('takes a subtask that depends on hundreds, and refuses a plan with more dependencies than can be followed', async () => {
+    const many = Array.from({ length: 150 }, (_, n) => subtask(`s${n}`));
+    const names = many.map(({ id }) => id);
+    const { id } = await start([...many, subtask('last', names)], { agent_id: other });
+    await api.call('POST', `/v1/runs/${id}/cancel`, { key, body: {} });
+    const dense = Array.from({ length: 150 }, (_, n) => subtask(`t${n}`, names.slice(0, 140)));
+    const body = { name: 'x', input: { user_query: 'x' }, definition: { subtasks: [...many, ...dense] } };
+    const { status, json } = await api.call('POST', '/v1/workflows', { key, body });
+    assert.deepEqual([status, json.errors[0].path], [422, 'body.definition.subtasks']);
+  });
+
   it('gives work to whoever has the skills, or is named', async () => {
     const skilled = { required_capabilities: ['law'] };
     const { id } = await start([subtask('a', [], skilled), subtask('b', [], { agent: 'lawyer' }), subtask('c')]);

@@ -8,18 +8,24 @@ import { EXIT, explain } from './cli/errors.ts';
 import { addFiles } from './cli/files.ts';
 import { addKeys } from './cli/keys.ts';
 import { addLocal } from './cli/local.ts';
-import { addThreads } from './cli/threads.ts';
+import { addMemory } from './cli/memory.ts';
 import { addRuns } from './cli/runs.ts';
 import { addSessions } from './cli/sessions.ts';
+import { addTasks } from './cli/tasks.ts';
+import { addTeams } from './cli/teams.ts';
+import { addThreads } from './cli/threads.ts';
+import { addWorkflows } from './cli/workflows.ts';
 
 const EXAMPLES = `
 Examples:
   drover approvals list
   drover approvals edit 0192… --set amount=20
   drover runs follow 0192…
+  drover workflows run 'Who are our top competitors?'
+  drover memory search 'How does Ada like to travel?'
   drover audit verify
 
-Exit codes: 0 done; 1 refused, or the run or the chain is not whole; 2 wrong use; 3 nothing answers; 4 the key does not do.
+Exit codes: 0 done; 1 refused, or the run, the workflow or the chain is not whole; 2 wrong use; 3 nothing answers; 4 the key does not do.
 `;
 
 const program = new Command('drover')
@@ -32,6 +38,10 @@ addApprovals(program);
 addRuns(program);
 addThreads(program);
 addSessions(program);
+addWorkflows(program);
+addTasks(program);
+addTeams(program);
+addMemory(program);
 addAudit(program);
 addFiles(program);
 addKeys(program);

@@ -8,6 +8,8 @@ const TRANSFER_MS = 3_600_000;
 
 export interface Client {
   readonly url: string;
+  /** Nothing is driven there: it is open for this command alone. */
+  readonly isIdle: boolean;
   /** The JSON of the answer. Throws a CommandError with the problem's detail for any status from 400 on. */
   get<T>(path: string, query?: Record<string, string | undefined>): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
@@ -21,8 +23,14 @@ export interface Client {
   follow(path: string, lastEventId: string | undefined): AsyncGenerator<SseMessage>;
 }
 
+interface Target {
+  url: string;
+  key: string | undefined;
+  isIdle?: boolean;
+}
+
 /** A client of the service at `url`, with this key. */
-export function createClient({ url, key }: { url: string; key: string | undefined }): Client {
+export function createClient({ url, key, isIdle = false }: Target): Client {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
   const send = async (method: string, path: string, body?: unknown): Promise<Response> => {
     const asked = `${method} ${path}`;
@@ -37,6 +45,7 @@ export function createClient({ url, key }: { url: string; key: string | undefine
   };
   return {
     url,
+    isIdle,
     get: async <T>(path: string, query = {}) => (await (await send('GET', path + toQuery(query))).json()) as T,
     post: async <T>(path: string, body: unknown) => (await (await send('POST', path, body)).json()) as T,
     patch: async <T>(path: string, body: unknown) => (await (await send('PATCH', path, body)).json()) as T,

@@ -16,7 +16,7 @@ export async function withDataDir<T>(key: string | undefined, work: (client: Cli
   try {
     const api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0 });
     try {
-      return await work(createClient({ url: api.url, key: key ?? platform.apiKey }));
+      return await work(createClient({ url: api.url, key: key ?? platform.apiKey, isIdle: true }));
     } finally {
       await api.close(1000);
     }

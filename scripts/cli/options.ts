@@ -31,6 +31,20 @@ export function whole(min: number, max: number): (text: string) => number {
   };
 }
 
+/** A number from 0 to 1 on the command line. */
+export function share(text: string): number {
+  const value = /^\d(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= 0 && value <= 1) return value;
+  throw new InvalidArgumentError('It is a number from 0 to 1.');
+}
+
+/** Names with commas between them. */
+export function names(text: string): string[] {
+  const given = text.split(',').map((each) => each.trim());
+  if (given.every((each) => each !== '')) return given;
+  throw new InvalidArgumentError('It is one name, or several with commas between them.');
+}
+
 /** An id on the command line: it goes into a path. */
 export function id(text: string): string {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();

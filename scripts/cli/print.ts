@@ -41,6 +41,22 @@ export function printTable(heads: readonly string[], rows: readonly (readonly st
   }
 }
 
+/** What stands below it is indented. */
+export interface Branch {
+  text: string;
+  children: readonly Branch[];
+}
+
+/** A tree, a line each; texts have to be on one line. */
+export function treeLines({ text, children }: Branch): string[] {
+  const below = children.flatMap((child, index) => {
+    const isLast = index === children.length - 1;
+    const [first = '', ...rest] = treeLines(child);
+    return [`${isLast ? '└─' : '├─'} ${first}`, ...rest.map((each) => `${isLast ? '  ' : '│ '} ${each}`)];
+  });
+  return [text, ...below];
+}
+
 /** Names and values, one a line; what has no value is left out. */
 export function printFields(fields: Record<string, string | number | null | undefined>): void {
   const given = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined && value !== '');

@@ -5,6 +5,7 @@ import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { connected, id, whole, withPlace, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printTable } from './print.ts';
+import { addRunTree } from './run-tree.ts';
 
 interface Run {
   id: string;
@@ -33,6 +34,7 @@ export function addRuns(program: Command): void {
     .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(runs.command('show')).description('show a run').argument('<id>', 'the run', id).action(show);
+  addRunTree(runs);
   withPlace(runs.command('cancel'))
     .description('cancel a run; again is no different')
     .argument('<id>', 'the run', id)

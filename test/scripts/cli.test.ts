@@ -101,6 +101,85 @@ describe('drover, the command line', function () {
     assert.equal((await there('sessions', 'say', 'Hello?', '--session', session)).code, 1);
   });
 
+  it('runs a workflow to its end as a tree, and shows what it was made of', async () => {
+    const { id: agent } = await post('/v1/agents', { name: 'splits', llm_config: { default_model: 'offline' } });
+    const subtasks = [
+      { id: 'find', description: 'Find them.' },
+      { id: 'count', description: 'Count them.' },
+      { id: 'report', description: 'Write of them.', dependencies: ['find', 'count'] },
+    ];
+    const folder = mkdtempSync(join(tmpdir(), 'drover-cli-'));
+    const file = join(folder, 'subtasks.json');
+    writeFileSync(file, JSON.stringify({ subtasks }));
+    const options = ['--agent', 'splits', '--definition', file, '--name', 'market'];
+    const ran = await there('workflows', 'run', 'Who is there?', ...options);
+    assert.equal(ran.code, 0, ran.err);
+    assert.match(ran.out, /^workflow [0-9a-f-]{36}: /);
+    assert.match(ran.out, /^report: completed$/m);
+    const tree =
+      /^market  ([0-9a-f-]{36})  completed\n├─ ✓ find .*\n│  └─ ✓ report  completed.*, after find, count\n└─ ✓ count/m;
+    const [, workflow = ''] = tree.exec(ran.out) ?? [];
+    assert.match(workflow, /./, ran.out);
+    assert.match((await there('workflows', 'list')).out, new RegExp(`${workflow} +market +completed`));
+    assert.match((await there('workflows', 'tasks', workflow)).out, new RegExp(`report +completed +\\S+ +${agent}`));
+    const shown = await there('workflows', 'show', workflow, '--follow', '--json');
+    assert.equal(JSON.parse(shown.out).tasks.length, 3);
+    const runs = await there('runs', 'tree', workflow);
+    assert.match(runs.out, new RegExp(`^${workflow}  workflow  completed.*(\\n[├└]─ \\S+  agent  completed.*){3}\\n$`));
+    writeFileSync(file, '{subtasks');
+    const broken = await there('workflows', 'run', 'Who?', ...options);
+    assert.deepEqual([broken.code, /subtasks\.json is not JSON: /.test(broken.err)], [2, true]);
+    rmSync(folder, { recursive: true });
+    const nobody = await there('workflows', 'run', 'Who?', '--agent', 'nobody');
+    assert.deepEqual([nobody.code, /No agent is named nobody\. There are:\n.*splits/s.test(nobody.err)], [2, true]);
+  });
+
+  it('submits a task, lists, shows and cancels it', async () => {
+    const { id: agent } = await post('/v1/agents', { name: 'a worker', tools: ['calculator'], autonomy_level: 0 });
+    const made = await there('tasks', 'submit', 'What is 6*7?', '--prefer', agent, '--max-tokens', '5000');
+    assert.equal(made.code, 0, made.err);
+    const task = made.out.trim();
+    assert.match((await there('tasks', 'list')).out, new RegExp(`^${task} `, 'm'));
+    assert.equal((await there('tasks', 'cancel', task)).out, `cancelled: ${task}\n`);
+    assert.match((await there('tasks', 'show', task)).out, /^status +cancelled\n[^]*description +What is 6\*7\?$/m);
+    const wrong = await there('tasks', 'submit', 'Sleep', '--deadline', 'tomorrow');
+    assert.deepEqual([wrong.code, /deadline/.test(wrong.err)], [1, true], wrong.err);
+  });
+
+  it('lists teams, and shows who is in one', async () => {
+    const { id: agent } = await post('/v1/agents', { name: 'a member' });
+    const members = [{ agent_id: agent, role: 'critic', priority: 3 }];
+    const { id } = await post('/v1/teams', { name: 'readers', orchestration_pattern: 'sequential', members });
+    assert.match((await there('teams', 'list')).out, new RegExp(`${id} +readers +sequential +1`));
+    assert.match((await there('teams', 'show', id)).out, new RegExp(`name +readers\n[^]*${agent} +critic +3`));
+  });
+
+  it('adds to a memory, finds it, corrects it, consolidates and forgets', async () => {
+    const consolidation = { min_age_hours: 0, importance_threshold: 0.5, max_entry_tokens: 50 };
+    await post('/v1/agents', { name: 'remembers', memory_config: { consolidation } });
+    const memory = (...args: string[]) => there('memory', ...args, '--agent', 'remembers');
+    const added = await memory('add', 'Ada prefers trains.', '--subject', 'ada', '--importance', '0.9');
+    assert.equal(added.code, 0, added.err);
+    const entry = added.out.trim();
+    assert.match((await memory('list')).out, new RegExp(`${entry} +SEMANTIC +0\\.90 +user +Ada prefers trains\\.`));
+    assert.match((await memory('search', 'What does Ada prefer?')).out, new RegExp(`${entry} +0\\.\\d+ +active +\\w+`));
+    const corrected = await memory('correct', entry, 'Ada prefers ships.', '--reason', 'she said so');
+    const next = corrected.out.trim();
+    assert.match(
+      (await memory('show', next)).out,
+      /^Ada prefers ships\.\n[^]*1 +\S+ +superseded .*Ada prefers trains/m,
+    );
+    await memory('add', 'The weather was grey.', '--type', 'short_term');
+    const [consolidated = ''] = (await memory('consolidate', '--strategy', 'age')).out.split('\n');
+    assert.match((await memory('consolidations')).out, new RegExp(`^${consolidated} +age`, 'm'));
+    assert.match((await memory('revert', consolidated)).out, new RegExp(`^reverted: ${consolidated}, \\d+ entries`));
+    const dry = await memory('forget', '--subject', 'ada', '--dry-run');
+    assert.match(dry.out, new RegExp(`${next}[^]*would be forgotten: \\d+ entries`));
+    assert.match((await memory('forget', '--subject', 'ada')).out, /^forgotten: /m);
+    assert.equal((await memory('show', next)).code, 1, 'it is gone');
+    assert.equal((await memory('forget')).code, 2, 'it names nothing');
+  });
+
   /** A run that asks whether it may calculate. */
   const asking = async (message = 'What is 6*7?') => {
     const agent = await post('/v1/agents', { name: 'asks', tools: ['calculator'], autonomy_level: 0 });
@@ -116,7 +195,20 @@ describe('drover, the command line', function () {
   it('explains itself, each command too, and ends with 2 where it is used wrongly', async () => {
     const help = await drover(['--help']);
     assert.equal(help.code, 0);
-    for (const word of ['approvals', 'runs', 'audit', 'keys', 'torture', 'migrate', 'start', 'Exit codes']) {
+    for (const word of [
+      'approvals',
+      'runs',
+      'workflows',
+      'tasks',
+      'teams',
+      'memory',
+      'audit',
+      'keys',
+      'torture',
+      'migrate',
+      'start',
+      'Exit codes',
+    ]) {
       assert.ok(help.out.includes(word), word);
     }
     const edit = await drover(['approvals', 'edit', '--help']);

@@ -1,0 +1,80 @@
+/** `drover memory consolidate`, what it has done, and what undoes it. */
+import type { Command } from 'commander';
+import { agentOf } from './agents.ts';
+import { id, connected, whole, type Shared } from './options.ts';
+import { print, printJson, printTable } from './print.ts';
+
+interface Consolidated {
+  consolidated: number;
+  merged: number;
+  evicted: number;
+  procedural: number;
+  consolidation_id: string | null;
+}
+
+interface Consolidation {
+  id: string;
+  strategy: string;
+  consolidated: number;
+  merged: number;
+  evicted: number;
+  created_at: string;
+  reverted_at: string | null;
+}
+
+type OfAgent = Shared & { agent?: string };
+
+/** Adds the commands. */
+export function addConsolidations(command: (name: string, about: string) => Command): void {
+  command('consolidate', 'consolidate the short term now: keep, shorten, merge, evict; prints the id for revert')
+    .option('--strategy <strategy>', 'importance, age or hybrid (as a rule)')
+    .option('--max-entries <n>', 'how many entries at most', whole(1, 500))
+    .action(consolidate);
+  command('consolidations', 'list consolidations, newest first')
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(list);
+  command('revert', 'undo a consolidation; what has changed since then stays')
+    .argument('<id>', 'the consolidation', id)
+    .action(revert);
+}
+
+async function consolidate(options: OfAgent & { strategy?: string; maxEntries?: number }): Promise<void> {
+  const body = { strategy: options.strategy, max_entries: options.maxEntries };
+  const answer = await connected(options, async (client) =>
+    client.post<Consolidated>(`/v1/agents/${await agentOf(client, options.agent)}/memory/consolidate`, body),
+  );
+  if (options.json) return printJson(answer);
+  if (answer.consolidation_id === null) return print('Nothing was to be done.');
+  const { consolidated, merged, evicted, procedural } = answer;
+  print(answer.consolidation_id);
+  print(`${consolidated} kept, ${merged} merged, ${evicted} evicted, ${procedural} procedures learnt.`);
+}
+
+async function list(options: OfAgent & { limit: number }): Promise<void> {
+  const query = { limit: String(options.limit) };
+  const answer = await connected(options, async (client) => {
+    const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/consolidations`;
+    return client.get<{ consolidations: Consolidation[] }>(path, query);
+  });
+  if (options.json) return printJson(answer);
+  if (answer.consolidations.length === 0) return print('No consolidations.');
+  printTable(
+    ['ID', 'STRATEGY', 'KEPT', 'MERGED', 'EVICTED', 'CREATED', 'REVERTED'],
+    answer.consolidations.map(({ id: made, strategy, consolidated, merged, evicted, ...at }) => {
+      const counts = [consolidated, merged, evicted].map(String);
+      return [made, strategy, ...counts, at.created_at, at.reverted_at ?? ''];
+    }),
+  );
+}
+
+async function revert(consolidation: string, options: OfAgent): Promise<void> {
+  const answer = await connected(options, async (client) => {
+    const agent = await agentOf(client, options.agent);
+    return client.post<Consolidation & { restored: number }>(
+      `/v1/agents/${agent}/memory/consolidations/${consolidation}/revert`,
+      {},
+    );
+  });
+  if (options.json) return printJson(answer);
+  print(`reverted: ${answer.id}, ${answer.restored} entries are back.`);
+}

@@ -1,0 +1,109 @@
+/** `drover tasks`: one piece of work for whichever agent fits best. */
+import type { Command } from 'commander';
+import { connected, id, names, whole, withPlace, type Shared } from './options.ts';
+import { line, plain, print, printFields, printJson, printTable } from './print.ts';
+import type { Task } from './task-tree.ts';
+
+/** Adds the commands. */
+export function addTasks(program: Command): void {
+  const tasks = program.command('tasks').description('single tasks, each for the agent that fits best');
+  withPlace(tasks.command('submit'))
+    .description('submit a task, and print its id')
+    .argument('<description>', 'what is to be done')
+    .option('--workflow <id>', 'for a workflow that has not ended; else it stands by itself', id)
+    .option('--query <text>', 'what the agent is given to read beside it')
+    .option('--capabilities <name,…>', 'what the agent has to be able to do', names)
+    .option('--prefer <id,…>', 'agents that come first', names)
+    .option('--exclude <id,…>', 'agents that do not come into question', names)
+    .option('--max-tokens <n>', 'it fails beyond that', whole(1, 1_000_000_000))
+    .option('--deadline <time>', 'it fails after that, as in 2026-11-22T10:00:00Z')
+    .action(submit);
+  withPlace(tasks.command('list'))
+    .description('list tasks, newest first')
+    .option('--workflow <id>', 'of one workflow', id)
+    .option('--status <status,…>', 'those that are pending, assigned, in_progress, completed, failed, cancelled')
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(list);
+  withPlace(tasks.command('show'))
+    .description('show a task: who does it, in which run, and what came of it')
+    .argument('<id>', 'the task', id)
+    .action(show);
+  withPlace(tasks.command('cancel'))
+    .description('cancel a task with the run that works on it; again is no different')
+    .argument('<id>', 'the task', id)
+    .action(async (task: string, options: Shared) => {
+      const found = await connected(options, (client) => client.post<Task>(`/v1/tasks/${task}/cancel`, {}));
+      if (options.json) printJson(found);
+      else print(`${found.status}: ${found.id}`);
+    });
+}
+
+/** A row for each. */
+export function printTasks(tasks: readonly Task[]): void {
+  if (tasks.length === 0) return print('No tasks.');
+  printTable(
+    ['ID', 'SUBTASK', 'STATUS', 'RUN', 'AGENT', 'OUTCOME'],
+    tasks.map(({ id: task, subtask_id: name, status, run_id: run, assignment, ...rest }) => {
+      const outcome = line(rest.output?.result ?? rest.last_error?.message ?? '', 60);
+      return [task, line(name, 40), status, run ?? '', assignment?.assigned_agent_id ?? '', outcome];
+    }),
+  );
+}
+
+interface Submitting extends Shared {
+  workflow?: string;
+  query?: string;
+  capabilities?: string[];
+  prefer?: string[];
+  exclude?: string[];
+  maxTokens?: number;
+  deadline?: string;
+}
+
+async function submit(description: string, options: Submitting): Promise<void> {
+  const body = {
+    workflow_id: options.workflow,
+    description,
+    input: options.query === undefined ? undefined : { user_query: options.query },
+    requirements: {
+      required_capabilities: options.capabilities,
+      preferred_agents: options.prefer,
+      excluded_agents: options.exclude,
+      max_cost_tokens: options.maxTokens,
+      deadline: options.deadline,
+    },
+  };
+  const made = await connected(options, (client) => client.post<Task>('/v1/tasks', body));
+  if (options.json) printJson(made);
+  else print(made.id);
+}
+
+async function list(options: Shared & { workflow?: string; status?: string; limit: number }): Promise<void> {
+  const query = { workflow_id: options.workflow, status: options.status, limit: String(options.limit) };
+  const answer = await connected(options, (client) => client.get<{ tasks: Task[] }>('/v1/tasks', query));
+  if (options.json) printJson(answer);
+  else printTasks(answer.tasks);
+}
+
+async function show(taskId: string, options: Shared): Promise<void> {
+  const found = await connected(options, (client) => client.get<Task>(`/v1/tasks/${taskId}`));
+  if (options.json) return printJson(found);
+  const { assignment, output, last_error: error } = found;
+  printFields({
+    task: found.id,
+    status: found.status,
+    subtask: found.subtask_id,
+    workflow: found.workflow_id,
+    description: found.description,
+    agent: assignment?.assigned_agent_id,
+    because: assignment?.assignment_reason,
+    run: found.run_id,
+    retries: found.retry_count,
+    deadline: found.deadline,
+    tokens: output?.tokens_used,
+    created: found.created_at,
+    completed: found.completed_at,
+    error: error && `${error.code}: ${error.message}`,
+  });
+  if (output) print(`\n${plain(output.result)}`);
+}

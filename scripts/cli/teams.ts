@@ -1,0 +1,57 @@
+/** `drover teams`: which agents work together, and how. */
+import type { Command } from 'commander';
+import { connected, id, whole, withPlace, type Shared } from './options.ts';
+import { line, print, printFields, printJson, printTable } from './print.ts';
+
+interface Team {
+  id: string;
+  name: string;
+  orchestration_pattern: string;
+  supervisor_agent_id: string | null;
+  members: { agent_id: string; role: string; priority: number }[];
+  created_at: string;
+}
+
+/** Adds the commands. */
+export function addTeams(program: Command): void {
+  const teams = program.command('teams').description('teams of agents, for workflows run --team');
+  withPlace(teams.command('list'))
+    .description('list teams, newest first')
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(list);
+  withPlace(teams.command('show'))
+    .description('show a team with its members')
+    .argument('<id>', 'the team', id)
+    .action(show);
+}
+
+async function list(options: Shared & { limit: number }): Promise<void> {
+  const query = { limit: String(options.limit) };
+  const answer = await connected(options, (client) => client.get<{ teams: Team[] }>('/v1/teams', query));
+  if (options.json) return printJson(answer);
+  if (answer.teams.length === 0) return print('No teams.');
+  printTable(
+    ['ID', 'NAME', 'PATTERN', 'MEMBERS', 'CREATED'],
+    answer.teams.map((team) => {
+      return [team.id, line(team.name, 40), team.orchestration_pattern, String(team.members.length), team.created_at];
+    }),
+  );
+}
+
+async function show(team: string, options: Shared): Promise<void> {
+  const found = await connected(options, (client) => client.get<Team>(`/v1/teams/${team}`));
+  if (options.json) return printJson(found);
+  printFields({
+    team: found.id,
+    name: found.name,
+    pattern: found.orchestration_pattern,
+    supervisor: found.supervisor_agent_id,
+    created: found.created_at,
+  });
+  if (found.members.length === 0) return;
+  print();
+  printTable(
+    ['AGENT', 'ROLE', 'PRIORITY'],
+    found.members.map(({ agent_id: agent, role, priority }) => [agent, line(role, 40), String(priority)]),
+  );
+}

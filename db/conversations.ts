@@ -101,6 +101,29 @@ export async function listTurnAnswers(
   return rows.map(({ turn_id, answer }) => ({ ...answer, turn_id }));
 }
 
+export interface TurnFile {
+  turn_id: string;
+  step: number | null;
+  file_id: string;
+  filename: string;
+  mime_type: string;
+  size: number;
+  stored_at: Date;
+}
+
+/** The files that results of these turns have left, in order; those that were deleted since are not among them. */
+export async function listTurnFiles(
+  tx: Tx,
+  { runIds, turnIds }: { runIds: readonly string[]; turnIds: readonly string[] },
+): Promise<TurnFile[]> {
+  return tx.query<TurnFile>(
+    `select e.turn_id, e.step, f.id as file_id, f.filename, f.mime_type, f.size, e.occurred_at as stored_at
+       from run_events e join files f on f.id = (e.payload->>'file_id')::uuid
+      where e.run_id = any($1::uuid[]) and e.turn_id = any($2::uuid[]) and e.type = 'file.stored' order by e.run_id, e.seq`,
+    [runIds, turnIds],
+  );
+}
+
 /** A turn with what its actions refer back to. */
 export interface SteppedTurn {
   turn_id: string;

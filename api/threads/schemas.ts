@@ -41,6 +41,16 @@ export function presentThread(row: ThreadView): z.input<typeof thread> {
 
 const cost = z.number().nullable().describe('USD; null where the price of a call is not known.');
 
+const generatedFile = z.object({
+  file_id: z.uuid(),
+  filename: z.string(),
+  storage_path: z.string().describe('Where its content is read.'),
+  size: z.number(),
+  mime_type: z.string(),
+  step: z.number().nullable(),
+  timestamp: z.iso.datetime(),
+});
+
 export const conversation = z
   .object({
     id: z.uuid(),
@@ -79,13 +89,14 @@ export const conversation = z
       long_context_applied: z.boolean(),
       currency: z.literal('USD'),
     }),
-    generated_files: z.array(z.unknown()),
+    generated_files: z.array(generatedFile).describe('What results of tools have left, as long as it is kept.'),
     extras: z.record(z.string(), z.unknown()),
     created_at: z.iso.datetime(),
   })
   .meta({ id: 'Conversation' });
 
-export function presentConversation({ row, messages, usage, cost: paid }: Conversation): z.input<typeof conversation> {
+export function presentConversation(from: Conversation): z.input<typeof conversation> {
+  const { row, messages, files, usage, cost: paid } = from;
   const startedAt = row.created_at.toISOString();
   return {
     id: row.id,
@@ -106,7 +117,15 @@ export function presentConversation({ row, messages, usage, cost: paid }: Conver
     total_steps: row.steps,
     usage,
     cost: paid,
-    generated_files: [],
+    generated_files: files.map((file) => ({
+      file_id: file.file_id,
+      filename: file.filename,
+      storage_path: `/v1/files/${file.file_id}/content`,
+      size: file.size,
+      mime_type: file.mime_type,
+      step: file.step,
+      timestamp: file.stored_at.toISOString(),
+    })),
     extras: {},
     created_at: startedAt,
   };

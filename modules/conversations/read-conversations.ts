@@ -9,8 +9,10 @@ import {
   listAgentTurns,
   listThreadTurns,
   listTurnAnswers,
+  listTurnFiles,
   listTurnLengths,
   type ConversationRow,
+  type TurnFile,
 } from '../../db/conversations.ts';
 import type { Tx } from '../../db/database.ts';
 import { messagesFor } from '../run-log/conversation.ts';
@@ -23,6 +25,7 @@ export interface Conversation extends Spending {
   row: ConversationRow;
   /** As they were said, nothing left out or summarised; larger outputs of tools by their address. */
   messages: Message[];
+  files: TurnFile[];
 }
 
 /** Where a page of conversations goes on: after the turn of that number in the run of that place, or of that id. */
@@ -67,7 +70,9 @@ async function readPage<R extends ConversationRow>(
   const rows = found.slice(0, limit);
   const runIds = [...new Set(rows.map(({ run_id }) => run_id))];
   const lengths = await listTurnLengths(tx, runIds);
-  const answers = await listTurnAnswers(tx, { runIds, turnIds: rows.map(({ id }) => id) });
+  const turnIds = rows.map(({ id }) => id);
+  const answers = await listTurnAnswers(tx, { runIds, turnIds });
+  const files = await listTurnFiles(tx, { runIds, turnIds });
   const conversations: Conversation[] = [];
   let bytes = 0;
   let last: R | undefined;
@@ -75,7 +80,8 @@ async function readPage<R extends ConversationRow>(
     const messages = row.erased_at ? [] : await readTurnMessages(tx, row, lengths);
     bytes += JSON.stringify(messages).length;
     if (last && bytes > LIMITS.eventsPageBytes) break;
-    conversations.push({ row, messages, ...spendingOf(answers.filter((each) => each.turn_id === row.id)) });
+    const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);
+    conversations.push({ row, messages, files: ofTurn(files), ...spendingOf(ofTurn(answers)) });
     last = row;
   }
   const hasMore = found.length > conversations.length;

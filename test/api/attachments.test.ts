@@ -220,8 +220,31 @@ describe('attachments', function () {
     const { json: output } = await api.call('GET', `/v1/tool-calls/${call.id}/output`);
     const [kept] = output.output.content;
     assert.deepEqual([kept.file_id, kept.size, 'data' in kept], [stored.id, 60_008, false]);
+    await post(`/v1/runs/${run}/turns`, { input: { message: 'And now?' } });
+    const generated = async () => {
+      const { json } = await api.call('GET', `/v1/agents/${agent.id}/conversations`);
+      return json.conversations.map((each: { generated_files: object[] }) => each.generated_files);
+    };
+    const [later, [{ timestamp, ...file }]] = await generated();
+    assert.ok(Date.parse(timestamp) > 0, timestamp);
+    assert.deepEqual(
+      [later, file],
+      [
+        [],
+        {
+          file_id: stored.id,
+          filename: 'file',
+          storage_path: `/v1/files/${stored.id}/content`,
+          size: 60_008,
+          mime_type: 'image/png',
+          step: 1,
+        },
+      ],
+    );
+    assert.equal((await api.call('GET', file.storage_path)).status, 200);
     await api.call('DELETE', `/v1/runs/${run}`);
     assert.equal((await api.call('GET', `/v1/files/${stored.id}`)).status, 404);
+    assert.deepEqual(await generated(), [[], []]);
   });
 
   it('go with the last run that they have come into', async () => {

@@ -5,6 +5,7 @@
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
+import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
 import type { StoredEvent } from '../core/events.ts';
 
 /** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
@@ -103,6 +104,7 @@ export async function eraseRows(
   runId: string,
   erase: (event: StoredEvent) => { payload: unknown; schema_version: number },
 ): Promise<void> {
+  await forgetLearnt(tx, runId);
   for (const [table, statement] of Object.entries(ERASERS)) {
     if (table !== 'run_events') await tx.query(statement, [runId]);
   }
@@ -113,6 +115,43 @@ export async function eraseRows(
     await tx.query(eraseEvents, [runId, JSON.stringify(list)]);
     after = events.at(-1)?.seq ?? after;
     if (events.length < PAGE) return;
+  }
+}
+
+/** Forgets what was learnt from a run, with later versions, with what was made from it, and with what other runs were given of it. */
+async function forgetLearnt(tx: Tx, runId: string): Promise<void> {
+  const learnt = await tx.query<MemoriesOfAgent>(
+    `select agent_id, array_agg(id) as ids from (
+        select agent_id, id from memory_entries where run_id = $1 union select agent_id, id from memory_archive where run_id = $1) m
+      group by agent_id`,
+    [runId],
+  );
+  await forgetAll(tx, learnt);
+}
+
+/** Forgets in the same way what clients have said belongs to a thread. */
+async function forgetMemoriesOfThread(tx: Tx, threadId: string): Promise<void> {
+  const said = await tx.query<MemoriesOfAgent>(
+    `select m.agent_id, array_agg(m.id) as ids from (
+        select agent_id, id from memory_entries where thread_id = $1::text
+        union select agent_id, id from memory_archive where entry->>'thread_id' = $1::text) m
+       join agents a on a.id = m.agent_id join threads t on t.id = $1::text::uuid and t.workspace_id = a.workspace_id
+      group by m.agent_id`,
+    [threadId],
+  );
+  await forgetAll(tx, said);
+}
+
+interface MemoriesOfAgent {
+  agent_id: string;
+  ids: string[];
+}
+
+async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<void> {
+  for (const { agent_id: agentId, ids } of memories) {
+    const targets = await findForgetTargets(tx, { agentId, ids });
+    await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
+    await removeMemories(tx, { agentId, targets });
   }
 }
 
@@ -151,5 +190,6 @@ export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | u
   );
   // Files that were stored for it; those of its runs go with them.
   await eraseFilesOfThread(tx, threadId);
+  await forgetMemoriesOfThread(tx, threadId);
   return row?.erased_at;
 }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
+import { changeMemory } from '../../../modules/memory/change-memory.ts';
+import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
@@ -208,6 +210,38 @@ describe('Memory in a run', () => {
       (await retrieved(run))[0]?.entries.map(({ content }) => content),
       [''],
     );
+  });
+
+  it('goes with the run that it was learnt from: as it was corrected, and from what other runs were given', async () => {
+    const canary = 'zebracanary';
+    engine.say([use({ name: 'remember', input: { content: `The code word is ${canary} today.` } }), text('ok')]);
+    const run = await ask('Remember the code word.');
+    engine.say([use({ name: 'recall', input: { query: 'Which code word is it?' } }), text('I know it.')]);
+    const other = await ask('What is the code word?');
+    assert.match(JSON.stringify(await retrieved(other)), new RegExp(canary));
+    const [learnt] = await engine.rows<{ id: string }>('select id from memory_entries where run_id = $1', run);
+    const patch = { content: `The code word was ${canary} yesterday.` };
+    await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      changeMemory(tx, engine.caller, { agentId: agent, id: learnt?.id ?? '', patch }),
+    );
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    assert.deepEqual(await live(), []);
+    // The other conversation has the result of its own call as it was said there.
+    const tables = (await tablesWith(engine.context.db, canary)).filter((table) => !/\bmessages/.test(table));
+    assert.deepEqual(tables, []);
+  });
+
+  it('goes with the thread that it was said to belong to', async () => {
+    const { run, thread } = await engine.start(agent, 'Hello.');
+    await engine.finish(run);
+    await add('The okapicanary sleeps at noon.', { thread_id: thread });
+    await add('The okapi sleeps at night.', { thread_id: 'another' });
+    await eraseThread(engine.context, engine.caller, { id: thread, dependents: false });
+    assert.deepEqual(
+      (await live()).map(({ content }) => content),
+      ['The okapi sleeps at night.'],
+    );
+    assert.deepEqual(await tablesWith(engine.context.db, 'okapicanary'), []);
   });
 
   it('is remembered without asking a person, unless a rule says so', async () => {

@@ -51,7 +51,9 @@ async function supersede(
   caller: Caller,
   { entry, patch }: { entry: MemoryRow; patch: MemoryPatch & { content: string; memory_type: MemoryType } },
 ): Promise<string> {
-  const from = { tenantId: caller.tenantId, agentId: entry.agent_id, origin: 'user' as const, keyId: caller.keyId };
+  // Who has only given it another type has not said it: what a tool or the web said is not trusted by that.
+  const origin = patch.content === entry.content ? entry.origin : 'user';
+  const from = { tenantId: caller.tenantId, agentId: entry.agent_id, origin, keyId: caller.keyId };
   const row = toMemoryRow(
     {
       content: patch.content,

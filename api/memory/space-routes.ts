@@ -51,7 +51,9 @@ const content = z.strictObject({
 const anyContent = z
   .union([content, z.string().min(1).max(LIMITS.fragmentBytes)])
   .transform((given) =>
-    typeof given === 'string' ? { type: 'text' as const, data: given } : { ...given, embedding: given.embedding },
+    typeof given === 'string'
+      ? { type: 'text' as const, data: given, embedding: undefined }
+      : { ...given, embedding: given.embedding },
   );
 
 const fragment = z
@@ -173,7 +175,7 @@ const write = defineRoute({
   body: z.strictObject({
     space_id: idParam,
     fragment_id: idParam.optional(),
-    content,
+    content: anyContent,
     agent_id: name.optional().describe('Who acts.'),
     visibility: visibility.optional(),
     access_control: z

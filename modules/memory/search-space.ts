@@ -13,7 +13,7 @@ import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
-import { requireSpace } from './spaces.ts';
+import { letIn, requireSpace } from './spaces.ts';
 
 export interface SpaceQuestion {
   spaceId: string;
@@ -23,7 +23,7 @@ export interface SpaceQuestion {
   minRelevance: number;
 }
 
-/** Fragments that answer the question, best first; without one the newest. Throws 404. */
+/** Fragments that answer the question, best first; without one the newest. Throws 404, 403 for an agent that is not let in. */
 export async function searchSpace(
   context: MemoryContext,
   caller: Caller,
@@ -37,7 +37,7 @@ export async function searchSpace(
 ): Promise<{ fragment: FragmentRow; relevance: number }[]> {
   const { db } = context;
   const { tenantId } = caller;
-  await db.withTenant(tenantId, (tx) => requireSpace(tx, caller, spaceId));
+  letIn(await db.withTenant(tenantId, (tx) => requireSpace(tx, caller, spaceId)), agentId ?? undefined);
   const scope = { spaceId, agentId, limit };
   const vector = text === undefined ? undefined : await vectorOf(context, { tenantId, spaceId, text });
   return db.withTenant(tenantId, async (tx) => {

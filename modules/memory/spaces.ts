@@ -1,6 +1,6 @@
 /** Memory that agents share: who may see it, and what becomes of writes that meet. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, forbidden, notFound } from '../../core/errors.ts';
+import { conflict, forbidden, notFound, type DroverError } from '../../core/errors.ts';
 import { mergeThreeWay } from '../../core/memory/merge.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -119,8 +119,8 @@ export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite)
     : changeFragment(tx, caller, { id: write.fragment_id, write });
 }
 
-/** Throws 403. */
-function letIn({ allowed_agents: allowed, denied_agents: denied }: SpaceRow, agentId: string | undefined): void {
+/** Throws 403 for an agent that a space does not let in. */
+export function letIn({ allowed_agents: allowed, denied_agents: denied }: SpaceRow, agentId: string | undefined): void {
   if (agentId === undefined) return;
   const isIn = !denied.includes(agentId) && (allowed.length === 0 || allowed.includes(agentId));
   if (!isIn) throw forbidden('This agent is not let into this space.');
@@ -131,6 +131,10 @@ async function addFragment(
   caller: Caller,
   { space, write }: { space: SpaceRow; write: FragmentWrite },
 ): Promise<WrittenResult> {
+  const { expected_version: expected = 0 } = write;
+  if (expected > 0) {
+    throw conflict('A new fragment has no version yet.', { expected_version: expected, current_version: 0 });
+  }
   if (space.max_fragments !== null && (await lockSpace(tx, space.id)) >= space.max_fragments) {
     throw conflict(`The space has its ${space.max_fragments} fragments already.`, {
       max_fragments: space.max_fragments,
@@ -168,14 +172,9 @@ async function changeFragment(
     throw notFound('This fragment');
   const { fragment } = found;
   const { expected_version: expected, base_version: baseVersion } = write;
-  if (expected !== undefined && expected !== fragment.version) {
-    throw conflict('Somebody has written this fragment since.', {
-      expected_version: expected,
-      current_version: fragment.version,
-      current: { version: fragment.version, content: fragment.content, provenance: fragment.provenance },
-      yours: { version: expected, content: write.content },
-    });
-  }
+  if (expected !== undefined && expected !== fragment.version) throw staleVersion(fragment, { expected, write });
+  if (baseVersion !== undefined && baseVersion > fragment.version)
+    throw staleVersion(fragment, { expected: baseVersion, write });
   const next = await nextContent(tx, { fragment, write, baseVersion });
   const history = { previous_versions: [...earlier(fragment), fragment.version].slice(-100) };
   await store(tx, caller, {
@@ -195,6 +194,18 @@ async function changeFragment(
     await recordAudit(tx, caller, { action: 'memory.conflicted', target: ['fragment', id], details });
   }
   return { fragment: await reread(tx, caller, id), merged: next.merged, conflicts: next.conflicts };
+}
+
+function staleVersion(
+  { version, content, provenance }: FragmentRow,
+  { expected, write }: { expected: number; write: FragmentWrite },
+): DroverError {
+  return conflict('The fragment is at another version.', {
+    expected_version: expected,
+    current_version: version,
+    current: { version, content, provenance },
+    yours: { version: expected, content: write.content },
+  });
 }
 
 interface NextContent {
@@ -238,14 +249,15 @@ async function nextContent(
   return { content, provenance, merged: true, conflicts, unresolved: conflicts.length > 0, replaces: false };
 }
 
-/** Decides what a fragment says from now on. Throws 404. */
+/** Decides what a fragment says from now on. Throws 404, 403 for an agent that is not let in. */
 export async function resolveFragment(
   tx: Tx,
   caller: Caller,
   { id, content, agentId }: { id: string; content: FragmentContent; agentId: string | undefined },
 ): Promise<FragmentRow> {
   const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true });
-  if (!found) throw notFound('This fragment');
+  if (!found || !maySee(found.fragment, agentId)) throw notFound('This fragment');
+  letIn(await requireSpace(tx, caller, found.fragment.space_id), agentId);
   const { fragment } = found;
   const provenance = {
     ...provenanceOf({ agent_id: agentId }),

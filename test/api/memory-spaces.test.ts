@@ -50,6 +50,8 @@ describe('/v1/memory spaces', () => {
     assert.deepEqual([hit.provenance.created_by_agent, hit.provenance.confidence], ['scout', 0.85]);
     assert.deepEqual(others, []);
     assert.deepEqual(await search('submarine'), []);
+    const plain = await api.call('POST', '/v1/memory/write', { body: { space_id: space, content: 'A plain text.' } });
+    assert.deepEqual([plain.status, plain.json.content], [201, { type: 'text', data: 'A plain text.' }]);
   });
 
   it('show a fragment only to those who may see it', async () => {
@@ -60,6 +62,32 @@ describe('/v1/memory spaces', () => {
     const closed = await make({ allowed_agents: ['ada'] });
     assert.equal((await send('x', { space_id: closed.id, agent_id: 'eve' })).status, 403);
     assert.equal((await send('x', { space_id: closed.id, agent_id: 'ada' })).status, 201);
+    const asks = (agent: string) =>
+      api.call('GET', `/v1/memory/search?space_id=${closed.id}&query=x&min_relevance=0&agent_id=${agent}`);
+    assert.deepEqual([(await asks('eve')).status, (await asks('ada')).status], [403, 200]);
+  });
+
+  it('let nobody resolve what is not theirs to see', async () => {
+    const resolve = async (id: string, agent: string) => {
+      const body = { content: 'mine now', agent_id: agent };
+      return (await api.call('POST', `/v1/memory/fragments/${id}/resolve`, { body })).status;
+    };
+    const { id } = await write('The secret plan of ada.', { agent_id: 'ada', visibility: 'private' });
+    assert.equal(await resolve(id, 'eve'), 404);
+    assert.equal((await get(id)).content.data, 'The secret plan of ada.');
+    assert.equal(await resolve(id, 'ada'), 200);
+    const closed = await make({ denied_agents: ['eve'] });
+    const open = await write('The open plan of ada.', { space_id: closed.id, agent_id: 'ada' });
+    assert.equal(await resolve(open.id, 'eve'), 403);
+  });
+
+  it('refuse a write from a version that there has never been', async () => {
+    const { id } = await write('one');
+    const ahead = await send('two', { fragment_id: id, base_version: 7 });
+    assert.deepEqual([ahead.status, ahead.json.current_version], [409, 1]);
+    assert.equal((await send('new', { expected_version: 3 })).status, 409);
+    assert.equal((await send('new', { expected_version: 0 })).status, 201);
+    assert.equal((await get(id)).content.data, 'one');
   });
 
   it('refuse a write that expected another version, and show both', async () => {

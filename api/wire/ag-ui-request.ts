@@ -45,12 +45,13 @@ export function inputOf({ messages, resume = [] }: RunAgentInput): { id: string;
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   const parts = z.array(z.looseObject({ type: z.string() })).safeParse(content).data ?? [];
-  const other = parts.find(({ type }) => type !== 'text');
-  if (other)
-    throw impossible(`A message of parts takes text, not ${other.type}.`, [
+  const texts = parts.map(({ type, text }) => {
+    if (type === 'text' && typeof text === 'string') return text;
+    throw impossible(`A message of parts takes text, not ${type === 'text' ? 'a part without any' : type}.`, [
       { path: 'body.messages', message: 'must be text' },
     ]);
-  return parts.map((part) => String(part['text'])).join('\n');
+  });
+  return texts.join('\n');
 }
 
 /** Answers to what is open: from `resume`, or results of the client's tools among the last messages. Throws 409 if `resume` leaves one out. */

@@ -106,6 +106,14 @@ describe('AG-UI', () => {
     assert.equal(model.asked('once only').length, 1);
   });
 
+  it('refuses a message without text, in whatever form', async () => {
+    for (const content of ['', [], {}, [{ type: 'text' }], [{ type: 'text', text: 7 }], [{ type: 'image' }]]) {
+      const body = { threadId: randomUUID(), runId: 'r', messages: [{ id: 'm', role: 'user', content }] };
+      const { status } = await api.call('POST', `/ag-ui/${agent}`, { body });
+      assert.equal(status, 422, JSON.stringify(content));
+    }
+  });
+
   it('begins a thread once where several first messages come at the same time', async () => {
     for (let round = 0; round < 5; round++) {
       const threadId = randomUUID();

@@ -7,6 +7,7 @@ import { requireWorkspace } from '../modules/tenants/workspaces.ts';
 import type { Context } from '../modules/governance/context.ts';
 import type { Caller } from '../core/caller.ts';
 import { startObjective } from '../modules/runs/start-objective.ts';
+import { startTeamObjective } from '../modules/workflows/start-team-objective.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
@@ -20,12 +21,26 @@ const objectiveRequest = z
     schema_version: z.string().max(50).describe('"v1"'),
     request_id: z.string().min(1).max(255),
     workspace_id: idParam.optional(),
-    agent_id: idParam,
+    agent_id: idParam.optional().describe('Either this or `team_id`.'),
+    team_id: idParam.optional().describe('A team, which does it as a workflow.'),
     thread_id: idParam.nullish(),
     objective_prompt: z.string().min(1),
     context: data.optional(),
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
     budget: runConfig.shape.budget,
+  })
+  .superRefine(({ agent_id, team_id, thread_id, constraints }, refinement) => {
+    const say = (field: string, message: string) => refinement.addIssue({ code: 'custom', path: [field], message });
+    if (team_id === undefined) {
+      if (agent_id === undefined) say('agent_id', 'is required, or team_id');
+      return;
+    }
+    if (agent_id !== undefined) say('team_id', 'cannot go with agent_id');
+    if (thread_id) say('thread_id', 'cannot go with team_id: a workflow has a thread of its own');
+    const { max_turns, autonomy_level } = binding.safeParse(constraints).data ?? {};
+    if (max_turns !== undefined || autonomy_level !== undefined) {
+      say('constraints', 'of a team have no max_turns or autonomy_level: those of its agents hold');
+    }
   })
   .meta({ id: 'ObjectiveRequestV1' });
 
@@ -40,22 +55,31 @@ const start = defineRoute({
   async handle({ caller, body, context, ctx, idempotency }) {
     checkVersion(body);
     const workspaceId = await workspaceOf(context, caller, body.workspace_id);
-    const answer = await startObjective(context, {
-      tenantId: caller.tenantId,
-      workspaceId,
-      objective: {
-        requestId: body.request_id,
-        agentId: body.agent_id,
-        threadId: body.thread_id ?? undefined,
-        prompt: body.objective_prompt,
-        context: body.context,
-        constraints: body.constraints,
-      },
-      config: configOf(body),
-      mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
-      traceparent: ctx.state.traceparent,
-      idempotency,
-    });
+    const { traceparent } = ctx.state;
+    const { agent_id: agentId, team_id: teamId } = body;
+    const objective = {
+      requestId: body.request_id,
+      prompt: body.objective_prompt,
+      context: body.context,
+      constraints: body.constraints,
+    };
+    const answer = teamId
+      ? await startTeamObjective(context, {
+          caller: { ...caller, workspaceId },
+          objective: { ...objective, teamId },
+          budget: body.budget,
+          traceparent,
+          idempotency,
+        })
+      : await startObjective(context, {
+          tenantId: caller.tenantId,
+          workspaceId,
+          objective: { ...objective, agentId: agentId ?? '', threadId: body.thread_id ?? undefined },
+          config: configOf(body),
+          mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+          traceparent,
+          idempotency,
+        });
     return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };
   },
 });

@@ -2,6 +2,7 @@
 import { impossible } from '../../core/errors.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
+import type { Tx } from '../../db/database.ts';
 import { claimObjective, linkObjective } from '../../db/objectives.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -10,21 +11,22 @@ import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../
 
 export interface Objective {
   requestId: string;
-  agentId: string;
-  threadId?: string | undefined;
   prompt: string;
   context?: unknown;
   constraints?: unknown;
 }
 
-export interface ObjectiveRequest {
+interface OnceRequest<T extends Objective> {
   tenantId: string;
   workspaceId: string;
-  objective: Objective;
+  objective: T;
   config: RequestedConfig;
+  idempotency: IdempotentRequest;
+}
+
+export interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string; threadId?: string | undefined }> {
   mayRaiseAutonomy: boolean;
   traceparent?: string | undefined;
-  idempotency: IdempotentRequest;
 }
 
 export interface StartedObjective {
@@ -40,6 +42,19 @@ export async function startObjective(
   context: Context,
   request: ObjectiveRequest,
 ): Promise<IdempotentAnswer<StartedObjective>> {
+  const { agentId, threadId } = request.objective;
+  return startOnce(context, request, async (tx, message) => {
+    const { body, written } = await writeRun(context, tx, { ...request, agentId, threadId, input: { message } });
+    return { id: body.run_id, written };
+  });
+}
+
+/** The same for whatever `begin` starts, in the transaction that remembers the request. */
+export async function startOnce<T extends Objective>(
+  context: Context,
+  request: OnceRequest<T>,
+  begin: (tx: Tx, message: string) => Promise<{ id: string; written: Announcement }>,
+): Promise<IdempotentAnswer<StartedObjective>> {
   const { tenantId, workspaceId, objective, config } = request;
   const { requestId } = objective;
   let written: Announcement | undefined;
@@ -52,13 +67,10 @@ export async function startObjective(
       isRepeated = true;
       return { status: 202, body: { request_id: requestId, run_id: earlier.run_id } };
     }
-    const input = { message: toMessage(objective) };
-    const { agentId, threadId } = objective;
-    const made = await writeRun(context, tx, { ...request, agentId, threadId, input });
-    const { run_id } = made.body;
-    await linkObjective(tx, requestId, run_id);
-    written = made.written;
-    return { status: 202, body: { request_id: requestId, run_id } };
+    const begun = await begin(tx, toMessage(objective));
+    await linkObjective(tx, requestId, begun.id);
+    written = begun.written;
+    return { status: 202, body: { request_id: requestId, run_id: begun.id } };
   });
   if (written) announceAppended(context, written);
   return { ...answer, replayed: answer.replayed || isRepeated };

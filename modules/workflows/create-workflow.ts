@@ -4,6 +4,7 @@ import { conflict, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { planOfTeam } from '../../core/team.ts';
 import type { Caller } from '../../core/caller.ts';
+import type { RequestedConfig } from '../../core/run-config.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Tx } from '../../db/database.ts';
@@ -30,9 +31,14 @@ import { writeRun } from '../runs/create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { checkPlan, tasksOf, writeTasks, type PlannedSubtask } from './workflow-plan.ts';
 
-interface Requested {
+interface Asked {
   caller: Caller;
+  /** Of the workflow's run, for all that is below it. */
+  budget?: RequestedConfig['budget'];
   traceparent?: string | undefined;
+}
+
+interface Requested extends Asked {
   idempotency: IdempotentRequest;
 }
 
@@ -54,24 +60,32 @@ export async function createWorkflow<T>(
   request: WorkflowRequest,
   present: (row: WorkflowRow) => T,
 ): Promise<IdempotentAnswer<T>> {
-  const { name, teamId = null, input, settings, definition } = request;
-  if (definition) checkPlan(definition.subtasks);
+  if (request.definition) checkPlan(request.definition.subtasks);
   return announced(context, request, async (tx) => {
-    const team = teamId === null ? undefined : await requireTeam(tx, request.caller, teamId);
-    const agentId = request.agentId ?? team?.supervisor_agent_id ?? null;
-    const plan = definition?.subtasks ?? (team ? planOfTeam(team, input.user_query ?? name) : []);
-    if (team && plan.length === 0) throw conflict('The team has no members.');
-    const successCriteria = definition?.success_criteria ?? null;
-    const made = { name, agentId, teamId, input, settings, successCriteria };
-    const { id, written } = await writeWorkflow(context, tx, {
-      request,
-      made,
-      isListed: true,
-      tasks: (owner) => tasksOf(tx, owner, { subtasks: plan }),
-    });
+    const { id, written } = await writeRequested(context, tx, request);
     const row = await findWorkflow(tx, id);
     if (!row) throw new Error('An inserted workflow did not come back.');
     return { body: present(row), written };
+  });
+}
+
+/** The same in the caller's transaction, for a plan that was checked; `written` is announced once it is committed. */
+export async function writeRequested(
+  context: Context,
+  tx: Tx,
+  request: Omit<WorkflowRequest, 'idempotency'>,
+): Promise<{ id: string; written: Announcement }> {
+  const { name, teamId = null, input, settings, definition } = request;
+  const team = teamId === null ? undefined : await requireTeam(tx, request.caller, teamId);
+  const agentId = request.agentId ?? team?.supervisor_agent_id ?? null;
+  const plan = definition?.subtasks ?? (team ? planOfTeam(team, input.user_query ?? name) : []);
+  if (team && plan.length === 0) throw conflict('The team has no members.');
+  const successCriteria = definition?.success_criteria ?? null;
+  return writeWorkflow(context, tx, {
+    request,
+    made: { name, agentId, teamId, input, settings, successCriteria },
+    isListed: true,
+    tasks: (owner) => tasksOf(tx, owner, { subtasks: plan }),
   });
 }
 
@@ -166,7 +180,7 @@ function newTask(
 }
 
 interface NewWorkflowRun {
-  request: Requested;
+  request: Asked;
   made: Omit<NewWorkflow, 'id' | 'tenantId' | 'workspaceId' | 'isListed'>;
   isListed: boolean;
   tasks: (owner: Owner) => Promise<NewTask[]>;
@@ -178,7 +192,7 @@ async function writeWorkflow(
   tx: Tx,
   { request, made, isListed, tasks }: NewWorkflowRun,
 ): Promise<{ id: string; written: Announcement }> {
-  const { caller, traceparent } = request;
+  const { caller, budget, traceparent } = request;
   const { tenantId, workspaceId } = caller;
   const created = await writeRun(context, tx, {
     tenantId,
@@ -187,7 +201,7 @@ async function writeWorkflow(
     agentId: made.agentId ?? BUILTIN_PLANNER.id,
     ...(made.agentId === null && { start: { ...BUILTIN_PLANNER, tools: [] } }),
     input: { message: made.input.user_query ?? made.name },
-    config: {},
+    config: { budget },
     mayRaiseAutonomy: false,
     requestedBy: caller.keyId,
     traceparent,

@@ -90,6 +90,32 @@ describe('POST /v1/objectives', () => {
     );
   });
 
+  it('has a team do it, once and within its budget', async () => {
+    const members = [{ agent_id: agent, role: 'worker', priority: 0 }];
+    const body = { name: 'team', orchestration_pattern: 'parallel', members };
+    const { id: team_id } = (await api.call('POST', '/v1/teams', { key, body })).json;
+    const ended = async (more: Record<string, unknown>) => {
+      const asked = envelope({ agent_id: undefined, team_id, context: 'May', ...more });
+      const { status, json } = await post(asked);
+      assert.equal(status, 202);
+      assert.deepEqual((await post(asked)).json, json);
+      const read = async () => (await api.call('GET', `/v1/workflows/${json.run_id}`, { key })).json;
+      await waitUntil('the workflow ends', async () => ['completed', 'failed'].includes((await read()).status));
+      return read();
+    };
+    const done = await ended({ budget: { max_tokens: 100_000 } });
+    assert.deepEqual([done.status, done.team_id], ['completed', team_id]);
+    assert.match(done.result, /42/);
+    assert.match(done.input.user_query, /Context:\nMay/);
+    const poor = await ended({ budget: { max_tokens: 1 } });
+    assert.deepEqual([poor.status, poor.tasks[0].error?.code], ['failed', 'budget']);
+    for (const more of [{ thread_id: team_id }, { constraints: { max_turns: 3 } }]) {
+      assert.equal((await post(envelope({ agent_id: undefined, team_id, ...more }))).status, 400);
+    }
+    const nowhere = '00000000-0000-7000-8000-00000000dead';
+    assert.equal((await post(envelope({ agent_id: undefined, team_id: nowhere }))).status, 404);
+  });
+
   it('refuses what it cannot do', async () => {
     const team = '00000000-0000-7000-8000-00000000dead';
     const cases: [Record<string, unknown>, number, string?][] = [

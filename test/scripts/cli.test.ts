@@ -39,16 +39,19 @@ describe('drover, the command line', function () {
   this.timeout(600_000);
   let api: TestApi;
   let workers: Workers;
+  let files: string;
   let cliEnv: Record<string, string>;
 
   before(async () => {
-    api = await startTestApi();
+    files = mkdtempSync(join(tmpdir(), 'drover-cli-files-'));
+    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${files}` } });
     workers = await startWorkers(api.context);
     cliEnv = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
   });
   after(async () => {
     await workers.stop(5000);
     await api.close();
+    rmSync(files, { recursive: true, force: true });
   });
 
   const there = (...args: string[]) => drover(args, cliEnv);

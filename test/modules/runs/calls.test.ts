@@ -176,6 +176,7 @@ describe('A call that another worker makes', () => {
       data: { tenantId: engine.tenantId, runId: run, callId: call },
       opts: {},
       attemptsMade: 0,
+      updateData: async () => undefined,
       moveToDelayed: async (at: number) => void delays.push(at - Date.now()),
     } as unknown as Job;
     const held = { job, stop: new AbortController().signal, draining: () => false, token: 'token' };

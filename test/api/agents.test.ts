@@ -43,7 +43,11 @@ describe('agents over HTTP', () => {
       capabilities: [{ skill_name: 's', domain: 'd', proficiency: 0.5 }],
       constraints: { max_concurrent_tasks: 2 },
       health: { avg_tokens_per_task: 100 },
-      memory_config: { long_term: { enabled: false }, short_term: { strategy: 'fifo' } },
+      memory_config: {
+        long_term: { enabled: true },
+        short_term: { strategy: 'hybrid' },
+        procedural: { enabled: true },
+      },
       guardrail_config: { input_rails: [] },
     };
     const { id } = await create(definition);
@@ -73,10 +77,6 @@ describe('agents over HTTP', () => {
     workflow_graph: { workflow_graph: { entry_point: 'a', nodes: [], edges: [] } },
     'guardrail_config.input_rails': { guardrail_config: { input_rails: [{ type: 'pii' }] } },
     'guardrail_config.output_rails': { guardrail_config: { output_rails: [{ type: 'format' }] } },
-    'memory_config.long_term.enabled': { memory_config: { long_term: { enabled: true } } },
-    'memory_config.procedural.enabled': { memory_config: { procedural: { enabled: true } } },
-    'memory_config.consolidation': { memory_config: { consolidation: {} } },
-    'memory_config.short_term.strategy': { memory_config: { short_term: { strategy: 'hybrid' } } },
     tool_bindings: { tool_bindings: [{ tool_uri: 'mcp://x' }] },
     'execution_config.reflect': { execution_config: { reflect: true } },
   })) {

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { ROUTES } from '../../api/routes.ts';
 import type { Route } from '../../api/kit/route.ts';
 import { startTestApi } from '../support/api.ts';
@@ -14,13 +17,15 @@ type Owned = Record<string, string>;
 describe('two tenants, through every route there is', () => {
   let api: TestApi;
   let workers: Workers;
+  let folder: string;
   let stranger: { key: string };
   let owned: Owned;
   /** Whatever betrays tenant A in an answer to B. */
   let secrets: string[];
 
   before(async () => {
-    api = await startTestApi();
+    folder = mkdtempSync(join(tmpdir(), 'drover-isolation-'));
+    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${folder}` } });
     workers = await startWorkers(api.context);
     stranger = await api.newTenant();
     const owner = await api.newTenant();
@@ -32,6 +37,7 @@ describe('two tenants, through every route there is', () => {
   after(async () => {
     await workers.stop(5000);
     await api.close();
+    rmSync(folder, { recursive: true, force: true });
   });
 
   for (const route of ROUTES) {

@@ -212,8 +212,11 @@ for (const mode of MODES) {
       assert.match((await untilShown(driven, 'active')).name, /being driven/);
       const waiting = await start('answer');
       assert.match((await untilShown(waiting, 'waiting')).name, /waits for a worker/);
-      const { counts } = await look();
-      assert.deepEqual([counts['active'], counts['waiting']], [1, 1]);
+      // A job that finds no slot is put back for a moment, and waits again.
+      await waitUntil('both are counted', async () => {
+        const { counts } = await look();
+        return counts['active'] === 1 && counts['waiting'] === 1;
+      });
       await call('POST', `/v1/runs/${driven}/cancel`);
       assert.match((await untilShown(driven, 'completed')).name, /cancelled/);
       const card = await untilShown(waiting, 'completed');

@@ -15,6 +15,7 @@ const NOTHING = {
   reservations: 0,
   model_outages: 0,
   rate_counts: 0,
+  own_model_calls: 0,
 };
 
 for (const mode of DOMAIN_MODES) {

@@ -140,7 +140,7 @@ const versions = defineRoute({
   access: 'tools:read',
   summary: 'List the versions of a policy, newest first',
   params: idOnly,
-  query: pageQuery(z.int()),
+  query: pageQuery(z.int32()),
   responses: { 200: pageFields('versions', policyVersion) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before } = query;

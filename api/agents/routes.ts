@@ -106,7 +106,7 @@ const versions = defineRoute({
   access: 'agents:read',
   summary: 'List the versions of an agent, newest first',
   params: idOnly,
-  query: pageQuery(z.int().min(1)),
+  query: pageQuery(z.int32().min(1)),
   responses: { 200: pageFields('versions', agentVersion) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before } = query;

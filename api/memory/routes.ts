@@ -58,8 +58,8 @@ const add = defineRoute({
 /** Where the page before has ended: importance and id of its last entry. */
 const position = z
   .string()
-  .regex(/^[\d.e-]+ [\da-f-]{36}$/)
-  .transform((text) => ({ importance: Number(text.split(' ')[0]), id: idParam.parse(text.split(' ')[1]) }));
+  .regex(/^\d+(\.\d+)?(e-\d+)? [\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)
+  .transform((text) => ({ importance: Number(text.split(' ')[0]), id: text.split(' ')[1] ?? '' }));
 
 const list = defineRoute({
   method: 'get',

@@ -70,7 +70,7 @@ const events = defineRunRoutes({
   runToken: 'read',
   summary: 'The log of a run in order; `after` is exclusive',
   params: runParams,
-  query: pageQuery(z.int()).extend({
+  query: pageQuery(z.int32()).extend({
     after: integerParam({ min: 0, max: MAX_SEQ }).optional(),
     types: listParam(z.enum(EVENT_TYPES)).optional(),
   }),

@@ -92,7 +92,7 @@ const list = defineRunRoutes({
   runToken: 'read',
   summary: "List a run's turns, oldest first",
   params: runParams,
-  query: pageQuery(z.int()),
+  query: pageQuery(z.int32()),
   responses: { 200: pageFields('turns', turn) },
   async handle({ caller, params, query, context }) {
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>

@@ -33,7 +33,7 @@ export const ACTION_ROUTES: readonly Route[] = defineRunRoutes({
   access: 'runs:read',
   summary: 'What a run has done, action by action; `after` is the `seq` of an event, exclusive',
   params: runParams,
-  query: pageQuery(z.int()).extend({
+  query: pageQuery(z.int32()).extend({
     after: integerParam({ min: 0, max: MAX_SEQ }).optional(),
     types: listParam(z.enum(ACTION_TYPES)).optional(),
     messages_snapshot: z

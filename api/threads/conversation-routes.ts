@@ -6,7 +6,7 @@ import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { conversation, presentConversation } from './schemas.ts';
 
-const count = z.int().min(0);
+const count = z.int32().min(0);
 const LIMIT = integerParam({ min: 1, max: 200 }).default(20);
 
 const ofThread = defineRoute({

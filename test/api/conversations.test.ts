@@ -118,6 +118,25 @@ describe('conversations', () => {
     assert.equal((await call('GET', `/v1/threads/${thread}/conversations?cursor=abc`)).status, 400);
   });
 
+  it('have no page after a cursor that nobody was given, as no other list has', async () => {
+    const { run_id: of, thread_id: thread } = await run(agent, 'Hello');
+    const paths = [
+      `/v1/runs/${of}/log`,
+      `/v1/runs/${of}/turns`,
+      `/v1/runs/${of}/events`,
+      `/v1/agents/${agent}/versions`,
+    ];
+    const forged = (key: unknown) => Buffer.from(JSON.stringify(key)).toString('base64url');
+    for (const [path, key] of [
+      [`/v1/threads/${thread}/conversations`, [99_999_999_999, 1]],
+      [`/v1/agents/${agent}/conversations`, [of, 99_999_999_999]],
+      [`/v1/agents/${agent}/memory`, `0.5 ${'-'.repeat(36)}`],
+      ...paths.map((each) => [each, 99_999_999_999] as const),
+    ] as const) {
+      assert.equal((await call('GET', `${path}?cursor=${forged(key)}`)).status, 400, path);
+    }
+  });
+
   it('say what has gone wrong, and nothing of what was erased', async () => {
     replies = [{ error: { status: 401, type: 'authentication_error' } }];
     const { run_id: failed, thread_id: thread } = await run(agent, 'This fails');

@@ -84,7 +84,7 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   if (lost) return fail(step, lost);
   const governance = await context.governance.current(tx, run.tenant_id);
   // What is suspended begins nothing; whoever lifts the suspension looks again.
-  if (suspendedBy(governance, run.agent_id)) return pause(step);
+  if (suspendedBy(governance, run.agent_id)) return stand(step);
   if (step.tasks.length === 0) return ask(step, 'plan');
   const { isBusy } = await startTasks(step);
   await askAboutFailed(step);
@@ -168,6 +168,11 @@ function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | 
   const payload = { tenantId: run.tenant_id, runId: run.id };
   const again = { id: newId(), queue: SUBTASKS.name, at_position: true as const, delay_ms: BUSY_MS, payload };
   return { events, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
+}
+
+/** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */
+function stand({ run, events }: WorkflowStep): AppendedChange | null {
+  return events.length === 0 && !run.dormant ? null : { events, outbox: [] };
 }
 
 /** Names the subtask, or says of a task that stands alone what was wrong with it. */

@@ -163,6 +163,19 @@ describe('workflows', () => {
     assert.match(failed.error.message, /subtask a .*InsufficientAgents/);
   });
 
+  it('waits while its agent is suspended, and goes on when that is lifted', async () => {
+    const suspend = async (suspended: boolean) => {
+      const { status, text } = await api.call('PATCH', `/v1/agents/${other}`, { key, body: { suspended } });
+      assert.equal(status, 200, text);
+    };
+    const status = async (id: string) => (await read(`/v1/workflows/${id}`)).status;
+    await suspend(true);
+    const { id } = await start([subtask('a')], { agent_id: other });
+    await waitUntil('it stands', async () => (await status(id)) === 'planning');
+    await suspend(false);
+    assert.equal((await ended(id)).status, 'completed');
+  });
+
   it('goes by levels where it is asked to', async () => {
     const { id } = await start([subtask('a'), subtask('b', ['a']), subtask('c', ['b'])], { execution: 'levels' });
     assert.equal((await ended(id)).status, 'completed');

@@ -32,10 +32,14 @@ export const runAgentInput = z
   .meta({ id: 'RunAgentInput' });
 export type RunAgentInput = z.output<typeof runAgentInput>;
 
+/** As a snapshot names what a turn was asked: whoever sends it back has it from here, and says nothing new. */
+export const inputId = (turnId: string) => `${turnId}.input`;
+const INPUT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.input$/;
+
 /** The last message, where it is the user's and nothing is answered; its id makes that it is said once. */
 export function inputOf({ messages, resume = [] }: RunAgentInput): { id: string; input: TurnInput } | undefined {
   const last = messages.at(-1);
-  if (last?.role !== 'user' || resume.length > 0) return undefined;
+  if (last?.role !== 'user' || resume.length > 0 || INPUT_ID.test(last.id)) return undefined;
   const text = textOf(last.content);
   if (text === '')
     throw impossible('The last message has no text.', [{ path: 'body.messages', message: 'has no text' }]);

@@ -1,4 +1,5 @@
 /** AG-UI 1.0: a turn is a run of the client's, texts and calls of a step are messages of the assistant (docs/wire-forms.md). */
+import { inputId } from './ag-ui-request.ts';
 import type { WireForm } from './form.ts';
 import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
 
@@ -99,7 +100,7 @@ function snapshot(view: TurnView, client: AgUiClient): AgUiEvent {
   const own = new Set(ofTurn.map(({ id }) => id));
   const isOthers = ({ id }: AgUiMessage) => !own.has(id) && !id.startsWith(`${view.turnId}.`);
   const kept = client.messages.filter(isOthers);
-  const input = { id: `${view.turnId}.input`, role: 'user', content: view.message };
+  const input = { id: inputId(view.turnId), role: 'user', content: view.message };
   return { type: 'MESSAGES_SNAPSHOT', messages: [...kept, ...(hasInput(client) ? [] : [input]), ...ofTurn] };
 }
 

@@ -23,8 +23,13 @@ export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
 
 /** What changes with a piece of the answer that is being written. */
 export function foldDelta(view: TurnView, { delta, turnId, step, at }: Delta): Change[] {
-  if (turnId !== view.turnId || view.end || step <= view.finishedStep) return [];
+  if (turnId !== view.turnId || view.end || step <= view.finishedStep || isAhead(view, step)) return [];
   return growText(view, { kind: delta.type === 'text' ? 'text' : 'reasoning', text: delta.text, step, at });
+}
+
+/** A piece may overtake the log: before what came between has been read, it has no place yet. The log will have it all. */
+function isAhead({ calledStep, finishedStep }: TurnView, step: number): boolean {
+  return calledStep > finishedStep ? step > calledStep : finishedStep > 0 && step > finishedStep + 1;
 }
 
 function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
@@ -34,6 +39,9 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
       return [];
     case 'run.status_changed':
       view.runStatus = String(payload['to']);
+      return [];
+    case 'model.called':
+      view.calledStep = Math.max(view.calledStep, event.step ?? 0);
       return [];
     case 'model.responded':
       // What Drover asks for itself is no part of the turn.

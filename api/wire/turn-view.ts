@@ -56,6 +56,8 @@ export interface TurnView {
   isAnswered: boolean;
   /** The last step whose answer the log has. */
   finishedStep: number;
+  /** The last step for which a model is known to have been asked. */
+  calledStep: number;
   /** Place of the last event. */
   seq: number;
   end: { status: 'complete' | 'failed' | 'cancelled'; stopReason: string; code: string; message: string } | null;
@@ -83,6 +85,7 @@ export function beforeTurn(turnId: string): TurnView {
     pausedAt: 0,
     isAnswered: true,
     finishedStep: 0,
+    calledStep: 0,
     seq: 0,
     end: null,
   };

@@ -39,7 +39,7 @@ function show(change: Change, view: TurnView): Chunk[] {
 
 /** A step begins with its first part. */
 function stepBefore(part: TextPart | CallPart, { parts }: TurnView): Chunk[] {
-  if (parts.find(({ step }) => step === part.step) !== part) return [];
+  if (parts.find(({ step }) => step >= part.step) !== part) return [];
   return [...(parts[0] === part ? [] : [{ type: 'finish-step' }]), { type: 'start-step' }];
 }
 

@@ -255,8 +255,12 @@ for (const mode of MODES) {
     });
 
     it('refuse an action that the queue has no job for', async () => {
-      const run = await start('answer');
-      const { id } = await untilShown(run, 'completed');
+      let id = '';
+      await waitUntil('a turn is driven without a job', async () => {
+        const run = await start('answer');
+        ({ id } = await untilShown(run, 'completed'));
+        return !(await wasQueued(run));
+      });
       const { status, json } = await call('PUT', `${BOARD}/api/queues/turns/${id}/retry`);
       assert.equal(status, 409);
       assert.match(json.detail, /no job for turn/);

@@ -346,7 +346,7 @@ table memory_accesses row level security forced
   policy maintenance_forget_accesses for all to drover_maintenance using true with check true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
-  grant delete to drover_maintenance
+  grant delete, select to drover_maintenance
 
 table memory_archive row level security forced
   id uuid not null

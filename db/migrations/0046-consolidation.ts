@@ -41,7 +41,7 @@ export const consolidation: Migration = {
       create index memory_accesses_of on memory_accesses (memory_id, id);
       create index memory_accesses_run on memory_accesses (run_id) where run_id is not null;
       create policy maintenance_forget_accesses on memory_accesses to drover_maintenance using (true) with check (true);
-      grant select (id, tenant_id, accessed_at), delete on memory_accesses to drover_maintenance;
+      grant select, delete on memory_accesses to drover_maintenance;
 
       grant select (memory_type) on memory_entries to drover_maintenance;
       create index memory_entries_short on memory_entries (created_at)

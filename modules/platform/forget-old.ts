@@ -12,6 +12,7 @@ const HOURS: Record<Forgettable, number> = {
   signals: 24 * LIMITS.settledDays,
   reservations: 24 * LIMITS.settledDays,
   own_model_calls: 24 * (LIMITS.settledDays + 1),
+  memory_accesses: 24 * LIMITS.memoryAccessDays,
   model_outages: 24,
   rate_counts: 1,
 };

@@ -16,6 +16,7 @@ const NOTHING = {
   model_outages: 0,
   rate_counts: 0,
   own_model_calls: 0,
+  memory_accesses: 0,
 };
 
 for (const mode of DOMAIN_MODES) {

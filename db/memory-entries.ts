@@ -263,23 +263,3 @@ export async function storeEmbeddings(
     [of.model, JSON.stringify(of.rows)],
   );
 }
-
-/** The last uses of an entry, newest first. */
-export async function listUses(
-  tx: Tx,
-  id: string,
-): Promise<
-  {
-    operation: string;
-    run_id: string | null;
-    turn_id: string | null;
-    score: number | null;
-    why: unknown;
-    accessed_at: Date;
-  }[]
-> {
-  return tx.query(
-    `select operation, run_id, turn_id, score, why, accessed_at from memory_accesses where memory_id = $1 order by id desc limit 20`,
-    [id],
-  );
-}

@@ -147,8 +147,8 @@ async function readTask({ context, caller, agent }: A2aRequest, run: string, his
 }
 
 const STEPS: readonly EventType[] = ['model.responded', 'tool.started', 'tool.succeeded', 'tool.failed'];
-const TOLD: readonly EventType[] = [
-  ...STEPS,
+/** What may settle a task, or end a wait. */
+const TURNING_POINTS: readonly EventType[] = [
   // What a run waits for shows once it has become waiting.
   'run.status_changed',
   'turn.completed',
@@ -166,17 +166,27 @@ async function* follow(request: A2aRequest, run: string): AsyncGenerator<StreamR
   if (SETTLED.includes(stateOf(first))) return;
   const after = Number(first.metadata?.['last_seq'] ?? 0);
   const sent = new Set(first.artifacts.map(({ artifactId }) => artifactId));
-  const events = streamRun(context, { tenantId: caller.tenantId, runId: run, after, types: TOLD, signal: gone });
+  const events = streamRun(context, {
+    tenantId: caller.tenantId,
+    runId: run,
+    after,
+    types: [...STEPS, ...TURNING_POINTS],
+    signal: gone,
+  });
+  const { id: taskId, contextId, status: working } = first;
   for await (const item of events) {
     if (item.kind !== 'logged') continue;
-    const now = await readTask(request, run, 0);
-    const { id: taskId, contextId, status } = now;
     const ids = { taskId, contextId, metadata: { step: item.event.step ?? 0, event: item.event.type } };
+    if (STEPS.some((step) => step === item.event.type)) {
+      yield { payload: { $case: 'statusUpdate', value: { ...ids, status: working } } };
+      continue;
+    }
+    const now = await readTask(request, run, 0);
     for (const artifact of now.artifacts.filter(({ artifactId }) => !sent.has(artifactId))) {
       sent.add(artifact.artifactId);
       yield { payload: { $case: 'artifactUpdate', value: { ...ids, artifact, append: false, lastChunk: true } } };
     }
-    yield { payload: { $case: 'statusUpdate', value: { ...ids, status } } };
+    yield { payload: { $case: 'statusUpdate', value: { ...ids, status: now.status } } };
     if (SETTLED.includes(stateOf(now))) return;
   }
 }

@@ -106,6 +106,18 @@ describe('AG-UI', () => {
     assert.equal(model.asked('once only').length, 1);
   });
 
+  it("says nothing anew where a client that was cut off has its user's words from a snapshot alone", async () => {
+    const thread = randomUUID();
+    await send(open({ thread }), 'say in a snapshot');
+    const cut = open({ thread });
+    await cut.runAgent();
+    cut.setMessages(cut.messages.slice(0, 1));
+    assert.deepEqual(rolesOf(cut), ['user']);
+    await cut.runAgent();
+    assert.deepEqual([rolesOf(cut), lastText(cut)], [['user', 'assistant'], 'in a snapshot']);
+    assert.equal(model.asked('in a snapshot').length, 1);
+  });
+
   it('refuses a message without text, in whatever form', async () => {
     for (const content of ['', [], {}, [{ type: 'text' }], [{ type: 'text', text: 7 }], [{ type: 'image' }]]) {
       const body = { threadId: randomUUID(), runId: 'r', messages: [{ id: 'm', role: 'user', content }] };

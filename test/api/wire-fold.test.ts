@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { foldDelta, foldEvent } from '../../api/wire/fold-turn.ts';
+import { beforeTurn, type TurnView } from '../../api/wire/turn-view.ts';
+import { UI_STREAM } from '../../api/wire/ui-stream.ts';
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+
+const TURN = '01a00000-0000-7000-8000-000000000001';
+const CALL = '01a00000-0000-7000-8000-000000000002';
+
+describe('A turn of which the pieces overtake the log', () => {
+  let view: TurnView;
+  let seq: number;
+  beforeEach(() => {
+    view = beforeTurn(TURN);
+    seq = 0;
+  });
+
+  const event = (type: string, step: number, more: Partial<LoggedEvent> = {}): LoggedEvent => ({
+    seq: ++seq,
+    type,
+    schema_version: 1,
+    turn_id: TURN,
+    step,
+    actor: 'system',
+    payload: {},
+    occurred_at: new Date(0),
+    content: null,
+    call: null,
+    calls: null,
+    ...more,
+  });
+  const fold = (...args: Parameters<typeof event>) => foldEvent(view, event(...args));
+  const piece = (step: number, at: number, text: string) =>
+    foldDelta(view, { runId: 'r', kind: 'delta', turnId: TURN, step, at, delta: { type: 'text', text } });
+  const answered = (step: number, text: string) => fold('model.responded', step, { content: [{ type: 'text', text }] });
+  const requested = (step: number) =>
+    fold('tool.requested', step, { payload: { tool_call_id: CALL, name: 'calculator' } });
+
+  it('has no place for a piece of the next step before this one is in the log, and shows all of it then', () => {
+    fold('model.called', 1);
+    assert.deepEqual(piece(2, 0, 'later'), []);
+    assert.equal(piece(1, 0, 'now').length, 2);
+    answered(1, 'now');
+    assert.equal(piece(2, 0, 'la').length, 2, 'the step before it has ended');
+    assert.deepEqual(piece(4, 0, 'too early'), []);
+    answered(2, 'later');
+    assert.deepEqual(
+      view.parts.map((part) => part.kind !== 'call' && part.text),
+      ['now', 'later'],
+    );
+  });
+
+  it('begins no step anew for a client of the AI SDK, which would lose the text that is open', () => {
+    const show = (changes: ReturnType<typeof fold>) =>
+      changes.flatMap((change) => UI_STREAM.show(change, view)).map(({ type }) => type);
+    assert.deepEqual(show(piece(2, 0, 'early')), ['start-step', 'text-start', 'text-delta']);
+    assert.deepEqual(show(requested(1)), ['tool-input-available']);
+    assert.deepEqual(show(answered(2, 'early')), ['text-end']);
+  });
+});

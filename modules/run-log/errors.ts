@@ -2,8 +2,12 @@
 
 /** Another driver, a cancel or an interrupt has taken the run: its driver stops without writing anything. */
 export class LostRunError extends Error {
+  /** How it was lost: `lease`, `cancel`, …, or why a commit was refused. */
+  readonly why: string;
+
   constructor(why: string) {
     super(`the run is held by another driver (${why})`);
+    this.why = why;
     this.name = 'LostRunError';
   }
 }

@@ -96,6 +96,7 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
   try {
     session = await openSession(context, claimed, {
       signal,
+      stop: options.stop,
       traceparent: job.traceparent,
       cached,
       heard: hold.heard,

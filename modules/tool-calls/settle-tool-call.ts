@@ -59,6 +59,25 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
   }
 }
 
+/**
+ * Settles the attempt of a driver that has lost its run: as a late result once the attempt was taken for lost, in its row
+ * alone where the run has ended. False while nobody has looked at the call yet.
+ */
+export async function settleLostCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<boolean> {
+  let isUnderWay = false;
+  await appendToRun(context, job, async (run, tx) => {
+    const now = await lockToolCall(tx, made.claim.call.id);
+    if (now?.attempt !== made.claim.attempt) return null;
+    if (now.status === 'unknown') return applyLateResult(tx, { run, call: now }, made);
+    if (now.status !== 'running') return null;
+    if (isTerminal(run.status)) return settledForGood(made, run.erased_at != null);
+    // Whoever drives the run next says what became of the call, in a commit of its own.
+    isUnderWay = true;
+    return null;
+  });
+  return !isUnderWay;
+}
+
 async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
   const { call, attempt } = made.claim;
   let end: AttemptEnd = { kind: 'done' };

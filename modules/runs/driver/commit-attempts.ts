@@ -17,6 +17,7 @@ import {
   type LedgerCall,
   type MadeAttempt,
 } from '../../tool-calls/attempt.ts';
+import { keepLost, outliveLease } from './lost-attempts.ts';
 import { announceNext } from './announce.ts';
 import { commit } from './commit.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
@@ -42,8 +43,8 @@ export function commitWithSteps(session: DriveSession, call: CallState, inTurn: 
   const attempts: Attempts = { session, call, inTurn, attempt: call.attempt, isRetry: false };
   return {
     claim: () => claim(attempts),
-    hold: () => ({ signal: session.signal, maySend: session.holdsLease, release: () => undefined }),
-    settle: (made) => settle(attempts, made),
+    hold: (claimed) => ({ maySend: session.holdsLease, ...outliveLease(session, claimed) }),
+    settle: (made) => keepLost(session, made, () => settle(attempts, made)),
   };
 }
 

@@ -84,6 +84,7 @@ async function foldLog(
 
 interface OpenOptions {
   signal: AbortSignal;
+  stop: AbortSignal;
   traceparent: string | undefined;
   /** What the run cache of this process held when the run was claimed. */
   cached: CachedRun | undefined;
@@ -134,6 +135,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     replaySource: await loadReplaySource(context, run, position.state),
     memory: await readMemory(context, run, position.state),
     signal: options.signal,
+    stop: options.stop,
     startedAtMs: Date.now(),
   };
   reportCorrupt(session, position.corrupt);

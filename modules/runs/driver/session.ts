@@ -31,6 +31,8 @@ export interface Drive {
   readonly holdsLease: () => boolean;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   readonly signal: AbortSignal;
+  /** Fires when the process must stop, and for nothing else. */
+  readonly stop: AbortSignal;
   readonly startedAtMs: number;
 }
 

@@ -169,6 +169,84 @@ describe('A result that comes later than the lease of its call', () => {
   });
 });
 
+describe('A result that comes later than the lease of the driver that makes the call', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const callOf = (run: string) =>
+    engine.row<{ status: string; attempt: number }>('select status, attempt from tool_calls where run_id = $1', run);
+
+  /** A call under way by a driver that everybody takes for dead. */
+  async function drivenCall(
+    within = engine.context,
+  ): Promise<{ run: string; driving: Promise<string>; answer: () => void }> {
+    const agent = await engine.agent({}, [{ name: 'charge', execution: { inline: true } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
+    const working = door();
+    engine.toolsAnswer(async (_request, n) => {
+      if (n === 0) await working.pass();
+      return { status: 200, body: { charged: true } };
+    });
+    const { run } = await engine.start(agent, 'charge it');
+    const driving = engine.drive(run, within);
+    await working.reached;
+    await engine.everyoneDies();
+    return { run, driving, answer: working.open };
+  }
+
+  it('settles the call that was taken for lost, and the question about it', async () => {
+    const { run, driving, answer } = await drivenCall();
+    await engine.drive(run);
+    assert.equal((await callOf(run)).status, 'unknown');
+    answer();
+    assert.equal(await driving, 'lost');
+    assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 1 });
+    await engine.finish(run);
+    assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /charged/);
+    assert.equal(engine.tools.seen.length, 1);
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+  });
+
+  it('is waited for by a driver that has heard of its loss, and kept until another one has looked', async () => {
+    const { context } = engine;
+    let refused = 0;
+    let looks = 0;
+    const call: Context['db']['call'] = async (statement) => {
+      const rows = await context.db.call(statement);
+      if (statement.name === 'renew_run_lease' && (rows[0] as { result?: boolean }).result === false) refused++;
+      return rows as never;
+    };
+    const withTenant: Context['db']['withTenant'] = (...given) => {
+      looks++;
+      return context.db.withTenant(...given);
+    };
+    const db = { ...context.db, call, withTenant };
+    const { run, driving, answer } = await drivenCall({ ...context, config: { ...context.config, leaseMs: 300 }, db });
+    const taken = door();
+    const commit: Context['commit'] = async (change) => {
+      await taken.pass();
+      return context.commit(change);
+    };
+    const goingOn = engine.drive(run, { ...context, commit });
+    await taken.reached;
+    await waitUntil('the first driver hears that it has lost the run', () => refused > 0);
+    looks = 0;
+    answer();
+    await waitUntil('its result finds nobody who has looked at the call', () => looks > 1);
+    assert.equal((await callOf(run)).status, 'running');
+    taken.open();
+    await goingOn;
+    assert.equal(await driving, 'lost');
+    assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 1 });
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
+  });
+});
+
 describe('A worker that has claimed a call and sent nothing', () => {
   let engine: Engine;
   before(async () => {

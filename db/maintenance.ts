@@ -19,6 +19,25 @@ export async function claimDueActs<A extends string>(db: Database, everyMs: Reco
   return claimed.map(({ act }) => act);
 }
 
+/**
+ * Takes one act before it is due, unless somebody has taken it within `recentMs`: of many processes that start together one
+ * does it.
+ */
+export async function claimEarly(
+  db: Database,
+  { act, everyMs, recentMs }: { act: string; everyMs: number; recentMs: number },
+): Promise<boolean> {
+  const claimed = await db.asMaintenance((tx) =>
+    tx.query(
+      `insert into maintenance_acts as m (act, due_at) values ($1, clock_timestamp() + $2 * interval '1 ms')
+         on conflict (act) do update set due_at = excluded.due_at where m.due_at < excluded.due_at - $3 * interval '1 ms'
+         returning m.act`,
+      [act, everyMs, recentMs],
+    ),
+  );
+  return claimed.length > 0;
+}
+
 /** Inserts the acts that no process has named yet; they are due at once. */
 export async function addActs(db: Database, acts: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) =>

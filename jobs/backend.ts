@@ -1,9 +1,9 @@
 import { FlowProducer, Queue, Worker } from 'bullmq';
-import type { Processor, WorkerOptions } from 'bullmq';
+import type { Processor, QueueOptions, WorkerOptions } from 'bullmq';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Database } from '../db/database.ts';
 import { openPostgresQueues } from './postgres-queues.ts';
-import type { ReportError } from './queue-transport.ts';
+import type { QueueTransport, ReportError } from './queue-transport.ts';
 import { openRedisQueues } from './redis-queues.ts';
 
 /** What the queues need of the configuration. */
@@ -42,6 +42,8 @@ export interface QueueBackend {
   readonly kind: 'redis' | 'postgres';
   /** The same queue for the same name. */
   queue(name: string): Queue;
+  /** What has become of each of these jobs of a queue, in BullMQ's words; `unknown` where there is none. One round trip. */
+  states(name: string, ids: readonly string[]): Promise<string[]>;
   worker<D = unknown, R = unknown>(name: string, process: Processor<D, R>, settings?: WorkerSettings): Worker<D, R>;
   /** The same one each time. */
   flowProducer(): FlowProducer;
@@ -65,22 +67,22 @@ export async function openQueueBackend(
     config.redisUrl === undefined
       ? await openPostgresQueues(database, config.mode === 'embedded')
       : await openRedisQueues(config.redisUrl, report);
-  const queues = new Map<string, Queue>();
   const workers = new Map<Worker, Set<Promise<unknown>>>();
   let flows: FlowProducer | undefined;
   const common = { prefix: config.queuePrefix };
   const producer = { ...common, connection: transport.producerConnection, ...PRODUCER_STARTS_AT_ONCE };
 
+  const queues = new Map<string, Queue>();
+  const open = (name: string): Queue => {
+    const queue = queues.get(name) ?? openQueue(name, producer, { transport, report });
+    queues.set(name, queue);
+    return queue;
+  };
+
   return {
     kind: transport.kind,
-    queue(name) {
-      const known = queues.get(name);
-      if (known !== undefined) return known;
-      const queue = new Queue(name, producer, transport.factory);
-      queue.on('error', (error) => report(error, `queue ${name}`));
-      queues.set(name, queue);
-      return queue;
-    },
+    queue: open,
+    states: (name, ids) => transport.states(open(name), ids),
     worker<D, R>(name: string, process: Processor<D, R>, settings: WorkerSettings = {}) {
       const options: WorkerOptions = {
         ...common,
@@ -116,6 +118,16 @@ export async function openQueueBackend(
       await transport.close();
     },
   };
+}
+
+function openQueue(
+  name: string,
+  options: QueueOptions,
+  { transport, report }: { transport: QueueTransport; report: ReportError },
+): Queue {
+  const queue = new Queue(name, options, transport.factory);
+  queue.on('error', (error) => report(error, `queue ${name}`));
+  return queue;
 }
 
 /** BullMQ would wait for a first connection, however long, before it could fail a call. */

@@ -31,6 +31,11 @@ export async function openPostgresQueues(database: Database, soleProcess: boolea
     factory: factory as unknown as typeof createRedisBackend,
     producerConnection: UNUSED_CONNECTION,
     workerConnection: UNUSED_CONNECTION,
+    async states({ name }, ids) {
+      const { rows } = await pool.query<{ id: string; state: string }>(STATES, [name, ids]);
+      const states = new Map(rows.map(({ id, state }) => [id, state]));
+      return ids.map((id) => states.get(id) ?? 'unknown');
+    },
     ping: (timeoutMs) => database.ping(timeoutMs),
     close: async () => undefined,
   };
@@ -40,6 +45,9 @@ export async function openPostgresQueues(database: Database, soleProcess: boolea
 class CheckedConnection extends PostgresConnection {
   override async waitUntilReady(): Promise<void> {}
 }
+
+/** What BullMQ reads of one job, of many. */
+const STATES = 'select id, state from job where queue = $1 and id = any($2::text[])';
 
 /** BullMQ frees a job at the second of two looks, and looks once in an interval: this stands for the first of them. */
 const VOID_LOCKS = [

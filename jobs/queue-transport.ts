@@ -1,4 +1,4 @@
-import type { ConnectionOptions, createRedisBackend } from 'bullmq';
+import type { ConnectionOptions, createRedisBackend, Queue } from 'bullmq';
 
 /** The parts that differ between the two. `factory` is typed as Redis's; BullMQ's classes call nothing else of it. */
 export interface QueueTransport {
@@ -6,6 +6,8 @@ export interface QueueTransport {
   readonly factory: typeof createRedisBackend;
   readonly producerConnection: ConnectionOptions;
   readonly workerConnection: ConnectionOptions;
+  /** The states of jobs, in the order of their ids. */
+  states(queue: Queue, ids: readonly string[]): Promise<string[]>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
 }

@@ -48,6 +48,8 @@ export async function openRedisQueues(url: string, report: ReportError): Promise
     factory: createRedisBackend,
     producerConnection: producer,
     workerConnection: worker,
+    // The client sends them together, and does not wait for one answer before it sends the next.
+    states: (queue, ids) => Promise.all(ids.map((id) => queue.getJobState(id))),
     async ping(timeoutMs) {
       await withDeadline(producer.ping(), timeoutMs, `No answer from Redis within ${timeoutMs} ms`);
     },

@@ -1,7 +1,8 @@
 /** Serves the queues of this process until it is stopped. */
 import type { Worker } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
-import { MAINTENANCE } from '../jobs/maintenance.ts';
+import { claimEarly } from '../db/maintenance.ts';
+import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import { TURNS } from '../jobs/turns.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
@@ -42,7 +43,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
     return worker;
   });
   const maintaining = config.queues.includes(MAINTENANCE.name) ? keepMaintaining(context) : undefined;
-  const reconciled = reconcile(context, 0).catch((error: unknown) =>
+  const reconciled = reconcileAtStart(context).catch((error: unknown) =>
     log.warn({ err: error }, 'reconciliation at start failed'),
   );
   log.info({ queues: config.queues, concurrency: config.concurrency }, 'workers started');
@@ -55,4 +56,14 @@ export async function startWorkers(context: Context): Promise<Workers> {
       clearTimeout(deadline);
     },
   };
+}
+
+/** Another process that looked within this time has seen what was to be seen. */
+const RECENT_MS = 1000;
+
+/** Sends what has lost its job while nobody was there. Of many processes that start together one looks. */
+async function reconcileAtStart(context: Context): Promise<void> {
+  const { config, db } = context;
+  const early = { act: 'reconcile', everyMs: scheduleOf('reconcile', config.leaseMs), recentMs: RECENT_MS };
+  if (config.mode === 'embedded' || (await claimEarly(db, early))) await reconcile(context, 0);
 }

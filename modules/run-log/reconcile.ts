@@ -1,13 +1,13 @@
 /** Sends the jobs that are missing: for every unfinished run that should be driven, and every call that should be made. */
-import type { Job } from 'bullmq';
+import type { Job, Queue } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
 import type { LostJob } from '../../jobs/define-job.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
 import type { RunLogContext } from './context.ts';
 
-/** Rows that are looked at together: each takes two round trips to the queue. */
-const AT_A_TIME = 25;
+/** Jobs that are looked up, and sent, in one round trip to the queue. */
+const AT_A_TIME = 250;
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 
@@ -25,7 +25,7 @@ export async function reconcile(context: RunLogContext, quietMs: number, tenantI
     if (!listLost) continue;
     sent[name] = await eachPage(
       (after) => listLost(context.db, { ...filter, after }),
-      (lost) => ensureJob(context, name, lost),
+      (lost) => ensureJobs(context, name, lost),
     );
   }
   return sent;
@@ -33,34 +33,40 @@ export async function reconcile(context: RunLogContext, quietMs: number, tenantI
 
 async function eachPage(
   page: (after: string) => Promise<LostJob[]>,
-  mend: (lost: LostJob) => Promise<boolean>,
+  mend: (lost: LostJob[]) => Promise<number>,
 ): Promise<number> {
   let mended = 0;
   let after: string | undefined = FIRST_ID;
   while (after !== undefined) {
     const rows: LostJob[] = await page(after);
-    for (let at = 0; at < rows.length; at += AT_A_TIME) {
-      const done = await Promise.all(rows.slice(at, at + AT_A_TIME).map(mend));
-      mended += done.filter(Boolean).length;
-    }
+    for (let at = 0; at < rows.length; at += AT_A_TIME) mended += await mend(rows.slice(at, at + AT_A_TIME));
     after = rows.length === LIMITS.sweepRows ? rows.at(-1)?.rowId : undefined;
   }
   return mended;
 }
 
-/** Adds the job unless it is alive; a finished one that blocks its id is removed first. */
-async function ensureJob({ queues, order }: RunLogContext, name: string, job: LostJob): Promise<boolean> {
+/** Adds the jobs that are not alive; a finished one that blocks its id is removed first. Answers how many it mended. */
+async function ensureJobs({ queues, order }: RunLogContext, name: string, jobs: readonly LostJob[]): Promise<number> {
   const queue = queues.queue(name);
-  const existing = await queue.getJob(job.id);
-  if (existing) {
-    const state = await existing.getState();
-    if (state === 'delayed' && job.isDue(existing.delay)) return promote(existing);
-    if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
-    await queue.remove(job.id);
-  }
-  const priority = order.next(job.payload.tenantId);
-  await queue.add(queue.name, job.payload, { ...JOB_OPTIONS, jobId: job.id, priority });
-  return true;
+  const states = await queues.states(
+    name,
+    jobs.map(({ id }) => id),
+  );
+  const inState = (...wanted: string[]) => jobs.filter((_, index) => wanted.includes(states[index] ?? 'unknown'));
+  const due = await Promise.all(inState('delayed').map((job) => promoteIfDue(queue, job)));
+  const ended = inState('completed', 'failed');
+  await Promise.all(ended.map(({ id }) => queue.remove(id)));
+  const missing = [...ended, ...inState('unknown')].map(({ id, payload }) => {
+    const priority = order.next(payload.tenantId);
+    return { name: queue.name, data: payload, opts: { ...JOB_OPTIONS, jobId: id, priority } };
+  });
+  if (missing.length > 0) await queue.addBulk(missing);
+  return due.filter(Boolean).length + missing.length;
+}
+
+async function promoteIfDue(queue: Queue, { id, isDue }: LostJob): Promise<boolean> {
+  const job = await queue.getJob(id);
+  return job !== undefined && isDue(job.delay) && promote(job);
 }
 
 /** Lets a delayed job run now; false if it has just begun to by itself. */

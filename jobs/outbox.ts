@@ -11,22 +11,29 @@ import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { positionJobId, type Position } from './define-job.ts';
 import { sendJobs, type JobToSend } from './send-jobs.ts';
-import type { DrivenFrom, ReserveSlot, SlotReservation } from './slot-reservation.ts';
+import type { DrivenFrom, ReserveCallSlot, ReserveSlot, SlotReservation } from './slot-reservation.ts';
 import { TURNS, type TurnJob } from './turns.ts';
 
 export interface Outbox {
   /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
   send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
-  /** From now on asks first whether this process has a free slot to drive a turn itself, at once. */
-  offerSlots: (reserveSlot: ReserveSlot) => void;
+  /** From now on asks first whether this process has a free slot to drive a turn, or to make a call, itself, at once. */
+  offerSlots: (offered: Partial<SlotReserves>) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
+  /** Holds room in this process for a tool call of the tenant that is about to be asked for; undefined if there is none. */
+  reserveCallSlot: ReserveCallSlot;
   /** Drives the turn there. A failure is handled; the promise tells callers of it, too. */
   drive: (slot: SlotReservation, job: TurnJob, from: DrivenFrom) => Promise<unknown>;
   /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
   sweep: (olderThanMs: number) => Promise<number>;
   /** Waits for what is being sent. */
   close: () => Promise<void>;
+}
+
+interface SlotReserves {
+  turns: ReserveSlot;
+  calls: ReserveCallSlot;
 }
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
@@ -50,7 +57,7 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  let reserveSlot: ReserveSlot = () => undefined;
+  const reserve: SlotReserves = { turns: () => undefined, calls: () => undefined };
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
@@ -76,7 +83,7 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const takeOne = (row: Sendable): boolean => {
     if (row.queue !== TURNS.name || row.delay_ms) return false;
     const job = row.payload as TurnJob;
-    const slot = reserveSlot(job.tenantId);
+    const slot = reserve.turns(job.tenantId);
     if (slot) follow(slot.drive(job), row);
     return slot !== undefined;
   };
@@ -93,9 +100,10 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       track(sent.catch((error: unknown) => log.warn({ err: error, run: runId }, 'job left for the sweep')));
     },
     offerSlots: (offered) => {
-      reserveSlot = offered;
+      Object.assign(reserve, offered);
     },
-    reserveSlot: (tenantId) => reserveSlot(tenantId),
+    reserveSlot: (tenantId) => reserve.turns(tenantId),
+    reserveCallSlot: (tenantId) => reserve.calls(tenantId),
     drive: (slot, job, from) => {
       const job_id = TURNS.id({ ...job, fence: from.claimed.run.fence });
       const driven = slot.drive(job, from);

@@ -2,6 +2,7 @@
 import type { NewEvent } from '../core/events.ts';
 import type { ClaimedRun } from '../db/claim-run.ts';
 import type { CommitResult } from '../db/commit-run.ts';
+import type { ToolCallJob } from './tool-calls.ts';
 import type { TurnJob } from './turns.ts';
 
 /**
@@ -12,6 +13,24 @@ export interface SlotReservation {
   drive: (job: TurnJob, from?: DrivenFrom) => Promise<unknown>;
   leave: () => void;
 }
+
+/**
+ * A slot for a tool call that the commit which asks for it claims. Held until `leave` is called or the call was made; one that
+ * is to be made again goes to the queue.
+ */
+export interface CallSlot {
+  make: (job: ToolCallJob, attempt: MakeCall) => void;
+  leave: () => void;
+}
+
+/** Makes the attempt that is claimed; `tell` hears what came of it. Answers when another one is due, and after how many. */
+export type MakeCall = (
+  stop: AbortSignal,
+  tell: (status: string) => void,
+) => Promise<{ kind: 'done' } | { kind: 'later'; waitMs: number; attempt?: number }>;
+
+/** Answers undefined if there is no room for a call of the tenant. */
+export type ReserveCallSlot = (tenantId: string) => CallSlot | undefined;
 
 /** Answers undefined if there is no room for a turn of the tenant. */
 export type ReserveSlot = (tenantId: string) => SlotReservation | undefined;

@@ -33,6 +33,14 @@ export const TOOL_CALLS = defineJob({
   },
 });
 
+/**
+ * The job of the next attempt: it passes the gate again, under the row's lock. A claim at once, for the attempt that was,
+ * would be refused, and undo the batch of commits that it goes with.
+ */
+export function laterJob(job: ToolCallJob, attempt: number | undefined): ToolCallJob {
+  return { ...job, policyEpoch: undefined, ...(attempt !== undefined && { attempt }) };
+}
+
 /** `attempt` counts the attempts that the ledger has seen before this job. */
 function toolCallJobId({ callId, attempt }: { callId: string; attempt: number }): string {
   return `${callId}-${attempt}`;

@@ -7,13 +7,14 @@ import { CorruptCheckpointError } from '../modules/run-log/errors.ts';
 import { driveRun } from '../modules/runs/drive.ts';
 import { failRun } from '../modules/runs/end-run.ts';
 import type { Done, HeldJob } from './handler.ts';
-import { putBack } from './put-back.ts';
+import { inProcessSlot } from './in-process-slot.ts';
 
 /** Waits for a slot of the process first; answers what became of the run. */
-export async function driveJob(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
-  const leave = await held.turns?.enter(SLOT_WAIT_MS);
-  // Turns that were dispatched locally have them all. The job does not wait for their ends: another process may be free.
-  if (held.turns && !leave) return putBack(held, SLOT_PAUSE_MS);
+export function driveJob(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
+  return inProcessSlot(held, () => drive(context, payload, held));
+}
+
+async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
   try {
     let outcome = '';
     const tell = (told: string) => {
@@ -31,14 +32,8 @@ export async function driveJob(context: Context, payload: TurnJob, held: HeldJob
       await failRun(context, payload, { code: 'internal', message });
     }
     throw error;
-  } finally {
-    leave?.();
   }
 }
-
-/** How long a job waits for a slot of this process, and how long it then stands back, in ms. */
-const SLOT_WAIT_MS = 100;
-const SLOT_PAUSE_MS = 100;
 
 function isLastAttempt(job: Job): boolean {
   return job.attemptsMade + 1 >= (job.opts.attempts ?? 1);

@@ -3,7 +3,7 @@ import type { Job } from 'bullmq';
 import type { AnyJob, JobContract } from '../jobs/define-job.ts';
 import type { Context } from '../modules/governance/context.ts';
 import type { TenantSlots } from './tenant-slots.ts';
-import type { TurnSlots } from './turn-slots.ts';
+import type { ProcessSlots } from './process-slots.ts';
 
 export interface Duty {
   /** Fires at the deadline of a stop: whatever runs must be given back. */
@@ -12,8 +12,8 @@ export interface Duty {
   draining: () => boolean;
   /** The slots of the queue that is served. */
   slots?: TenantSlots;
-  /** The slots of all turns that the process drives. */
-  turns?: TurnSlots;
+  /** The slots of all work of that queue that the process does, where some of it comes through no queue. */
+  process?: ProcessSlots;
 }
 
 /** A job that a worker holds, and the duty under which it does so. */

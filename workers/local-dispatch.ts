@@ -1,76 +1,143 @@
 /**
- * Drives turns that this process has just committed, without sending them through the queue, while it has slots that no
- * job waits for. What fails goes to the queue after all, with its attempts. The line in the log says `dispatched: "locally"`.
+ * Drives turns and makes tool calls that this process has just committed, without sending them through the queue, while it has
+ * slots that no job waits for. What fails goes to the queue after all, with its attempts. The line in the log says
+ * `dispatched: "locally"`.
  */
 import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
-import type { DrivenFrom, ReserveSlot } from '../jobs/slot-reservation.ts';
+import { sendJobs } from '../jobs/send-jobs.ts';
+import type { DrivenFrom, MakeCall, ReserveCallSlot, ReserveSlot } from '../jobs/slot-reservation.ts';
+import { laterJob, TOOL_CALLS, type ToolCallJob } from '../jobs/tool-calls.ts';
 import { TURNS, type TurnJob } from '../jobs/turns.ts';
 import { endOf } from './handle-job.ts';
 import type { Duty } from './handler.ts';
 
-export interface LocalDispatch {
-  reserve: ReserveSlot;
-  /** Waits for the turns that are being driven. */
+export interface LocalDispatch<R> {
+  reserve: R;
+  /** Waits for what is being done. */
   idle: () => Promise<void>;
 }
 
-export function createLocalDispatch(
-  context: Context,
-  duty: Duty & Required<Pick<Duty, 'slots' | 'turns'>>,
-): LocalDispatch {
-  const { slots, turns, draining } = duty;
-  const driven = new Set<Promise<void>>();
+type LocalDuty = Duty & Required<Pick<Duty, 'slots' | 'process'>>;
 
-  const drive = async (job: TurnJob, from: DrivenFrom | undefined): Promise<void> => {
-    const startedMs = performance.now();
-    let outcome = '';
-    const tell = (told: string) => {
-      outcome = told;
-    };
-    try {
-      const result = await driveRun(context, job, { ...duty, from, tell });
-      const ended = endOf(context, { queue: TURNS.name, outcome: 'ok', startedMs });
-      context.log.info({ ...about(job), ...ended, outcome, result }, 'job');
-    } catch (error) {
-      endOf(context, { queue: TURNS.name, outcome: 'failed', startedMs });
-      throw error;
-    } finally {
-      context.order.spent(job.tenantId, performance.now() - startedMs);
-    }
+/** Turns in the slots of their queue. */
+export function dispatchTurns(context: Context, duty: LocalDuty): LocalDispatch<ReserveSlot> {
+  const { work, idle } = track();
+
+  const drive = (job: TurnJob, from: DrivenFrom | undefined): Promise<void> =>
+    measured(context, { queue: TURNS.name, job }, async (tell) => driveRun(context, job, { ...duty, from, tell }));
+
+  const reserve: ReserveSlot = (tenantId) => {
+    const leave = take(duty, tenantId);
+    return leave && { leave, drive: (job, from) => work(drive(job, from).finally(leave)) };
   };
+  return { reserve, idle };
+}
 
+/** Tool calls in the slots of their queue. */
+export function dispatchCalls(context: Context, duty: LocalDuty): LocalDispatch<ReserveCallSlot> {
+  const { work, idle } = track();
+
+  const make = (job: ToolCallJob, attempt: MakeCall): Promise<void> =>
+    measured(context, { queue: TOOL_CALLS.name, job }, async (tell) => {
+      const end = await attempt(duty.stop, tell);
+      if (end.kind === 'later') await sendLater(context, laterJob(job, end.attempt), end.waitMs);
+      return end.kind;
+    });
+
+  const reserve: ReserveCallSlot = (tenantId) => {
+    const leave = take(duty, tenantId);
+    if (!leave) return undefined;
+    const failed = (error: unknown, job: ToolCallJob) =>
+      context.log.warn({ err: error, run: job.runId, call: job.callId }, 'call left for reconciliation');
+    return {
+      leave,
+      make: (job, attempt) =>
+        void work(
+          make(job, attempt)
+            .catch((error: unknown) => failed(error, job))
+            .finally(leave),
+        ),
+    };
+  };
+  return { reserve, idle };
+}
+
+/** What is to be made again waits in the queue, as any call does. */
+async function sendLater({ queues, order }: Context, job: ToolCallJob, waitMs: number): Promise<void> {
+  const { tenantId, callId, attempt = 0 } = job;
+  const job_id = TOOL_CALLS.id({ callId, attempt });
+  const sent = { queue: TOOL_CALLS.name, job_id, payload: job, priority: order.next(tenantId), delay_ms: waitMs };
+  await sendJobs(queues, [sent]);
+}
+
+/** A slot of the process and one of the tenant's; undefined where either is missing, or the process is about to stop. */
+function take({ draining, process, slots }: LocalDuty, tenantId: string): (() => void) | undefined {
+  if (draining()) return undefined;
+  const leaveProcess = process.tryEnter();
+  if (!leaveProcess) return undefined;
+  const giveBack = slots.take(tenantId);
+  if (!giveBack) {
+    leaveProcess();
+    return undefined;
+  }
+  return once(() => {
+    giveBack();
+    leaveProcess();
+  });
+}
+
+function once(act: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (!isDone) act();
+    isDone = true;
+  };
+}
+
+interface Measured {
+  queue: string;
+  job: TurnJob | ToolCallJob;
+}
+
+/** Does the work with a line in the log and its metrics, as a job has them. */
+async function measured(
+  context: Context,
+  { queue, job }: Measured,
+  work: (tell: (outcome: string) => void) => Promise<unknown>,
+): Promise<void> {
+  const startedMs = performance.now();
+  let outcome = '';
+  const tell = (told: string) => {
+    outcome = told;
+  };
+  try {
+    const result = await work(tell);
+    const ended = endOf(context, { queue, outcome: 'ok', startedMs });
+    context.log.info({ ...about(queue, job), ...ended, outcome, result }, 'job');
+  } catch (error) {
+    endOf(context, { queue, outcome: 'failed', startedMs });
+    throw error;
+  } finally {
+    context.order.spent(job.tenantId, performance.now() - startedMs);
+  }
+}
+
+/** Knows what is under way. */
+function track(): { work: (done: Promise<void>) => Promise<void>; idle: () => Promise<void> } {
+  const open = new Set<Promise<void>>();
   return {
-    reserve(tenantId) {
-      if (draining()) return undefined;
-      const leaveTurn = turns.tryEnter();
-      if (!leaveTurn) return undefined;
-      const giveBack = slots.take(tenantId);
-      if (!giveBack) {
-        leaveTurn();
-        return undefined;
-      }
-      const leave = () => {
-        giveBack();
-        leaveTurn();
-      };
-      return {
-        leave,
-        drive(job, from) {
-          const done = drive(job, from)
-            .finally(leave)
-            .finally(() => driven.delete(done));
-          driven.add(done);
-          return done;
-        },
-      };
+    work: (done) => {
+      const tracked = done.finally(() => open.delete(tracked));
+      open.add(tracked);
+      return tracked;
     },
     async idle() {
-      while (driven.size > 0) await Promise.allSettled(driven);
+      while (open.size > 0) await Promise.allSettled(open);
     },
   };
 }
 
-function about({ runId: run, turnId: turn, tenantId: tenant, traceparent }: TurnJob) {
-  return { queue: TURNS.name, dispatched: 'locally', run, turn, tenant, trace_id: traceparent?.split('-')[1] };
+function about(queue: string, { runId: run, turnId: turn, tenantId: tenant, traceparent }: Measured['job']) {
+  return { queue, dispatched: 'locally', run, turn, tenant, trace_id: traceparent?.split('-')[1] };
 }

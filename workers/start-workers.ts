@@ -3,14 +3,15 @@ import type { Worker } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
+import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
-import { createTurnSlots } from './turn-slots.ts';
-import { createLocalDispatch, type LocalDispatch } from './local-dispatch.ts';
+import { createProcessSlots } from './process-slots.ts';
+import { dispatchCalls, dispatchTurns, type LocalDispatch } from './local-dispatch.ts';
 
 export interface Workers {
   /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
@@ -26,17 +27,23 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const handlers = await loadHandlers(config.queues);
   const stop = new AbortController();
   let draining = false;
-  const turns = createTurnSlots(config.concurrency[TURNS.name]);
-  const duty = { stop: stop.signal, draining: () => draining, turns };
-  let local: LocalDispatch | undefined;
+  const locally: LocalDispatch<unknown>[] = [];
   const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
+    const process = createProcessSlots(concurrency);
+    const duty = { stop: stop.signal, draining: () => draining, slots, process };
     if (name === TURNS.name) {
-      local = createLocalDispatch(context, { ...duty, slots });
-      context.outbox.offerSlots(local.reserve);
+      const turns = dispatchTurns(context, duty);
+      locally.push(turns);
+      context.outbox.offerSlots({ turns: turns.reserve });
     }
-    const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...duty, slots, job, token }), {
+    if (name === TOOL_CALLS.name) {
+      const calls = dispatchCalls(context, duty);
+      locally.push(calls);
+      context.outbox.offerSlots({ calls: calls.reserve });
+    }
+    const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...duty, job, token }), {
       concurrency,
     });
     worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));
@@ -52,7 +59,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
       const closed = workers.map((worker: Worker) => worker.close());
-      await Promise.all([reconciled, maintaining?.stop(), local?.idle(), ...closed]);
+      await Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), ...closed]);
       clearTimeout(deadline);
     },
   };

@@ -153,12 +153,13 @@ begin
   if c ? 'new_calls' then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
         arguments, effect, idempotency_key, recorded_from, status, attempt, output, model_output, is_error, error, output_bytes,
-        latency_ms, traceparent, created_at, started_at, finished_at)
+        latency_ms, traceparent, created_at, started_at, finished_at, lease_expires_at, claim_id)
       select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
         k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output', nullif(k->'model_output', 'null'),
         (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int,
-        (k->>'latency_ms')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz
+        (k->>'latency_ms')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
+        clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid
       from jsonb_array_elements(c->'new_calls') k;
     -- What the record of another run answers is copied here: whole outputs do not travel to a driver and back.
     if c ? 'copies_outputs' then

@@ -36,6 +36,7 @@ import { positionOf } from '../run-log/run-cache.ts';
 import { findLastSaid, userContent } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
+import { leaveDispatched } from './driver/dispatch-calls.ts';
 import { sendCalls } from './driver/send-calls.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
 import type { Drive, DriveSession } from './driver/session.ts';
@@ -119,6 +120,7 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
     if (again) return 'handed_over';
     throw error;
   } finally {
+    if (session) leaveDispatched(session);
     release();
     hold.close();
   }

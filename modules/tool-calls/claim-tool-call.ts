@@ -36,7 +36,7 @@ export async function claimToolCall(
   try {
     return (await claimAtOnce(context, claiming)) ?? (await claimUnderLock(context, claiming));
   } catch (error) {
-    await retryWhileUnavailable(() => giveBack(context, claiming), patience);
+    await retryWhileUnavailable(() => giveBackClaim(context, claiming), patience);
     throw error;
   }
 }
@@ -46,8 +46,8 @@ const NOT_SENT: LateResult = {
   latencyMs: 0,
 };
 
-/** Says of a claim that nothing was sent; nothing where it was not made, or another has followed. */
-async function giveBack(context: Context, { claimId, ...job }: Claiming): Promise<void> {
+/** Says of a claim that nothing was sent; nothing happens where it was not made, or another has followed. */
+export async function giveBackClaim(context: Context, { claimId, ...job }: Claiming): Promise<void> {
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
     if (call?.claim_id !== claimId) return null;

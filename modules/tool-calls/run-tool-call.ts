@@ -5,19 +5,25 @@ import { findToolCall } from '../../db/turns.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
-import { attempt, type AttemptEnd, type Committer, type HeldClaim, type MadeAttempt } from './attempt.ts';
+import {
+  attempt,
+  type AttemptEnd,
+  type ClaimedCall,
+  type Committer,
+  type HeldClaim,
+  type MadeAttempt,
+} from './attempt.ts';
 import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
+/** `tell` hears what came of the attempt. */
+type ToldJob = ToolCallJob & { tell?: (status: MadeAttempt['settlement']['status']) => void };
+
 /**
  * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
- * idempotent, else it ends `unknown`. `tell` hears what came of the attempt. Infrastructure errors throw; what the tool does wrong is data.
+ * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
  */
-export async function runToolCall(
-  context: Context,
-  job: ToolCallJob & { tell?: (status: MadeAttempt['settlement']['status']) => void },
-  stop: AbortSignal,
-): Promise<AttemptEnd> {
+export async function runToolCall(context: Context, job: ToldJob, stop: AbortSignal): Promise<AttemptEnd> {
   const patience = { forMs: PATIENCE_MS, signal: stop };
   let askedAtMs = performance.now();
   const committer: Committer = {
@@ -26,12 +32,39 @@ export async function runToolCall(
       return claimToolCall(context, job, patience);
     },
     hold: (claim) => holdCall(context, job, { attempt: claim.attempt, sinceMs: askedAtMs, stop }),
-    settle: (made) => {
-      job.tell?.(made.settlement.status);
-      return retryWhileUnavailable(() => settleToolCall(context, job, made), patience);
-    },
+    settle: (made) => settle(context, job, { made, stop }),
   };
   return attempt(context, job, committer);
+}
+
+export interface HeldCall {
+  claimed: ClaimedCall;
+  /** When the lease was asked for, by the process's own clock (`performance.now`). */
+  sinceMs: number;
+  stop: AbortSignal;
+}
+
+/** Makes the attempt of a call that was claimed with its request. */
+export async function runClaimedCall(
+  context: Context,
+  job: ToldJob,
+  { claimed, sinceMs, stop }: HeldCall,
+): Promise<AttemptEnd> {
+  const committer: Committer = {
+    claim: () => Promise.resolve(claimed),
+    hold: () => holdCall(context, job, { attempt: claimed.attempt, sinceMs, stop }),
+    settle: (made) => settle(context, job, { made, stop }),
+  };
+  return attempt(context, job, committer);
+}
+
+function settle(
+  context: Context,
+  job: ToldJob,
+  { made, stop }: { made: MadeAttempt; stop: AbortSignal },
+): Promise<AttemptEnd> {
+  job.tell?.(made.settlement.status);
+  return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
 }
 
 /** What the tool did is known here and nowhere else: a database that is away for a while must not make it unknown. */

@@ -6,7 +6,7 @@ import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts
 import { reconcile } from '../../modules/run-log/reconcile.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { updateAgent } from '../../modules/agents/update-agent.ts';
-import { createTurnSlots } from '../../workers/turn-slots.ts';
+import { createProcessSlots } from '../../workers/process-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -393,7 +393,7 @@ const LONG_MS = 60_000;
 
 describe('Slots for turns', () => {
   it('are given in the order of asking, and none dispatched locally while somebody waits', async () => {
-    const slots = createTurnSlots(1);
+    const slots = createProcessSlots(1);
     const order: string[] = [];
     const leave = slots.tryEnter();
     assert.ok(leave);
@@ -414,7 +414,7 @@ describe('Slots for turns', () => {
   });
 
   it('are kept for the queue once a job has found none', async () => {
-    const slots = createTurnSlots(1);
+    const slots = createProcessSlots(1);
     const leave = slots.tryEnter();
     assert.equal(await slots.enter(1), undefined);
     leave?.();

@@ -7,6 +7,7 @@ import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { toCreation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
+import { makeDispatched } from './dispatch-calls.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { joinJobs } from '../../run-log/join-parent.ts';
@@ -202,6 +203,7 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
   advance(session.log, change.events.length > 0 ? result.at : undefined);
   session.uncommitted = newUncommitted();
   if (result.seq !== session.log.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
+  makeDispatched(session, events);
   if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length > 0)
     session.context.bus.publish({ runId: session.run.id, kind: 'advanced', seq: result.seq });

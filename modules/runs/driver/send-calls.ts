@@ -2,6 +2,7 @@
 import { awaitCalls } from '../../../core/decision-events/turns.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { commit } from './commit.ts';
+import { claimLocally } from './dispatch-calls.ts';
 import type { DriveSession } from './session.ts';
 
 /** Hands the run over to whoever makes its calls. Undefined if others have written meanwhile: decide anew. */
@@ -14,6 +15,8 @@ export async function sendCalls(session: DriveSession): Promise<'dormant' | 'han
   const unsent = log.state.calls.filter(
     (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
   );
-  if (unsent.length === 0) return (await commit(session, 'dormant')) ? 'dormant' : undefined;
-  return (await commit(session, { awaitCalls: unsent })) ? 'handed_over' : undefined;
+  const jobs = claimLocally(session, unsent);
+  const isBegun = session.step.dispatched.size > 0;
+  if (jobs.length === 0 && !isBegun) return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+  return (await commit(session, { awaitCalls: jobs })) ? 'handed_over' : undefined;
 }

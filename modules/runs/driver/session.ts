@@ -4,7 +4,8 @@ import type { AgentDefinition } from '../../../core/definition.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { Reservation } from '../../budgets/hold-to-budget.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
-import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
+import type { CallSlot, InitialCommit } from '../../../jobs/slot-reservation.ts';
+import type { ToolCallJob } from '../../../jobs/tool-calls.ts';
 import type { Context } from '../../governance/context.ts';
 import type { GatedRun } from '../../governance/gate-call.ts';
 import type { Governance } from '../../governance/governance.ts';
@@ -67,6 +68,8 @@ export interface Step {
   backOff: { rateLimiter: string; waitMs: number } | null;
   /** Calls that this driver makes itself, as far as it has asked for them or looked at them. */
   ownCalls: Map<string, OwnCall>;
+  /** Calls that the next commit claims for this process. */
+  dispatched: Map<string, DispatchedCall>;
   /** In which policy epoch calls passed the gate; a call that a person let pass has none. */
   gatedAt: Map<string, number>;
 }
@@ -76,6 +79,15 @@ export interface OwnCall {
   row: LedgerCall;
   /** This driver began the attempt under way: any other call that is `running` was interrupted. */
   isBegun: boolean;
+}
+
+/** A call that a commit is to claim for this process. */
+export interface DispatchedCall {
+  slot: CallSlot;
+  row: LedgerCall;
+  job: ToolCallJob & { claimId: string };
+  /** When its lease was asked for, by the process's own clock (`performance.now`). */
+  sinceMs: number;
 }
 
 /** What goes with the next commit, and is over once it is made. */
@@ -97,7 +109,7 @@ export interface PartialAnswer {
 
 /** A step whose model call is announced, or is about to be. */
 export function newStep(): Step {
-  return { reservation: null, backOff: null, ownCalls: new Map(), gatedAt: new Map() };
+  return { reservation: null, backOff: null, ownCalls: new Map(), dispatched: new Map(), gatedAt: new Map() };
 }
 
 /** A new set of uncommitted things: empty, or with the initial commit of the run. */

@@ -1,5 +1,5 @@
-/** How many turns a process drives at once, whether they came through the queue or were dispatched locally. */
-export interface TurnSlots {
+/** How much of a queue's work a process does at once, whether it came through the queue or was dispatched locally. */
+export interface ProcessSlots {
   /**
    * Waits for a slot so many ms at most, first come first served; answers how to give it back. Undefined if there was none:
    * for a while none is dispatched locally then, so that the queue has its turn.
@@ -12,7 +12,7 @@ export interface TurnSlots {
 /** How long a slot is kept for the queue after a job has found none, in ms: it comes again before that. */
 const KEPT_MS = 1000;
 
-export function createTurnSlots(concurrency: number): TurnSlots {
+export function createProcessSlots(concurrency: number): ProcessSlots {
   const waiting: (() => void)[] = [];
   let free = concurrency;
   let keptUntilMs = 0;

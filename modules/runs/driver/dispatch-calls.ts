@@ -1,0 +1,88 @@
+/**
+ * Queued calls that this process makes itself: the commit that asks for them claims them, as the claim of a worker would, and
+ * no job is sent. Where the process has no room, the queue takes them.
+ */
+import { beginAttempt } from '../../../core/decision-events/tool-calls.ts';
+import type { NewEvent } from '../../../core/events.ts';
+import type { CallState } from '../../../core/state.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts';
+import type { LedgerCall } from '../../tool-calls/attempt.ts';
+import { giveBackClaim } from '../../tool-calls/claim-tool-call.ts';
+import { runClaimedCall } from '../../tool-calls/run-tool-call.ts';
+import type { DriveSession } from './session.ts';
+
+const FIRST_ATTEMPT = 1;
+
+/**
+ * Claims those of the calls for which this process has room, with the next commit; answers the rest. Only calls that this
+ * commit asks for: any other may have been settled or decided about meanwhile.
+ */
+export function claimLocally(session: DriveSession, calls: readonly CallState[]): CallState[] {
+  leaveReplaced(session);
+  const left: CallState[] = [];
+  for (const call of calls) if (left.length > 0 || !claim(session, call)) left.push(call);
+  return left;
+}
+
+/** Calls that were asked for anew, under a newer policy epoch, have new ids. */
+function leaveReplaced({ log, step }: DriveSession): void {
+  for (const [id, { slot }] of step.dispatched) {
+    if (findInserted(log, id)) continue;
+    step.dispatched.delete(id);
+    slot.leave();
+  }
+}
+
+function claim(session: DriveSession, call: CallState): boolean {
+  const { log, step, tenantId, run, context, traceparent } = session;
+  const inserted = findInserted(log, call.id);
+  if (!inserted || step.gatedAt.get(call.id) !== session.governance.epoch) return false;
+  const slot = context.outbox.reserveCallSlot(tenantId);
+  if (!slot) return false;
+  const row = inserted as unknown as LedgerCall;
+  const claimId = newId();
+  appendEvent(log, { ...beginAttempt(log.state, call.id, FIRST_ATTEMPT), step: row.step });
+  const set = { status: 'running', attempt: FIRST_ATTEMPT, started_at: 'now' };
+  const lease = { lease_ms: context.config.leaseMs, claim_id: claimId };
+  changeCall(log, { id: call.id, from: ['pending'], set: { ...set, ...lease } });
+  const ids = { tenantId, runId: run.id, turnId: row.turn_id, callId: call.id, step: row.step, attempt: 0, claimId };
+  const job = { ...ids, ...(traceparent !== undefined && { traceparent }) };
+  step.dispatched.set(call.id, { slot, row, job, sinceMs: performance.now() });
+  return true;
+}
+
+/** Makes the calls that a commit has begun. */
+export function makeDispatched(session: DriveSession, events: readonly NewEvent[]): void {
+  const { context, step, run, tools, limits } = session;
+  for (const event of events) {
+    if (event.type !== 'tool.started') continue;
+    const dispatched = step.dispatched.get(event.payload.tool_call_id);
+    if (!dispatched) continue;
+    step.dispatched.delete(dispatched.row.id);
+    const { slot, row, job, sinceMs } = dispatched;
+    const { claimId: _claim, ...payload } = job;
+    const tool = tools.get(row.name);
+    if (!tool) throw new Error(`the run pins no tool ${row.name}`);
+    const claimed = {
+      call: row,
+      attempt: FIRST_ATTEMPT,
+      agentId: run.agent_id,
+      tool,
+      retry: tool.execution.retry_config,
+      acceptsDuplicates: limits.onUnknown === 'retry',
+    };
+    slot.make(payload, (stop, tell) => runClaimedCall(context, { ...payload, tell }, { claimed, sinceMs, stop }));
+  }
+}
+
+/** Lets go what no commit has claimed for sure: a claim that was made all the same is given back, since nothing was sent. */
+export function leaveDispatched({ context, step }: DriveSession): void {
+  for (const { slot, job } of step.dispatched.values()) {
+    slot.leave();
+    giveBackClaim(context, job).catch((error: unknown) =>
+      context.log.warn({ err: error, run: job.runId, call: job.callId }, 'call left until its lease is over'),
+    );
+  }
+  step.dispatched.clear();
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import type { Context } from '../../modules/governance/context.ts';
+import { createPolicy } from '../../modules/governance/write-policy.ts';
+import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
+import { statusOfRun } from '../support/queries.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('Locally dispatched tool calls', () => {
+  let engine: Engine;
+  let workers: Workers | undefined;
+  /** Calls that the queue was given. */
+  let jobs: string[];
+
+  before(async () => {
+    engine = await openEngine();
+    const queue = engine.context.queues.queue('tool-calls');
+    const add = queue.add.bind(queue);
+    queue.add = (name, data, options) => {
+      jobs.push(String((data as { callId?: unknown }).callId));
+      return add(name, data, options);
+    };
+    const addBulk = queue.addBulk.bind(queue);
+    queue.addBulk = (added) => {
+      jobs.push(...added.map(({ data }) => String((data as { callId?: unknown }).callId)));
+      return addBulk(added);
+    };
+  });
+  beforeEach(() => {
+    jobs = [];
+    engine.toolsAnswer(() => undefined);
+  });
+  afterEach(async () => {
+    await workers?.stop(5000);
+    workers = undefined;
+  });
+  after(() => engine.close());
+
+  const serve = async (calls: number, changed: Partial<Context> = {}) => {
+    const { context } = engine;
+    const concurrency = { ...context.config.concurrency, 'tool-calls': calls };
+    const config = { ...context.config, queues: ['turns', 'tool-calls'] as const, concurrency };
+    workers = await startWorkers({ ...context, config, ...changed });
+  };
+  const completed = (run: string) =>
+    waitUntil(`run ${run} is completed`, async () => (await statusOfRun(engine, run)) === 'completed');
+  const callsOf = (run: string) =>
+    engine.rows<{ status: string; attempt: number }>(
+      'select status, attempt from tool_calls where run_id = $1 order by place',
+      run,
+    );
+  const asksOnce = (count = 1) =>
+    engine.say((request) => {
+      const calls = Array.from({ length: count }, () => ({ name: offered(request, 'send') }));
+      return JSON.stringify(request.messages).includes('tool_result') ? text('done') : use(...calls);
+    });
+
+  it('are claimed by the commit that asks for them, and go through no queue', async () => {
+    const commits: string[][] = [];
+    const commit: Context['commit'] = (change) => {
+      commits.push(change.events.map(({ type }) => String(type)));
+      return engine.context.commit(change);
+    };
+    await serve(5, { commit });
+    asksOnce(3);
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await completed(run);
+    assert.deepEqual(jobs, []);
+    assert.deepEqual(
+      await callsOf(run),
+      [0, 1, 2].map(() => ({ status: 'succeeded', attempt: 1 })),
+    );
+    const asking = commits.find((types) => types.includes('tool.requested')) ?? [];
+    assert.equal(asking.filter((type) => type === 'tool.started').length, 3);
+    const ends = commits.filter((types) => types.some((type) => type === 'tool.succeeded'));
+    assert.deepEqual([commits.filter((types) => types.includes('tool.started')).length, ends.length], [1, 3]);
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+  });
+
+  it('are as many as the process has room for; the rest is sent', async () => {
+    await serve(2);
+    asksOnce(5);
+    const two = door();
+    engine.toolsAnswer(async () => {
+      if (engine.tools.seen.length === 2) two.open();
+      await two.pass();
+      return { status: 200, body: {} };
+    });
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await completed(run);
+    assert.equal(new Set(jobs).size, 3);
+    assert.equal(engine.tools.seen.length, 5);
+  });
+
+  it('go to the queue where they are to be made again', async () => {
+    await serve(2);
+    asksOnce();
+    engine.toolsAnswer((_request, n) => Promise.resolve({ status: n === 0 ? 503 : 200, body: {} }));
+    const retrying = {
+      name: 'send',
+      annotations: { idempotentHint: true },
+      execution: { retry_config: { max_retries: 2, backoff_ms: 1 } },
+    };
+    const { run } = await engine.start(await engine.agent({}, [retrying]), 'hello');
+    await completed(run);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 2 }]);
+    assert.equal(jobs.length, 1);
+  });
+
+  it('are given back where their driver fails after the commit and before them, and made once after that', async () => {
+    let failures = 0;
+    const commit: Context['commit'] = async (change) => {
+      const result = await engine.context.commit(change);
+      if (failures > 0 || !change.events.some(({ type }) => type === 'tool.started')) return result;
+      failures++;
+      throw new Error('a fault of ours');
+    };
+    await serve(5, { commit });
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await waitUntil('the claim is given back', async () => (await callsOf(run))[0]?.status === 'pending');
+    assert.equal(engine.tools.seen.length, 0);
+    await engine.makeCalls(run);
+    await completed(run);
+    assert.equal(engine.tools.seen.length, 1);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 2 }]);
+  });
+
+  it('are made once where the answer to the commit is lost with the connection', async () => {
+    let cuts = 0;
+    const commit: Context['commit'] = async (change) => {
+      const result = await engine.context.commit(change);
+      if (cuts > 0 || !change.events.some(({ type }) => type === 'tool.started')) return result;
+      cuts++;
+      throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    };
+    await serve(5, { commit });
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await completed(run);
+    assert.equal(engine.tools.seen.length, 1);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 1 }]);
+  });
+
+  it('pass the gate again where the policies have changed by the commit, and are not made where it refuses them', async () => {
+    const { context, caller } = engine;
+    let isForbidden = false;
+    const commit: Context['commit'] = async (change) => {
+      if (!isForbidden && change.events.some(({ type }) => type === 'tool.started')) {
+        isForbidden = true;
+        const rule = {
+          name: `never ${change.run_id}`,
+          priority: 1,
+          when: 'agent.name == "guarded"',
+          decision: 'block' as const,
+          reason: 'no',
+        };
+        await context.db.withTenant(caller.tenantId, (tx) => createPolicy(tx, caller, rule));
+      }
+      return context.commit(change);
+    };
+    await serve(5, { commit });
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({ name: 'guarded' }, [{ name: 'send' }]), 'hello');
+    await completed(run);
+    assert.deepEqual(await callsOf(run), [{ status: 'denied', attempt: 0 }]);
+    assert.equal(engine.tools.seen.length, 0);
+  });
+
+  it('go on elsewhere where their process dies after the commit, as far as their tool allows that', async () => {
+    await serve(1);
+    await workers?.stop(5000);
+    const { context } = engine;
+    const dead = { make: () => undefined, leave: () => undefined };
+    asksOnce();
+    const harmless = [{ name: 'send', annotations: { idempotentHint: true } }];
+    const { run } = await engine.start(await engine.agent({}, harmless), 'hello');
+    await engine.drive(run, { ...context, outbox: { ...context.outbox, reserveCallSlot: () => dead } });
+    assert.deepEqual(await callsOf(run), [{ status: 'running', attempt: 1 }]);
+    await engine.everyoneDies();
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 2 }]);
+    assert.equal(engine.tools.seen.length, 1);
+  });
+});

@@ -19,6 +19,7 @@ import { beVictim, measureRecovery } from './recovery.ts';
 import { benchServices, type Services } from './services.ts';
 import { stepTable, VARIANTS } from './step-table.ts';
 import { measureStreams } from './streams.ts';
+import { measureTenants } from './tenants.ts';
 import { measureWaiting } from './waiting.ts';
 import type { Measured } from './work.ts';
 
@@ -32,6 +33,7 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   streams: measureStreams,
   waiting: measureWaiting,
   partitions: measurePartitions,
+  tenants: measureTenants,
   recovery: (services) =>
     measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
 };

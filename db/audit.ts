@@ -110,11 +110,11 @@ export async function countUnsealedRows(tx: Tx): Promise<{ count: number; oldest
   return row ?? { count: 0, oldest: null };
 }
 
-/** Tenants with rows that have no place yet. */
+/** Tenants with rows that have no place yet, those first that have waited longest. */
 export async function listUnsealedTenants(db: Database, limit: number): Promise<string[]> {
   const rows = await db.asMaintenance((tx) =>
     tx.query<{ tenant_id: string }>(
-      'select distinct tenant_id from audit_log where seq is null order by tenant_id limit $1',
+      'select tenant_id from audit_log where seq is null group by tenant_id order by min(created_at) limit $1',
       [limit],
     ),
   );

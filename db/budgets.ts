@@ -157,9 +157,11 @@ export async function readStandings(tx: Tx, of: Budgeted): Promise<BudgetStandin
   return rows.map(({ standing }) => standing);
 }
 
-/** Tenants with reservations that are not added up yet; an act of maintenance. */
+/** Tenants with reservations that are not added up yet, in an order of chance; an act of maintenance. */
 export async function listReservingTenants(tx: Tx): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>('select distinct tenant_id as id from reservations where not rolled_up');
+  const rows = await tx.query<{ id: string }>(
+    'select id from (select distinct tenant_id as id from reservations where not rolled_up) t order by random()',
+  );
   return rows.map(({ id }) => id);
 }
 

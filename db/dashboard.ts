@@ -64,7 +64,8 @@ export async function readOwnUsage(
 /** Tenants with runs that have ended and are not added up yet; an act of maintenance. */
 export async function listUnrolledTenants(tx: Tx): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `select distinct tenant_id as id from runs where not rolled_up and status in ('completed', 'failed', 'cancelled')`,
+    `select id from (select distinct tenant_id as id from runs
+       where not rolled_up and status in ('completed', 'failed', 'cancelled')) t order by random()`,
   );
   return rows.map(({ id }) => id);
 }

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { listUnsealedTenants, sealAuditRows } from '../../db/audit.ts';
 import type { ProcessContext } from '../context.ts';
-import { forEachIsolated } from '../for-each-isolated.ts';
+import { forEachTenant } from '../for-each-isolated.ts';
 
 /**
  * Chains the rows that were added to the audit log since the last time, tenant by tenant. Each new head goes to the log:
@@ -9,14 +9,10 @@ import { forEachIsolated } from '../for-each-isolated.ts';
  */
 export async function sealAudit(context: Pick<ProcessContext, 'db' | 'log'>): Promise<number> {
   const tenants = await listUnsealedTenants(context.db, LIMITS.sweepRows);
-  const done = await forEachIsolated(
-    context.log,
-    { rows: tenants.map((tenantId) => ({ tenant: tenantId })) },
-    async ({ tenant }) => {
-      const { sealed, head } = await sealAuditRows(context.db, tenant, LIMITS.sweepRows);
-      if (sealed > 0 && head) context.log.info({ tenant, seq: head.seq, hash: head.hash }, 'audit sealed');
-      return sealed;
-    },
-  );
+  const done = await forEachTenant(context.log, tenants, async (tenant) => {
+    const { sealed, head } = await sealAuditRows(context.db, tenant, LIMITS.sweepRows);
+    if (sealed > 0 && head) context.log.info({ tenant, seq: head.seq, hash: head.hash }, 'audit sealed');
+    return sealed;
+  });
   return done.reduce((total, sealed) => total + sealed, 0);
 }

@@ -11,7 +11,7 @@ import { settleLostOwnCalls } from '../../db/own-model-calls.ts';
 import type { Database } from '../../db/database.ts';
 import { listTenantIds } from '../../db/tenants.ts';
 import type { ProcessContext } from '../context.ts';
-import { forEachIsolated } from '../for-each-isolated.ts';
+import { forEachTenant } from '../for-each-isolated.ts';
 
 /** Nobody waits for a call that Drover makes for itself for longer. */
 const OWN_CALL_MS = LIMITS.modelTimeoutMs + 60_000;
@@ -19,7 +19,7 @@ const OWN_CALL_MS = LIMITS.modelTimeoutMs + 60_000;
 /** Answers how many reservations were settled at their estimate, and how many were added up. */
 export async function settleBudgets({ db, config, log }: ProcessContext): Promise<{ settled: number; added: number }> {
   const tenants = await db.asMaintenance(listReservingTenants);
-  const done = await forEachIsolated(log, { rows: tenants.map((tenantId) => ({ tenant: tenantId })) }, ({ tenant }) =>
+  const done = await forEachTenant(log, tenants, (tenant) =>
     db.withTenant(tenant, async (tx) => ({
       settled:
         (await settleLostReservations(tx, tenant, config.leaseMs)) +

@@ -1,14 +1,13 @@
 /** Adds runs that have ended to the sums of their days, so that a dashboard stays fast however many there are. */
 import { LIMITS } from '../../core/limits.ts';
 import { listUnrolledTenants, rollUpUsage } from '../../db/dashboard.ts';
-import { forEachIsolated } from '../for-each-isolated.ts';
+import { forEachTenant } from '../for-each-isolated.ts';
 import type { ProcessContext } from '../context.ts';
 
 /** Answers how many runs were added. */
 export async function rollUpRuns({ db, log }: Pick<ProcessContext, 'db' | 'log'>): Promise<number> {
   const tenants = await db.asMaintenance(listUnrolledTenants);
-  const rows = tenants.map((tenant) => ({ tenant }));
-  const added = await forEachIsolated(log, { rows }, ({ tenant }) =>
+  const added = await forEachTenant(log, tenants, (tenant) =>
     db.withTenant(tenant, (tx) => rollUpUsage(tx, tenant, LIMITS.sweepRows)),
   );
   return added.reduce((sum, each) => sum + each, 0);

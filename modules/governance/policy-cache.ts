@@ -15,11 +15,11 @@ export interface PolicyCache {
   current(tx: Tx, tenantId: string): Promise<Governance>;
 }
 
-/** Tenants whose policies and suspensions a process keeps in memory. */
-const MOST_KEPT = 1000;
+/** Of tenants, and of what each of them has decided, a process keeps so many in memory. */
+const MOST_KEPT = 50_000;
 
 export function createPolicyCache(db: Database): PolicyCache {
-  const kept = new LRUCache<string, Governance>({ max: MOST_KEPT });
+  const kept = new LRUCache<string, Governance>({ maxSize: MOST_KEPT, sizeCalculation: sizeOf });
   const read = async (tx: Tx, tenantId: string) => {
     const governance = toGovernance(await readGovernance(tx));
     kept.set(tenantId, governance);
@@ -39,4 +39,9 @@ export function createPolicyCache(db: Database): PolicyCache {
       return read(tx, tenantId);
     },
   };
+}
+
+/** A tenant, its rules, and ids of what it has deleted and suspended. */
+function sizeOf({ rules, deletedTools, suspended: { agents, tools, servers } }: Governance): number {
+  return 1 + 10 * rules.length + deletedTools.size + agents.size + tools.size + servers.size;
 }

@@ -30,12 +30,20 @@ export interface Rule extends PolicyRef {
 /** In the order in which they are looked at: by priority, then by name. */
 export function compileRules(rows: readonly { id: string; version: number; definition: PolicyDefinition }[]): Rule[] {
   const rules = rows.map(({ id, version, definition }) => {
-    const compiled = compileWhen(definition.when);
-    // A rule that an earlier build took and this one does not: an error at every call, so that it fails closed.
-    const condition: Condition = compiled.ok ? compiled.value : { test: () => compiled };
-    return { id, version, name: definition.name, definition, condition };
+    return { id, version, name: definition.name, definition, condition: compiledLater(definition.when) };
   });
   return rules.toSorted((a, b) => a.definition.priority - b.definition.priority || (a.name < b.name ? -1 : 1));
+}
+
+/** Compiles when it is tested first: most drives have no call to gate. */
+function compiledLater(when: string): Condition {
+  let condition: Condition | undefined;
+  const compile = (): Condition => {
+    const compiled = compileWhen(when);
+    // A rule that an earlier build took and this one does not: an error at every call, so that it fails closed.
+    return compiled.ok ? compiled.value : { test: () => compiled };
+  };
+  return { test: (input) => (condition ??= compile()).test(input) };
 }
 
 interface Matched {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
-import { sealAuditRows } from '../../../db/audit.ts';
+import { listUnsealedTenants, sealAuditRows } from '../../../db/audit.ts';
 import { recordAudit } from '../../../modules/audit/record-audit.ts';
 import { sealAudit } from '../../../modules/audit/seal-audit.ts';
 import { verifyAudit } from '../../../modules/audit/verify-audit.ts';
@@ -64,6 +64,21 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual([first.broken, first.next], [null, 4]);
       const second = await verdict(4, 4);
       assert.deepEqual([second.broken, second.next, second.head], [null, null, head]);
+    });
+
+    it('is sealed first for the tenants whose rows have waited longest', async () => {
+      const tenants: string[] = [];
+      for (let n = 0; n < 3; n++) {
+        tenant = newId();
+        await write(1);
+        // The order of ids is none of time.
+        tenants.push(tenant);
+      }
+      const oldest = tenants.toSorted().at(-1) ?? '';
+      tenant = oldest;
+      await tamper(`update audit_log set created_at = created_at - interval '1 day' where tenant_id = $t`);
+      assert.deepEqual(await listUnsealedTenants(api.context.db, 1), [oldest]);
+      assert.equal(await sealAudit(api.context), 3);
     });
 
     for (const [column, value] of Object.entries(COLUMNS)) {

@@ -18,7 +18,7 @@ describe('The way to a tool', () => {
       'modules/tool-calls/attempt.ts',
       'modules/tool-calls/execute-tool.ts',
     ]);
-    assert.deepEqual(filesWith(/\bimport \{ attempt\b/), [
+    assert.deepEqual(filesWith(/\bimport \{\s+attempt\b/), [
       'modules/runs/driver/act.ts',
       'modules/tool-calls/run-tool-call.ts',
     ]);

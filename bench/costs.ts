@@ -99,6 +99,12 @@ export function cpuMs({ nodeMs, postgresMs, redisMs }: Costs): number {
   return nodeMs + postgresMs + redisMs;
 }
 
+/** CPU time of another process since it began; NaN where it cannot be read. */
+export function cpuOfProcess(pid: number): number {
+  const stat = statOf(String(pid));
+  return stat ? TICK_MS * (Number(stat[11]) + Number(stat[12])) : Number.NaN;
+}
+
 /** Fields of /proc/PID/stat (proc(5)) from the state on: 1 is the parent, 11 and 12 the own CPU, 13 and 14 that of ended children. */
 function statOf(pid: string): string[] | undefined {
   try {

@@ -10,6 +10,7 @@ import pg from 'pg';
 import { runOnce } from '../modules/platform/run-once.ts';
 import { measureApi } from './api.ts';
 import { measureBaseline } from './baseline.ts';
+import { measureDeployed } from './deployed.ts';
 import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
 import { measureLongConversation } from './long-conversation.ts';
@@ -29,6 +30,7 @@ const SELF = fileURLToPath(import.meta.url);
 const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   'long-run': measureLongRun,
   'long-conversation': measureLongConversation,
+  deployed: measureDeployed,
   api: measureApi,
   streams: measureStreams,
   waiting: measureWaiting,

@@ -58,7 +58,11 @@ const memoryConfig = z.strictObject({
   short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.enum(STRATEGIES).optional() }).optional(),
   long_term: z
     .strictObject({
-      enabled: z.boolean().optional().describe('Each turn is given what its message brings to mind.'),
+      enabled: z
+        .boolean()
+        .optional()
+        .describe('Each turn is given what its message brings to mind, and is learnt from after its end.'),
+      extract: z.boolean().optional().describe('False: no turn is learnt from.'),
       embedding_model: z.string().max(200).optional(),
       top_k: z.int().min(1).max(100).optional(),
       min_score: z.number().min(0).max(1).optional(),
@@ -210,6 +214,12 @@ export function memorySettings({ memory_config: config }: AgentDefinition): Memo
     memoryTypes: longTerm?.memory_types,
     embeddingModel: longTerm?.embedding_model,
   };
+}
+
+/** Whether an agent learns from its turns: where it has a long-term memory and does not say otherwise. */
+export function extractionSettings({ memory_config: config }: AgentDefinition): { enabled: boolean } {
+  const longTerm = config?.long_term;
+  return { enabled: (longTerm?.enabled ?? false) && (longTerm?.extract ?? true) };
 }
 
 /** How an agent's short-term memory is consolidated, with its defaults. */

@@ -63,6 +63,8 @@ export interface LostFilter {
   tenantId?: string | undefined;
   after: string;
   limit: number;
+  /** Whether this installation makes vectors. */
+  embeds: boolean;
 }
 
 /** Suspension: what is suspended is dormant until it is lifted. `r` is the run. */

@@ -3,17 +3,29 @@ import type { Database } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
 
-/** Agents with entries that have waited for their vectors for a while. */
-export async function listUnembeddedAgents(
+export interface LostMemoryWork {
+  /** The agent's, or the turn's that is to be learnt from. */
+  id: string;
+  tenant_id: string;
+  agent_id: string;
+  work: 'embed' | 'extract';
+}
+
+/** Agents with entries that have waited for their vectors for a while, where any are made at all; and turns that are to be learnt from by now. */
+export async function listLostMemoryWork(
   db: Database,
-  { quietMs, tenantId, after, limit }: LostFilter,
-): Promise<{ tenant_id: string; agent_id: string }[]> {
+  { quietMs, tenantId, after, limit, embeds }: LostFilter,
+): Promise<LostMemoryWork[]> {
   return db.asMaintenance((tx) =>
-    tx.query(
-      `select distinct tenant_id, agent_id from memory_entries
-        where embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
-          and ($3::uuid is null or tenant_id = $3) order by agent_id limit $4`,
-      [after, quietMs, tenantId ?? null, limit],
+    tx.query<LostMemoryWork>(
+      `select * from (
+         select distinct agent_id as id, tenant_id, agent_id, 'embed' as work from memory_entries
+          where $5 and embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
+         union all
+         select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
+          where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms') lost
+        where $3::uuid is null or tenant_id = $3 order by id limit $4`,
+      [after, quietMs, tenantId ?? null, limit, embeds],
     ),
   );
 }

@@ -438,6 +438,33 @@ table memory_entries row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table memory_extractions row level security forced
+  turn_id uuid not null
+  tenant_id uuid not null
+  agent_id uuid not null
+  run_id uuid not null
+  status text not null default 'due'::text
+  due_at timestamp with time zone not null default now()
+  attempts integer not null default 0
+  made_by text
+  added uuid[] not null default '{}'::uuid[]
+  superseded uuid[] not null default '{}'::uuid[]
+  refused jsonb not null default '{}'::jsonb
+  created_at timestamp with time zone not null default now()
+  finished_at timestamp with time zone
+  constraint memory_extractions_made_by_check CHECK ((made_by = ANY (ARRAY['model'::text, 'rules'::text])))
+  constraint memory_extractions_status_check CHECK ((status = ANY (ARRAY['due'::text, 'done'::text])))
+  constraint memory_extractions_pkey PRIMARY KEY (turn_id)
+  CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE (status = 'done'::text)
+  CREATE INDEX memory_extractions_due ON public.memory_extractions USING btree (due_at) WHERE (status = 'due'::text)
+  CREATE INDEX memory_extractions_page ON public.memory_extractions USING btree (agent_id, turn_id)
+  CREATE INDEX memory_extractions_run ON public.memory_extractions USING btree (run_id)
+  policy maintenance_finds_extractions for select to drover_maintenance using true
+  policy maintenance_forget_extractions for delete to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
 table memory_fragment_versions row level security forced
   tenant_id uuid not null
   fragment_id uuid not null

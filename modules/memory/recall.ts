@@ -41,6 +41,18 @@ export async function recall(
   });
 }
 
+/** What is like a text, best first, without counting as a use: for Drover itself. */
+export async function findLike(
+  context: MemoryContext,
+  { tenantId, agentId }: { tenantId: string; agentId: string },
+  question: RecallQuestion,
+): Promise<Recalled[]> {
+  const vector = await vectorOf(context, question);
+  const asked = { text: question.text, vector };
+  const candidates = await context.db.withTenant(tenantId, (tx) => findCandidates(tx, { agentId }, asked));
+  return rank(question, candidates).slice(0, question.topK);
+}
+
 /** Neighbours come from the whole conversation. */
 function isInScope({ memory_type: type, thread_id: thread }: FoundMemory, scope: MemoryScope): boolean {
   const { memoryTypes, threadId } = scope;

@@ -45,6 +45,7 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   // Whose they are, not what they say.
   memory_accesses: ['delete', 'select'],
   memory_entries: ['select'],
+  memory_extractions: ['delete', 'select'],
   outbox: ['delete', 'select'],
   own_model_calls: ['delete', 'select'],
   parked_runs: ['select'],

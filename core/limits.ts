@@ -224,6 +224,8 @@ export const LIMITS = {
   extractedChars: 2000,
   /** A fragment of a shared space, in bytes. */
   fragmentBytes: 262_144,
+  /** Spaces that a search which names none goes through: the newest. */
+  searchedSpaces: 200,
   /** Days for which it is kept which memories were used where. */
   memoryAccessDays: 90,
   /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */

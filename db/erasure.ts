@@ -81,6 +81,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   file_contents: 'digests, sizes and states',
   audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
   maintenance_acts: 'names of acts',
+  memory_checks: 'ids and times',
   memory_consolidations: 'ids, numbers and settings',
   memory_fragment_versions: SHARED,
   memory_fragments: SHARED,

@@ -4,14 +4,14 @@ import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
 
 export interface LostMemoryWork {
-  /** The agent's, or the turn's that is to be learnt from. */
+  /** The agent's, or that of the turn or of what is to be checked. */
   id: string;
   tenant_id: string;
   agent_id: string;
-  work: 'embed' | 'extract';
+  work: 'embed' | 'extract' | 'check';
 }
 
-/** Agents with entries that have waited for their vectors for a while, where any are made at all; and turns that are to be learnt from by now. */
+/** Agents with entries that have waited for their vectors for a while, where any are made at all; turns that are to be learnt from by now, and checks that are due. */
 export async function listLostMemoryWork(
   db: Database,
   { quietMs, tenantId, after, limit, embeds }: LostFilter,
@@ -23,7 +23,10 @@ export async function listLostMemoryWork(
           where $5 and embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
          union all
          select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
-          where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms') lost
+          where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms'
+         union all
+         select subject_id, tenant_id, owner_id, 'check' from memory_checks
+          where subject_id > $1 and due_at < now() - $2 * interval '1 ms') lost
         where $3::uuid is null or tenant_id = $3 order by id limit $4`,
       [after, quietMs, tenantId ?? null, limit, embeds],
     ),

@@ -32,7 +32,7 @@ const extraction = z
   })
   .meta({ id: 'MemoryExtraction' });
 
-function presentExtraction({ agent_id: _, ...row }: ExtractionRow): z.input<typeof extraction> {
+function presentExtraction({ agent_id: _agent, ...row }: ExtractionRow): z.input<typeof extraction> {
   const finished_at = row.finished_at?.toISOString() ?? null;
   return { ...row, due_at: row.due_at.toISOString(), created_at: row.created_at.toISOString(), finished_at };
 }

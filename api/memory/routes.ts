@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType } from '../../core/memory/entry.ts';
 import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../modules/memory/change-memory.ts';
+import { checkContradictions } from '../../modules/memory/contradictions.ts';
 import { forgetMemories } from '../../modules/memory/forget-memories.ts';
 import { originOf, readArchive, readMemories, requireMemory } from '../../modules/memory/read-memories.ts';
 import { modelOf } from '../../modules/memory/embed-memories.ts';
@@ -47,8 +48,11 @@ const add = defineRoute({
     const given = { ...rest, metadata: metadata ?? {}, expires_at: expiresAt ?? undefined };
     const from = { tenantId: caller.tenantId, agentId, keyId: caller.keyId, origin: originOf(given.metadata) };
     const answer = await idempotently(context, idempotency, async (tx) => {
-      await requireAgent(tx, caller, agentId);
+      const { definition } = await requireAgent(tx, caller, agentId);
       const { id } = await addMemory(tx, toMemoryRow(given, from));
+      const { tenantId, workspaceId } = caller;
+      const entry = { id, content: given.content };
+      await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
       return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id })).entry) };
     });
     embedSoon(context, from);

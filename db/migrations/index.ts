@@ -37,6 +37,7 @@ import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
 import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
+import { conflicts } from './0057-conflicts.ts';
 import { extraction } from './0056-extraction.ts';
 import type { Migration } from './migration.ts';
 
@@ -81,4 +82,5 @@ export const MIGRATIONS: readonly Migration[] = [
   teams,
   workflowPlans,
   extraction,
+  conflicts,
 ];

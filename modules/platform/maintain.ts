@@ -6,6 +6,7 @@ import type { Context } from '../governance/context.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import type { MaintenanceAct } from '../../jobs/maintenance.ts';
 import { renewPriorities } from '../../jobs/renew-priorities.ts';
+import { expireConflict } from '../approvals/decide-conflict.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
@@ -87,8 +88,10 @@ async function splitOutputs({ db, log }: Context): Promise<number> {
 
 async function expireApprovals(context: Context): Promise<number> {
   const rows = await listDueApprovals(context.db, LIMITS.sweepRows);
-  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id }) =>
-    expireApproval(context, { tenantId, id }),
+  const done = await forEachIsolated(context.log, { rows }, (row) =>
+    row.run_id === null
+      ? expireConflict(context, { tenantId: row.tenant_id, id: row.id })
+      : expireApproval(context, { tenantId: row.tenant_id, id: row.id }),
   );
   return done.filter(Boolean).length;
 }

@@ -3,6 +3,7 @@ import { consolidateDue } from '../../modules/memory/dispatch-consolidations.ts'
 import { embedMemories } from '../../modules/memory/embed-memories.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { extractMemories } from '../../modules/memory/extract-memories.ts';
+import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
 import { defineHandler } from '../handler.ts';
 
 /** Does what is to be done for the agent's memory. */
@@ -16,5 +17,7 @@ function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Pro
       return consolidateDue(context, job);
     case 'extract':
       return extractMemories(context, job, stop);
+    case 'check':
+      return judgeContradiction(context, job, stop);
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readEvent } from '../../../core/events.ts';
+import type { readEvent } from '../../../core/events.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';

@@ -53,8 +53,11 @@ const SPACE_COLUMNS =
 const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
   f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.last_accessed, f.created_at, f.updated_at`;
 
+/** A space that is to be made. */
+export type NewSpaceRow = Omit<SpaceRow, 'created_at'> & { tenant_id: string };
+
 /** Makes a space. */
-export async function insertSpace(tx: Tx, space: Omit<SpaceRow, 'created_at'> & { tenant_id: string }): Promise<void> {
+export async function insertSpace(tx: Tx, space: NewSpaceRow): Promise<void> {
   await tx.query(
     `insert into memory_spaces (id, tenant_id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents,
         max_fragments, retention_policy, conflict_check, is_of_team)

@@ -41,6 +41,23 @@ export async function ensureMemoryIndex(db: Database, of: { model: string; dimen
   return row?.made ?? false;
 }
 
+export interface Expired {
+  tenant_id: string;
+  id: string;
+  kind: 'fragment' | 'entry';
+}
+
+/** Fragments and entries whose time is over. */
+export async function listExpired(db: Database, limit: number): Promise<Expired[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<Expired>(
+      `(select tenant_id, id, 'fragment' as kind from memory_fragments where expires_at < now() limit $1)
+       union all (select tenant_id, id, 'entry' from memory_entries where expires_at < now() limit $1)`,
+      [limit],
+    ),
+  );
+}
+
 /** Agents with entries of the short term that are older than so many hours, by their ids. */
 export async function listConsolidationDue(
   db: Database,

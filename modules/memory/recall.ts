@@ -1,4 +1,5 @@
 /** Recall: one function behind the API, the built-in tool and the context of every turn. */
+import { searchedText } from '../../core/memory/question.ts';
 import { rank, type Ranked } from '../../core/memory/ranking.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { countAccesses, type MemoryUse } from '../../db/memory-entries.ts';
@@ -31,7 +32,7 @@ export async function recall(
   const vector = await vectorOf(context, question);
   const { minScore = 0, topK } = question;
   return context.db.withTenant(scope.tenantId, async (tx) => {
-    const candidates = await findCandidates(tx, scope, { text: question.text, vector });
+    const candidates = await findCandidates(tx, scope, { text: searchedText(question.text), vector });
     const inScope = candidates.filter((each) => isInScope(each, scope));
     const hits = rank(question, inScope).filter(({ score }) => score >= minScore);
     const best = hits.slice(0, topK);

@@ -19,6 +19,7 @@ import { titleThreads } from '../conversations/title-threads.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
+import { dropExpired } from '../memory/drop-expired.ts';
 import { dispatchConsolidations } from '../memory/dispatch-consolidations.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
@@ -63,7 +64,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'settle-budgets':
       return settleBudgets(context);
     case 'consolidate-memory':
-      return { sent: await dispatchConsolidations(context) };
+      return { expired: await dropExpired(context), sent: await dispatchConsolidations(context) };
     case 'split-outputs':
       return { split: await splitOutputs(context) };
     case 'sweep-files':

@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import { badRequest, forbidden } from '../core/errors.ts';
 import { hasScope } from '../core/scopes.ts';
-import { readApprovals, requireApproval, type ApprovalRow } from '../modules/approvals/read-approvals.ts';
+import {
+  readApprovals,
+  requireApproval,
+  type ApprovalRow,
+  type ConflictRow,
+} from '../modules/approvals/read-approvals.ts';
+import { decideConflict } from '../modules/approvals/decide-conflict.ts';
 import { decideApproval } from '../modules/approvals/decide-approval.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
@@ -20,9 +26,11 @@ const approval = z
   .object({
     id: z.uuid(),
     approval_id: z.uuid(),
-    run_id: z.uuid(),
-    turn_id: z.uuid(),
+    run_id: z.uuid().nullable().describe('Null for a conflict in memory, which belongs to no run.'),
+    turn_id: z.uuid().nullable(),
     kind: z.enum(['approval', 'unknown', 'conflict']),
+    fragment_id: z.uuid().nullable().describe('What a conflict is about: a fragment of a space,'),
+    memory_id: z.uuid().nullable().describe('or an entry of an agent’s memory.'),
     tool_call_id: z.uuid().nullable(),
     plan_id: z.uuid().nullable(),
     tool: z.string(),
@@ -45,9 +53,17 @@ const approval = z
   })
   .meta({ id: 'Approval' });
 
-function present({ is_due: _due, ...row }: ApprovalRow): z.input<typeof approval> {
+function present({ is_due: _due, ...given }: ApprovalRow | ConflictRow): z.input<typeof approval> {
+  const {
+    workspace_id: _workspace,
+    subject_type: type,
+    subject_id: subject,
+    ...row
+  } = { subject_type: null, workspace_id: null, subject_id: null, ...given };
   return {
     ...row,
+    fragment_id: type === 'fragment' ? subject : null,
+    memory_id: type === 'memory' ? subject : null,
     approval_id: row.id,
     expires_at: row.expires_at.toISOString(),
     created_at: row.created_at.toISOString(),
@@ -95,7 +111,9 @@ const decide = defineRoute({
   responses: { 200: approval },
   async handle({ caller, params, body, context }) {
     const ref = { tenantId: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
-    return { status: 200, body: present(await decideApproval(context, ref, toDecision(body, 'body'))) };
+    const decision = toDecision(body, 'body');
+    const conflict = await decideConflict(context, { ...caller, approvalId: params.id }, decision);
+    return { status: 200, body: present(conflict ?? (await decideApproval(context, ref, decision))) };
   },
 });
 

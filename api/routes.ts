@@ -12,6 +12,7 @@ import { HOOK_ROUTES } from './hooks.ts';
 import type { Route } from './kit/route.ts';
 import { MCP_ROUTES } from './mcp/routes.ts';
 import { CONSOLIDATION_ROUTES } from './memory/consolidation-routes.ts';
+import { MEMORY_REPORT_ROUTES } from './memory/report-routes.ts';
 import { MEMORY_ROUTES } from './memory/routes.ts';
 import { SPACE_ROUTES } from './memory/space-routes.ts';
 import { POLICY_ROUTES } from './policies.ts';
@@ -45,6 +46,7 @@ export const ROUTES: readonly Route[] = [
   ...AGENT_ROUTES,
   ...CONSOLIDATION_ROUTES,
   ...TEAM_ROUTES,
+  ...MEMORY_REPORT_ROUTES,
   ...MEMORY_ROUTES,
   ...SPACE_ROUTES,
   ...MANY_RUNS_ROUTES,

@@ -1,6 +1,7 @@
 /** Webhooks: whom to tell of events, and what was told. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
+import { NOTICE_TYPES } from '../core/notices.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
 import {
@@ -21,6 +22,7 @@ import { idParam } from './kit/validate.ts';
 const WANTED: ReadonlySet<string> = new Set([
   '*',
   ...EVENT_TYPES,
+  ...NOTICE_TYPES,
   ...EVENT_TYPES.map((type) => type.split('.')[0] ?? ''),
 ]);
 
@@ -62,8 +64,8 @@ const delivery = z
   .strictObject({
     id: z.uuid().describe('The header `webhook-id`, the same in each attempt.'),
     webhook_id: z.uuid(),
-    run_id: z.uuid(),
-    seq: z.int(),
+    run_id: z.uuid().nullable().describe('Null for what stands in no log.'),
+    seq: z.int().nullable(),
     type: z.string(),
     status: z.enum(['pending', 'delivered', 'failed']),
     attempts: z.int(),

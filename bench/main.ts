@@ -15,6 +15,8 @@ import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
 import { measureLongConversation } from './long-conversation.ts';
 import { measureLongRun } from './long-run.ts';
+import { measureMemory } from './memory.ts';
+import { measureMemoryRecall } from './memory-recall.ts';
 import { measurePartitions } from './partitions.ts';
 import { beVictim, measureRecovery } from './recovery.ts';
 import { benchServices, type Services } from './services.ts';
@@ -36,12 +38,16 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   waiting: measureWaiting,
   partitions: measurePartitions,
   tenants: measureTenants,
+  memory: measureMemory,
   recovery: (services) =>
     measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
 };
 
+/** Those that need what is not here run only where they are named. */
+const BY_HAND: typeof PARTS = { 'memory-recall': measureMemoryRecall };
+
 const USAGE = `usage: npm run bench [-- --only NAME] [--rounds N]
-NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline), ${Object.keys(PARTS).join(', ')}
+NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline), ${Object.keys({ ...PARTS, ...BY_HAND }).join(', ')}
 `;
 
 await runOnce(async () => {
@@ -55,7 +61,8 @@ await runOnce(async () => {
     options: { only: { type: 'string' }, rounds: { type: 'string', default: '3' } },
   });
   const wanted = values.only === undefined ? ['steps', ...Object.keys(PARTS)] : [values.only];
-  if (!wanted.every((name) => name === 'steps' || name in PARTS)) return void process.stderr.write(USAGE);
+  if (!wanted.every((name) => name === 'steps' || name in PARTS || name in BY_HAND))
+    return void process.stderr.write(USAGE);
   if (wanted.includes('steps')) process.stdout.write(stepTable(await measureSteps(Number(values.rounds))));
   const figures: Figure[] = [];
   for (const name of wanted.filter((each) => each !== 'steps')) {
@@ -90,7 +97,7 @@ async function onOwnDatabase(name: string): Promise<Measured | Figure[]> {
 }
 
 async function measureOne(name: string, services: Services): Promise<Measured | Figure[]> {
-  const part = PARTS[name];
+  const part = PARTS[name] ?? BY_HAND[name];
   if (part) return part(services);
   if (name === 'baseline') return measureBaseline(services, TIMING);
   const variant = VARIANTS.find((each) => each === name);
@@ -109,7 +116,7 @@ async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
 async function inFreshProcess(name: string): Promise<unknown> {
   const flags = /^worker: node (.*) dist/m.exec(readFileSync('Procfile', 'utf8'))?.[1]?.split(' ') ?? [];
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, SELF, 'measure', name], {
-    timeout: 300_000,
+    timeout: name in BY_HAND ? 3_600_000 : 300_000,
   });
   return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
 import type { ConsolidationSettings } from './memory/consolidation.ts';
-import { memoryType, type MemoryType } from './memory/entry.ts';
+import { CONFLICT_CHECKS, memoryType, type ConflictCheck, type MemoryType } from './memory/entry.ts';
 
 const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
@@ -58,7 +58,17 @@ const memoryConfig = z.strictObject({
   short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.enum(STRATEGIES).optional() }).optional(),
   long_term: z
     .strictObject({
-      enabled: z.boolean().optional().describe('Each turn is given what its message brings to mind.'),
+      enabled: z
+        .boolean()
+        .optional()
+        .describe('Each turn is given what its message brings to mind, and is learnt from after its end.'),
+      conflict_check: z
+        .enum(CONFLICT_CHECKS)
+        .optional()
+        .describe(
+          'Whether new entries are held against the nearest ones: by `rules`, also where absent, by a `model`, or not.',
+        ),
+      extract: z.boolean().optional().describe('False: no turn is learnt from.'),
       embedding_model: z.string().max(200).optional(),
       top_k: z.int().min(1).max(100).optional(),
       min_score: z.number().min(0).max(1).optional(),
@@ -210,6 +220,18 @@ export function memorySettings({ memory_config: config }: AgentDefinition): Memo
     memoryTypes: longTerm?.memory_types,
     embeddingModel: longTerm?.embedding_model,
   };
+}
+
+/** How new entries are held against those that are there: by rules, where an agent has a long-term memory and does not say otherwise. */
+export function conflictSettings({ memory_config: config }: AgentDefinition): ConflictCheck {
+  const longTerm = config?.long_term;
+  return longTerm?.conflict_check ?? (longTerm?.enabled ? 'rules' : 'off');
+}
+
+/** Whether an agent learns from its turns: where it has a long-term memory and does not say otherwise. */
+export function extractionSettings({ memory_config: config }: AgentDefinition): { enabled: boolean } {
+  const longTerm = config?.long_term;
+  return { enabled: (longTerm?.enabled ?? false) && (longTerm?.extract ?? true) };
 }
 
 /** How an agent's short-term memory is consolidated, with its defaults. */

@@ -219,8 +219,13 @@ export const LIMITS = {
   /** Memories of the short term that one consolidation looks at; times that turns use the same tools before that is remembered. */
   consolidatedEntries: 500,
   procedureTimes: 3,
+  /** What one turn may teach: memories to add, as many to correct, and the characters of each. */
+  extractedMemories: 20,
+  extractedChars: 2000,
   /** A fragment of a shared space, in bytes. */
   fragmentBytes: 262_144,
+  /** Spaces that a search which names none goes through: the newest. */
+  searchedSpaces: 200,
   /** Days for which it is kept which memories were used where. */
   memoryAccessDays: 90,
   /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */

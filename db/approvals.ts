@@ -40,6 +40,17 @@ export interface PlannedCall {
   arguments: Record<string, unknown>;
 }
 
+/** An approval of kind `conflict`: it belongs to a fragment or an entry of memory. */
+export type ConflictRow = Omit<Approval, 'run_id' | 'turn_id'> & {
+  run_id: null;
+  turn_id: null;
+  plan_id: null;
+  arguments: Record<string, unknown>;
+  workspace_id: string;
+  subject_type: 'fragment' | 'memory';
+  subject_id: string;
+};
+
 const COLUMNS = `a.id, a.run_id, a.turn_id, a.kind, a.tool_call_id, a.plan_id, a.tool, a.arguments, a.digest, a.status,
   a.decision, a.reason, a.expires_at, a.created_at, a.decided_at, a.original_arguments, a.message, a.policy, a.four_eyes,
   a.decided_by, a.status = 'pending' and a.expires_at <= now() as is_due`;
@@ -57,7 +68,22 @@ export async function findApproval(tx: Tx, id: string, workspaceId?: string): Pr
   return row;
 }
 
-/** A page of approvals, newest first. */
+const ANY_COLUMNS = `${COLUMNS}, a.workspace_id, a.subject_type, a.subject_id`;
+const ANY_TABLES = 'approvals a left join runs r on r.id = a.run_id';
+
+/** An approval in this workspace, of a run or of none. */
+export async function findAnyApproval(
+  tx: Tx,
+  of: { id: string; workspaceId?: string | undefined },
+): Promise<ApprovalRow | ConflictRow | undefined> {
+  const query = selectFrom(ANY_COLUMNS, ANY_TABLES, [['a.id', '=', of.id]]);
+  if (of.workspaceId !== undefined)
+    void query.whereRaw('coalesce(r.workspace_id, a.workspace_id) = ?', [of.workspaceId]);
+  const [row] = await fetchRows<ApprovalRow | ConflictRow>(tx, query);
+  return row;
+}
+
+/** A page of approvals, of runs and of none, newest first. */
 export async function listApprovals(
   tx: Tx,
   filter: {
@@ -67,14 +93,14 @@ export async function listApprovals(
     before?: string | undefined;
     limit: number;
   },
-): Promise<ApprovalRow[]> {
-  const query = selectFrom(COLUMNS, TABLES, [
-    ['r.workspace_id', '=', filter.workspaceId],
+): Promise<(ApprovalRow | ConflictRow)[]> {
+  const query = selectFrom(ANY_COLUMNS, ANY_TABLES, [
     ['a.status', '=', filter.status],
     ['a.run_id', '=', filter.runId],
     ['a.id', '<', filter.before],
   ]);
-  return fetchRows<ApprovalRow>(tx, query.orderBy('a.id', 'desc').limit(filter.limit));
+  void query.whereRaw('coalesce(r.workspace_id, a.workspace_id) = ?', [filter.workspaceId]);
+  return fetchRows<ApprovalRow | ConflictRow>(tx, query.orderBy('a.id', 'desc').limit(filter.limit));
 }
 
 /** Those of a run that nobody has decided yet. */

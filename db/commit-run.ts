@@ -121,6 +121,8 @@ export interface RunChange {
   reservations?: ReservationChange[];
   /** The thread whose first turn has ended: it is to get a title. */
   title_of?: string;
+  /** The turn that has ended: its agent is to learn from it. */
+  learns_from?: { turn_id: string; agent_id: string };
   /** Jobs that are sent as well if no queued call of the run is open any more. */
   continuation?: OutboxRow | undefined;
   /** Claims the run instead of sending those jobs, if nobody holds it. */

@@ -115,8 +115,8 @@ export async function countWaiting(
   { tenantId, workspaceId }: Pick<UsageFilter, 'tenantId' | 'workspaceId'>,
 ): Promise<{ approvals: number; questions: number }> {
   const [row] = await tx.query<{ approvals: number; questions: number }>(
-    `select (select count(*) from approvals a join runs r on r.id = a.run_id
-         where a.tenant_id = $1 and a.status = 'pending' and r.workspace_id = $2) as approvals,
+    `select (select count(*) from approvals a left join runs r on r.id = a.run_id
+         where a.tenant_id = $1 and a.status = 'pending' and coalesce(r.workspace_id, a.workspace_id) = $2) as approvals,
        (select count(*) from runs r where r.tenant_id = $1 and not r.rolled_up and r.workspace_id = $2
          and r.status = 'awaiting_human' and r.open_turn_id is not null and r.waiting_for->>'type' = 'user') as questions`,
     [tenantId, workspaceId],

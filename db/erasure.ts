@@ -32,6 +32,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
   memory_entries: 'delete from memory_entries where run_id = $1',
   memory_archive: 'delete from memory_archive where run_id = $1',
+  // One that is under way finds that there is nothing to learn from any more.
+  memory_extractions: 'delete from memory_extractions where run_id = $1',
   // What a child was told, and what became of it; a workflow takes all its tasks with it.
   tasks: `update tasks set description = '', input = null, name = '', assignment_reason = null,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
@@ -79,6 +81,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   file_contents: 'digests, sizes and states',
   audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
   maintenance_acts: 'names of acts',
+  memory_checks: 'ids and times',
   memory_consolidations: 'ids, numbers and settings',
   memory_fragment_versions: SHARED,
   memory_fragments: SHARED,

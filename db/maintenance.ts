@@ -63,6 +63,8 @@ export interface LostFilter {
   tenantId?: string | undefined;
   after: string;
   limit: number;
+  /** Whether this installation makes vectors. */
+  embeds: boolean;
 }
 
 /** Suspension: what is suspended is dormant until it is lifted. `r` is the run. */
@@ -136,7 +138,7 @@ export async function listIdleRuns(
 export async function listDueApprovals(
   db: Database,
   limit: number,
-): Promise<{ tenant_id: string; run_id: string; id: string }[]> {
+): Promise<{ tenant_id: string; run_id: string | null; id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
       `select tenant_id, run_id, id from approvals where status = 'pending' and expires_at < clock_timestamp()

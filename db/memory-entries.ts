@@ -108,6 +108,12 @@ export async function findMemory(
   return row;
 }
 
+/** The agent that an entry belongs to; undefined if there is none. */
+export async function findMemoryOwner(tx: Tx, id: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ agent_id: string }>('select agent_id from memory_entries where id = $1', [id]);
+  return row?.agent_id;
+}
+
 /** All versions of a fact, newest first. */
 export async function listVersions(tx: Tx, of: { agentId: string; rootId: string }): Promise<MemoryRow[]> {
   return tx.query<MemoryRow>(
@@ -143,6 +149,12 @@ export async function listMemories(
     memoryType?: MemoryType | undefined;
     status: MemoryStatus;
     threadId?: string | undefined;
+    origin?: MemoryOrigin | undefined;
+    runId?: string | undefined;
+    subject?: string | undefined;
+    userId?: string | undefined;
+    createdAfter?: Date | undefined;
+    createdBefore?: Date | undefined;
     after?: MemoryPosition | undefined;
     limit: number;
   },
@@ -152,8 +164,14 @@ export async function listMemories(
     ['memory_type', '=', page.memoryType],
     ['status', '=', page.status],
     ['thread_id', '=', page.threadId],
+    ['origin', '=', page.origin],
+    ['run_id', '=', page.runId],
+    ['created_at', '>', page.createdAfter],
+    ['created_at', '<', page.createdBefore],
   ]);
-  const { after } = page;
+  const { after, subject, userId } = page;
+  if (subject !== undefined) void query.whereRaw(`metadata->>'subject' = ?`, [subject]);
+  if (userId !== undefined) void query.whereRaw(`metadata->>'user_id' = ?`, [userId]);
   if (after)
     void query.whereRaw('(importance < ? or (importance = ? and id > ?))', [
       after.importance,

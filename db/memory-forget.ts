@@ -1,5 +1,6 @@
 /** Forgets memories for good: rows, their versions, what was made from them, and what the archive has of them. */
 import type { Tx } from './database.ts';
+import { forgetConflicts } from './memory-conflicts.ts';
 import { LIVE } from './memory-entries.ts';
 import { restoreMemories } from './memory-archive.ts';
 
@@ -67,6 +68,8 @@ export async function removeMemories(
       where e.id = any($1::uuid[]) and m.id <> all($2::uuid[])`,
     [targets.summaries, all],
   );
+  await forgetConflicts(tx, all);
+  await tx.query('delete from memory_checks where subject_id = any($1::uuid[])', [all]);
   await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [all]);
   await tx.query('delete from memory_archive where agent_id = $1 and id = any($2::uuid[])', [agentId, all]);
   await tx.query('delete from memory_entries where agent_id = $1 and id = any($2::uuid[])', [agentId, all]);

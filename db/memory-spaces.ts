@@ -1,5 +1,6 @@
 /** Spaces that agents share, and their fragments. */
 import { BM25 } from '../core/memory/ranking.ts';
+import type { ConflictCheck } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
@@ -16,6 +17,10 @@ export interface SpaceRow {
   denied_agents: string[];
   max_fragments: number | null;
   retention_policy: string | null;
+  /** Whether what is written is held against what is there. */
+  conflict_check: ConflictCheck;
+  /** Its `team_id` names a team that there is, or was: only members are let in. */
+  is_of_team: boolean;
   created_at: Date;
 }
 
@@ -44,15 +49,19 @@ export interface FragmentRow {
 }
 
 const SPACE_COLUMNS =
-  'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, created_at';
+  'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, conflict_check, is_of_team, created_at';
 const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
   f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.last_accessed, f.created_at, f.updated_at`;
 
+/** A space that is to be made. */
+export type NewSpaceRow = Omit<SpaceRow, 'created_at'> & { tenant_id: string };
+
 /** Makes a space. */
-export async function insertSpace(tx: Tx, space: Omit<SpaceRow, 'created_at'> & { tenant_id: string }): Promise<void> {
+export async function insertSpace(tx: Tx, space: NewSpaceRow): Promise<void> {
   await tx.query(
     `insert into memory_spaces (id, tenant_id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents,
-        max_fragments, retention_policy) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+        max_fragments, retention_policy, conflict_check, is_of_team)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
     [
       space.id,
       space.tenant_id,
@@ -65,6 +74,8 @@ export async function insertSpace(tx: Tx, space: Omit<SpaceRow, 'created_at'> & 
       space.denied_agents,
       space.max_fragments,
       space.retention_policy,
+      space.conflict_check,
+      space.is_of_team,
     ],
   );
 }
@@ -78,6 +89,20 @@ export async function findSpace(tx: Tx, of: { id: string; workspaceId: string })
   return row;
 }
 
+/** A space of whichever workspace; for Drover itself. */
+export async function readSpace(tx: Tx, id: string): Promise<SpaceRow | undefined> {
+  const [row] = await tx.query<SpaceRow>(`select ${SPACE_COLUMNS} from memory_spaces where id = $1`, [id]);
+  return row;
+}
+
+/** Takes a fragment out of the search: what it says is with another one now. */
+export async function endFragment(tx: Tx, of: { id: string; mergedInto: string }): Promise<void> {
+  await tx.query(
+    `update memory_fragments set expires_at = now(), provenance = provenance || jsonb_build_object('merged_into', $2::text) where id = $1`,
+    [of.id, of.mergedInto],
+  );
+}
+
 /** A page of a workspace's spaces, newest first. */
 export async function listSpaces(
   tx: Tx,
@@ -88,6 +113,24 @@ export async function listSpaces(
     ['id', '<', page.before],
   ]);
   return fetchRows<SpaceRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+}
+
+/** The spaces of a workspace that a search goes through: the newest where there are more. */
+export async function listSearchedSpaces(tx: Tx, of: { workspaceId: string; limit: number }): Promise<SpaceRow[]> {
+  return tx.query<SpaceRow>(
+    `select ${SPACE_COLUMNS} from memory_spaces where workspace_id = $1 order by id desc limit $2`,
+    [of.workspaceId, of.limit],
+  );
+}
+
+/** The teams that an agent is a member or the supervisor of. Names that are no agent's id are in none. */
+export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select team_id as id from team_members where agent_id::text = $1
+     union select id from teams where supervisor_agent_id::text = $1`,
+    [agentId],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Nobody else adds to the space until the transaction ends; answers how many fragments it has. */
@@ -110,6 +153,15 @@ export async function findFragment(
   );
   const space = fragment && (await findSpace(tx, { id: fragment.space_id, workspaceId: of.workspaceId }));
   return fragment && space && { fragment, space };
+}
+
+/** Fragments that are in force, the newest first. */
+export async function readFragments(tx: Tx, ids: readonly string[]): Promise<FragmentRow[]> {
+  return tx.query<FragmentRow>(
+    `select ${FRAGMENT_COLUMNS} from memory_fragments f
+      where f.id = any($1::uuid[]) and (f.expires_at is null or f.expires_at > now()) order by f.id desc`,
+    [ids],
+  );
 }
 
 /** What a fragment was at a version; undefined if that is not known. */
@@ -191,7 +243,7 @@ export async function deleteFragment(tx: Tx, id: string): Promise<void> {
 }
 
 export interface FragmentSearch {
-  spaceId: string;
+  spaceIds: readonly string[];
   /** Who asks; only what is not private where nobody is named. */
   agentId: string | null;
   limit: number;
@@ -203,24 +255,24 @@ const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::text is
     or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
 
 /** The newest fragments. */
-export async function listFragments(tx: Tx, { spaceId, agentId, limit }: FragmentSearch): Promise<FragmentRow[]> {
+export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: FragmentSearch): Promise<FragmentRow[]> {
   return tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.space_id = $1 and ${VISIBLE}
+    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.space_id = any($1::uuid[]) and ${VISIBLE}
       order by f.created_at desc, f.id desc limit $3`,
-    [spaceId, agentId, limit],
+    [spaceIds, agentId, limit],
   );
 }
 
 /** Fragments by the words of a question, as a share of what would fit best; best first. */
 export async function searchFragments(
   tx: Tx,
-  { spaceId, agentId, limit }: FragmentSearch,
+  { spaceIds, agentId, limit }: FragmentSearch,
   { text, vector }: { text: string; vector: { model: string; vector: string } | undefined },
 ): Promise<(FragmentRow & { lexical: number; cosine: number })[]> {
   return tx.query(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($4, 20000))) limit 64),
-      postings as materialized (select p.* from asked join memory_terms p on p.owner_id = $1 and p.term = asked.term),
-      size as (select greatest(count(*), 1) as entries from memory_fragments where space_id = $1),
+      postings as materialized (select p.* from asked join memory_terms p on p.owner_id = any($1::uuid[]) and p.term = asked.term),
+      size as (select greatest(count(*), 1) as entries from memory_fragments where space_id = any($1::uuid[])),
       words as (select term, ln(1 + (greatest(max(size.entries) - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf
         from postings cross join size group by term),
       best as (select coalesce(sum(coalesce(w.idf, ln(1 + (size.entries + 0.5) / 0.5))), 0) as score
@@ -230,10 +282,10 @@ export async function searchFragments(
      select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical,
         greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)::float8 as cosine
       from memory_fragments f left join scored s on s.entry_id = f.id
-      where f.space_id = $1 and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
+      where f.space_id = any($1::uuid[]) and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
       order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)) desc,
         f.id desc limit $3`,
-    [spaceId, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null],
+    [spaceIds, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null],
   );
 }
 
@@ -258,11 +310,11 @@ export async function noteAccesses(
 /** Fragments of a space that have no vector of the model. */
 export async function listUnembeddedFragments(
   tx: Tx,
-  of: { spaceId: string; limit: number },
+  of: { spaceIds: readonly string[]; limit: number },
 ): Promise<{ id: string; content: string }[]> {
   return tx.query(
-    `select id, words as content from memory_fragments where space_id = $1 and embedding is null order by id limit $2`,
-    [of.spaceId, of.limit],
+    `select id, words as content from memory_fragments where space_id = any($1::uuid[]) and embedding is null order by id limit $2`,
+    [of.spaceIds, of.limit],
   );
 }
 

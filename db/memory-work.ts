@@ -3,17 +3,32 @@ import type { Database } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
 
-/** Agents with entries that have waited for their vectors for a while. */
-export async function listUnembeddedAgents(
+export interface LostMemoryWork {
+  /** The agent's, or that of the turn or of what is to be checked. */
+  id: string;
+  tenant_id: string;
+  agent_id: string;
+  work: 'embed' | 'extract' | 'check';
+}
+
+/** Agents with entries that have waited for their vectors for a while, where any are made at all; turns that are to be learnt from by now, and checks that are due. */
+export async function listLostMemoryWork(
   db: Database,
-  { quietMs, tenantId, after, limit }: LostFilter,
-): Promise<{ tenant_id: string; agent_id: string }[]> {
+  { quietMs, tenantId, after, limit, embeds }: LostFilter,
+): Promise<LostMemoryWork[]> {
   return db.asMaintenance((tx) =>
-    tx.query(
-      `select distinct tenant_id, agent_id from memory_entries
-        where embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
-          and ($3::uuid is null or tenant_id = $3) order by agent_id limit $4`,
-      [after, quietMs, tenantId ?? null, limit],
+    tx.query<LostMemoryWork>(
+      `select * from (
+         select distinct agent_id as id, tenant_id, agent_id, 'embed' as work from memory_entries
+          where $5 and embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
+         union all
+         select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
+          where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms'
+         union all
+         select subject_id, tenant_id, owner_id, 'check' from memory_checks
+          where subject_id > $1 and due_at < now() - $2 * interval '1 ms') lost
+        where $3::uuid is null or tenant_id = $3 order by id limit $4`,
+      [after, quietMs, tenantId ?? null, limit, embeds],
     ),
   );
 }
@@ -24,6 +39,23 @@ export async function ensureMemoryIndex(db: Database, of: { model: string; dimen
     tx.query<{ made: boolean }>('select ensure_memory_index($1, $2) as made', [of.model, of.dimensions]),
   );
   return row?.made ?? false;
+}
+
+export interface Expired {
+  tenant_id: string;
+  id: string;
+  kind: 'fragment' | 'entry';
+}
+
+/** Fragments and entries whose time is over. */
+export async function listExpired(db: Database, limit: number): Promise<Expired[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<Expired>(
+      `(select tenant_id, id, 'fragment' as kind from memory_fragments where expires_at < now() limit $1)
+       union all (select tenant_id, id, 'entry' from memory_entries where expires_at < now() limit $1)`,
+      [limit],
+    ),
+  );
 }
 
 /** Agents with entries of the short term that are older than so many hours, by their ids. */

@@ -25,6 +25,7 @@ const FORGETTABLE = {
   // Whoever compares reservations with the calls finds those for as long as them.
   own_model_calls: `t.created_at < ${OLD} and t.state <> 'open'`,
   memory_accesses: `t.accessed_at < ${OLD}`,
+  memory_extractions: `t.status = 'done' and t.finished_at < ${OLD}`,
   // Nobody waits for its end: nobody uses the credential any more.
   model_outages: `t.next_at < ${OLD} and not exists (select from parked_runs p where p.outage = t.name)`,
   rate_counts: `t.until < ${OLD}`,

@@ -73,8 +73,8 @@ table api_keys row level security forced
 table approvals row level security forced
   id uuid not null
   tenant_id uuid not null
-  run_id uuid not null
-  turn_id uuid not null
+  run_id uuid
+  turn_id uuid
   kind text not null
   tool_call_id uuid
   plan_id uuid
@@ -92,10 +92,14 @@ table approvals row level security forced
   expires_at timestamp with time zone not null
   created_at timestamp with time zone not null
   decided_at timestamp with time zone
+  workspace_id uuid
+  subject_type text
+  subject_id uuid
   constraint approvals_kind_check CHECK ((kind = ANY (ARRAY['approval'::text, 'unknown'::text, 'conflict'::text])))
   constraint approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'denied'::text, 'expired'::text, 'settled'::text])))
   constraint approvals_pkey PRIMARY KEY (id)
   CREATE INDEX approvals_by_run ON public.approvals USING btree (run_id)
+  CREATE INDEX approvals_by_subject ON public.approvals USING btree (subject_id) WHERE (subject_id IS NOT NULL)
   CREATE INDEX approvals_due ON public.approvals USING btree (expires_at) WHERE (status = 'pending'::text)
   CREATE INDEX approvals_open ON public.approvals USING btree (tenant_id, id DESC) WHERE (status = 'pending'::text)
   CREATE INDEX approvals_page ON public.approvals USING btree (tenant_id, id DESC)
@@ -363,6 +367,21 @@ table memory_archive row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table memory_checks row level security forced
+  subject_id uuid not null
+  tenant_id uuid not null
+  subject_type text not null
+  owner_id uuid not null
+  due_at timestamp with time zone not null default now()
+  attempts integer not null default 0
+  constraint memory_checks_subject_type_check CHECK ((subject_type = ANY (ARRAY['fragment'::text, 'memory'::text])))
+  constraint memory_checks_pkey PRIMARY KEY (subject_id)
+  CREATE INDEX memory_checks_due ON public.memory_checks USING btree (due_at)
+  policy maintenance_finds_checks for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
+
 table memory_consolidations row level security forced
   id uuid not null
   tenant_id uuid not null
@@ -438,6 +457,33 @@ table memory_entries row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table memory_extractions row level security forced
+  turn_id uuid not null
+  tenant_id uuid not null
+  agent_id uuid not null
+  run_id uuid not null
+  status text not null default 'due'::text
+  due_at timestamp with time zone not null default now()
+  attempts integer not null default 0
+  made_by text
+  added uuid[] not null default '{}'::uuid[]
+  superseded uuid[] not null default '{}'::uuid[]
+  refused jsonb not null default '{}'::jsonb
+  created_at timestamp with time zone not null default now()
+  finished_at timestamp with time zone
+  constraint memory_extractions_made_by_check CHECK ((made_by = ANY (ARRAY['model'::text, 'rules'::text])))
+  constraint memory_extractions_status_check CHECK ((status = ANY (ARRAY['due'::text, 'done'::text])))
+  constraint memory_extractions_pkey PRIMARY KEY (turn_id)
+  CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE (status = 'done'::text)
+  CREATE INDEX memory_extractions_due ON public.memory_extractions USING btree (due_at) WHERE (status = 'due'::text)
+  CREATE INDEX memory_extractions_page ON public.memory_extractions USING btree (agent_id, turn_id)
+  CREATE INDEX memory_extractions_run ON public.memory_extractions USING btree (run_id)
+  policy maintenance_finds_extractions for select to drover_maintenance using true
+  policy maintenance_forget_extractions for delete to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant delete, select to drover_maintenance
+
 table memory_fragment_versions row level security forced
   tenant_id uuid not null
   fragment_id uuid not null
@@ -474,8 +520,10 @@ table memory_fragments row level security forced
   constraint memory_fragments_space_id_fkey FOREIGN KEY (space_id) REFERENCES memory_spaces(id)
   constraint memory_fragments_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_fragments_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_fragments_expiry ON public.memory_fragments USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_fragments_page ON public.memory_fragments USING btree (space_id, created_at, id)
   CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding IS NULL)
+  policy maintenance_finds_expired_fragments for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -492,9 +540,13 @@ table memory_spaces row level security forced
   max_fragments integer
   retention_policy text
   created_at timestamp with time zone not null default now()
+  conflict_check text not null default 'off'::text
+  is_of_team boolean not null default false
+  constraint memory_spaces_conflict_check_check CHECK ((conflict_check = ANY (ARRAY['off'::text, 'rules'::text, 'model'::text])))
   constraint memory_spaces_scope_check CHECK ((scope = ANY (ARRAY['private'::text, 'team'::text, 'workflow'::text, 'global'::text])))
   constraint memory_spaces_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_spaces_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_spaces_by_team ON public.memory_spaces USING btree (team_id) WHERE is_of_team
   CREATE INDEX memory_spaces_page ON public.memory_spaces USING btree (workspace_id, id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -1109,8 +1161,8 @@ table webhook_deliveries row level security forced
   id uuid not null
   tenant_id uuid not null
   webhook_id uuid not null
-  run_id uuid not null
-  seq bigint not null
+  run_id uuid
+  seq bigint
   type text not null
   status text not null
   attempts integer not null default 0
@@ -1119,6 +1171,7 @@ table webhook_deliveries row level security forced
   error text
   delivered_at timestamp with time zone
   created_at timestamp with time zone not null default now()
+  notice jsonb
   constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
   constraint webhook_deliveries_pkey PRIMARY KEY (id)
   CREATE INDEX webhook_deliveries_age ON public.webhook_deliveries USING btree (created_at)

@@ -20,8 +20,9 @@ export interface WebhookRow {
 export interface DeliveryRow {
   id: string;
   webhook_id: string;
-  run_id: string;
-  seq: number;
+  /** Null where what is told stands in no log. */
+  run_id: string | null;
+  seq: number | null;
   type: string;
   status: 'pending' | 'delivered' | 'failed';
   attempts: number;
@@ -230,9 +231,11 @@ export interface ClaimedDelivery {
   attempts: number;
   /** By the database's clock. */
   claimed_at: Date;
-  run_id: string;
-  seq: number;
+  run_id: string | null;
+  seq: number | null;
   type: string;
+  /** It stands in no log, and has nothing but what is told. */
+  is_notice: boolean;
   event: {
     turn_id: string | null;
     step: number | null;
@@ -261,12 +264,12 @@ export async function claimDeliveries(
        select id from webhook_deliveries where webhook_id = $1 and status = 'pending' and next_at <= clock_timestamp()
        order by next_at limit $2 for update skip locked), taken as (
        update webhook_deliveries d set attempts = attempts + 1, next_at = clock_timestamp() + $3 * interval '1 ms'
-       from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type)
-     select t.*, clock_timestamp() as claimed_at, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
+       from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type, d.notice)
+     select t.id, t.attempts, t.run_id, t.seq, t.type, t.notice is not null as is_notice, clock_timestamp() as claimed_at, coalesce(t.notice, (select jsonb_build_object('turn_id', e.turn_id, 'step', e.step, 'actor', e.actor, 'workspace_id',
          e.workspace_id, 'occurred_at', e.occurred_at, 'payload', (
            select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(e.payload) f
              where ($4::jsonb)->e.type ? f.key))
-       from run_events e where e.run_id = t.run_id and e.seq = t.seq) as event
+       from run_events e where e.run_id = t.run_id and e.seq = t.seq)) as event
      from taken t order by t.run_id, t.seq`,
     [webhookId, limit, leaseMs, JSON.stringify(fields)],
   );

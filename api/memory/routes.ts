@@ -1,8 +1,9 @@
 /** What agents remember. */
 import { z } from 'zod';
-import { MEMORY_STATUSES, memoryType } from '../../core/memory/entry.ts';
+import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType } from '../../core/memory/entry.ts';
 import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../modules/memory/change-memory.ts';
+import { checkContradictions } from '../../modules/memory/contradictions.ts';
 import { forgetMemories } from '../../modules/memory/forget-memories.ts';
 import { originOf, readArchive, readMemories, requireMemory } from '../../modules/memory/read-memories.ts';
 import { modelOf } from '../../modules/memory/embed-memories.ts';
@@ -26,6 +27,7 @@ import {
   presentRecalled,
   presentWithHistory,
   recalledMemory,
+  time,
 } from './schemas.ts';
 
 const ofAgent = z.strictObject({ id: idParam });
@@ -46,8 +48,11 @@ const add = defineRoute({
     const given = { ...rest, metadata: metadata ?? {}, expires_at: expiresAt ?? undefined };
     const from = { tenantId: caller.tenantId, agentId, keyId: caller.keyId, origin: originOf(given.metadata) };
     const answer = await idempotently(context, idempotency, async (tx) => {
-      await requireAgent(tx, caller, agentId);
+      const { definition } = await requireAgent(tx, caller, agentId);
       const { id } = await addMemory(tx, toMemoryRow(given, from));
+      const { tenantId, workspaceId } = caller;
+      const entry = { id, content: given.content };
+      await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
       return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id })).entry) };
     });
     embedSoon(context, from);
@@ -71,11 +76,30 @@ const list = defineRoute({
     memory_type: memoryType.optional(),
     status: z.enum(MEMORY_STATUSES).default('active'),
     thread_id: z.string().max(200).optional(),
+    origin: z.enum(MEMORY_ORIGINS).optional(),
+    run_id: idParam.optional(),
+    subject: z.string().min(1).max(1000).optional(),
+    user_id: z.string().min(1).max(200).optional(),
+    created_after: time.optional(),
+    created_before: time.optional(),
   }),
   responses: { 200: pageFields('entries', memory) },
   async handle({ caller, params, query, context }) {
-    const { limit, cursor: after, status, memory_type: type, thread_id: threadId } = query;
-    const page = { agentId: params.id, after, status, memoryType: type, threadId, limit: limit + 1 };
+    const { limit, cursor: after, status, origin, subject } = query;
+    const page = {
+      agentId: params.id,
+      after,
+      status,
+      origin,
+      subject,
+      memoryType: query.memory_type,
+      threadId: query.thread_id,
+      runId: query.run_id,
+      userId: query.user_id,
+      createdAfter: query.created_after,
+      createdBefore: query.created_before,
+      limit: limit + 1,
+    };
     const rows = await context.db.withTenant(caller.tenantId, (tx) => readMemories(tx, caller, page));
     const { items, ...next } = pageOf(rows, limit, ({ importance, id }) => `${importance} ${id}`);
     return { status: 200, body: { entries: items.map(presentMemory), ...next } };

@@ -6,7 +6,8 @@ import type { ArchiveRow, MemoryRow } from '../../modules/memory/read-memories.t
 import type { Recalled } from '../../modules/memory/recall.ts';
 import { idParam } from '../kit/validate.ts';
 
-const time = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
+/** A moment, in whatever zone. */
+export const time = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
 const share = z.number().min(0).max(1);
 const content = z.string().trim().min(1).max(LIMITS.memoryChars);
 const metadata = z.record(z.string(), z.unknown()).refine((value) => JSON.stringify(value).length <= 65_536, {

@@ -1,17 +1,18 @@
 /** Memory that agents share. */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
+import { CONFLICT_CHECKS } from '../../core/memory/entry.ts';
 import {
   createSpace,
   readSpaces,
   removeFragment,
   requireFragment,
   requireSpace,
-  resolveFragment,
-  writeToSpace,
   type FragmentRow,
   type SpaceRow,
 } from '../../modules/memory/spaces.ts';
+import { resolveFragment } from '../../modules/memory/resolve-fragment.ts';
+import { writeToSpace } from '../../modules/memory/write-fragment.ts';
 import { searchSpace } from '../../modules/memory/search-space.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
@@ -36,6 +37,7 @@ const space = z
     denied_agents: agents,
     max_fragments: z.int().nullable(),
     retention_policy: z.string().nullable(),
+    conflict_check: z.enum(CONFLICT_CHECKS),
     created_at: z.iso.datetime(),
   })
   .meta({ id: 'MemorySpace' });
@@ -76,7 +78,7 @@ const fragment = z
   .meta({ id: 'MemoryFragment' });
 
 function presentSpace(row: SpaceRow): z.input<typeof space> {
-  const { workspace_id: _, created_at: at, ...rest } = row;
+  const { workspace_id: _workspace, is_of_team: _team, created_at: at, ...rest } = row;
   return { ...rest, space_id: row.id, created_at: at.toISOString() };
 }
 
@@ -113,7 +115,15 @@ const create = defineRoute({
     allowed_agents: agents.optional(),
     denied_agents: agents.optional(),
     max_fragments: z.int().min(1).max(1_000_000).nullish(),
-    retention_policy: z.string().max(200).nullish(),
+    retention_policy: z
+      .string()
+      .max(200)
+      .nullish()
+      .describe('`30d`, `6 months` or `P30D` after the last write; any other is a name.'),
+    conflict_check: z
+      .enum(CONFLICT_CHECKS)
+      .default('off')
+      .describe('Whether what is written is held against what is there.'),
   }),
   responses: { 201: space },
   async handle({ caller, body, context, idempotency }) {
@@ -223,7 +233,7 @@ const search = defineRoute({
   method: 'get',
   path: '/v1/memory/search',
   access: 'memory:read',
-  summary: 'Search a space by words and meaning; without a query the newest fragments',
+  summary: 'Search a space, or all that let the agent in, by words and meaning; without a query the newest fragments',
   query: z.strictObject({
     space_id: idParam.optional(),
     query: z.string().trim().min(1).max(5000).optional(),
@@ -241,7 +251,6 @@ const search = defineRoute({
     query: { space_id: spaceId, query: text, limit, min_relevance: minRelevance, agent_id: agentId },
     context,
   }) {
-    if (spaceId === undefined) return { status: 200, body: { fragments: [] } };
     const hits = await searchSpace(context, caller, { spaceId, text, agentId, limit, minRelevance });
     const fragments = hits.map(({ fragment: row, relevance }) => ({
       ...presentFragment(row),
@@ -289,7 +298,7 @@ const resolve = defineRoute({
   responses: { 200: fragment },
   async handle({ caller, params: { id }, body, context }) {
     const { type, data } = body.content;
-    const asked = { id, content: { type, data }, agentId: body.agent_id };
+    const asked = { id, content: { type, data }, agentId: body.agent_id, settles: true };
     const row = await context.db.withTenant(caller.tenantId, (tx) => resolveFragment(tx, caller, asked));
     return { status: 200, body: presentFragment(row) };
   },

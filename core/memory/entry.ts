@@ -13,6 +13,10 @@ export type MemoryStatus = (typeof MEMORY_STATUSES)[number];
 export const MEMORY_ORIGINS = ['user', 'agent', 'tool', 'web', 'memory'] as const;
 export type MemoryOrigin = (typeof MEMORY_ORIGINS)[number];
 
+/** How contradictions are looked for when something is written. */
+export const CONFLICT_CHECKS = ['off', 'rules', 'model'] as const;
+export type ConflictCheck = (typeof CONFLICT_CHECKS)[number];
+
 /** Whether what was said there may be acted upon without asking (docs/memory.md). */
 export function isTrusted(origin: MemoryOrigin): boolean {
   return origin === 'user' || origin === 'agent';

@@ -1,7 +1,17 @@
 /** What an agent is not to remember of its own accord, by rules. Each refusal names its rule and is counted. */
 import { shinglesOf, wordsOf } from './words.ts';
 
-export const JUNK_RULES = ['too_short', 'secret', 'system_prompt', 'recalled_text', 'duplicate'] as const;
+export const JUNK_RULES = [
+  'too_short',
+  'secret',
+  'system_prompt',
+  'recalled_text',
+  'duplicate',
+  /** What it is to take the place of is no live entry that the model was shown. */
+  'unknown_entry',
+  /** It comes from what nobody vouches for, and is to take the place of what somebody has said. */
+  'untrusted',
+] as const;
 export type JunkRule = (typeof JUNK_RULES)[number];
 
 const LEAST_WORDS = 3;

@@ -37,7 +37,7 @@ function renderMemory({ id, memory_type: type, origin, status, trusted, at, cont
   return `${head}${escapeText(content)}</entry>`;
 }
 
-/** Nothing in a memory ends its entry or begins another. */
-function escapeText(text: string): string {
+/** Nothing in a text ends its place or begins another. */
+export function escapeText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

@@ -3,6 +3,7 @@
  * weak on conversations would then outvote words that fit (docs/memory.md has the figures).
  */
 import { readMetadata, type MemoryType } from './entry.ts';
+import { asksForOverview } from './question.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
 import { entitiesOf, wordsOf } from './words.ts';
 
@@ -15,13 +16,17 @@ export const RECALL_WEIGHTS = {
   /** Names and numbers of the question that the entry has, or its speaker's name. */
   entity: 0.05,
   /** The entry was said by the one whom the question asks about. */
-  role: 0.2,
+  role: 0.1,
+  /** It says how the user wants to be answered: no similarity finds that. */
+  standing: 0.45,
+  /** The user has said it: people say what there is to remember, and answers repeat it. */
+  said: 0.15,
   /** It was said at the time that the question names. */
-  time: 0.3,
+  time: 0.15,
   /** The entries before and after it in its conversation fit. */
-  neighbourhood: 0.3,
+  neighbourhood: 0.4,
   /** The best entries of its conversation fit. */
-  session: 0.1,
+  session: 0.5,
   /** It is new: of two that contradict each other the newer one comes first. */
   recency: 0.01,
   importance: 0.05,
@@ -81,7 +86,7 @@ export function rank<C extends Candidate>(
   const own = candidates.map((candidate) => ({ candidate, signals: ownSignals(asked, candidate) }));
   const bases = new Map(own.map(({ candidate, signals }) => [candidate.id, baseOf(signals, weights)]));
   const sessions = sessionsOf(candidates, bases);
-  const most = mostOf(asked, candidates, weights);
+  const most = mostOf(asked, own, weights);
   const ranked = own.map(({ candidate, signals }): Ranked<C> => {
     const around = candidate.neighbours.map((id) => bases.get(id) ?? 0);
     const all = {
@@ -91,15 +96,32 @@ export function rank<C extends Candidate>(
     };
     return { entry: candidate, ...summed(all, { weights, most }) };
   });
-  return ranked
+  const sorted = ranked
     .filter(({ why }) => SPEAKING.some((signal) => (why[signal] ?? 0) > 0))
     .toSorted((a, b) => b.score - a.score || timeOf(b.entry) - timeOf(a.entry) || (a.entry.id < b.entry.id ? 1 : -1));
+  return asked.isOverview ? spread(sorted) : sorted;
 }
+
+/** What is the second of its conversation counts for less, the third for less again: an overview has something of each. */
+function spread<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] {
+  const taken = new Map<string, number>();
+  const keyed = ranked.map((each) => {
+    const thread = each.entry.thread_id;
+    const before = thread === null ? 0 : (taken.get(thread) ?? 0);
+    if (thread !== null) taken.set(thread, before + 1);
+    return { each, weight: each.score * SPREAD ** before };
+  });
+  return keyed.toSorted((a, b) => b.weight - a.weight).map(({ each }) => each);
+}
+
+/** What each further entry of one conversation counts, of the one before it, in an overview. */
+const SPREAD = 0.9;
 
 /** Signals that say that an entry has to do with the question. */
 const SPEAKING: readonly Signal[] = ['lexical', 'vector', 'entity', 'time', 'neighbourhood'];
 
 interface Asked extends Question {
+  isOverview: boolean;
   words: ReadonlySet<string>;
   entities: readonly string[];
   span: TimeSpan | undefined;
@@ -110,12 +132,17 @@ function readQuestion(question: Question): Asked {
   const words = new Set(wordsOf(question.text));
   return {
     ...question,
+    isOverview: asksForOverview(question.text),
     words,
     entities: entitiesOf(question.text),
     span: resolveTime(question.text, question.at),
     role: roleAskedOf(question.text),
   };
 }
+
+/** A standing instruction, or a preference. */
+const STANDING =
+  /^\W*(?:please\s+)?(?:always|never|from now on|when(?:ever)? I ask|in (?:the )?future|make sure (?:to|you) always)\b|\bI (?:really |strongly |usually |generally |would )*prefer\b/i;
 
 /** Whose words a question asks for. */
 function roleAskedOf(text: string): Asked['role'] {
@@ -137,6 +164,8 @@ function ownSignals(asked: Asked, candidate: Candidate): Signals {
     lexical: candidate.lexical / (candidate.lexical + HALF_LEXICAL),
     vector: clamp(candidate.cosine ?? 0),
     entity: entitySignal(asked, candidate.content, speaker),
+    standing: STANDING.test(candidate.content) && role !== 'assistant' ? 1 : 0,
+    said: role === 'user' ? 1 : 0,
     role: asked.role !== undefined && role === asked.role ? 1 : 0,
     time: asked.span ? timeSignal(asked.span, timeOf(candidate)) : 0,
     neighbourhood: 0,
@@ -195,12 +224,15 @@ function sessionsOf(candidates: readonly Candidate[], bases: ReadonlyMap<string,
 }
 
 /** The largest sum there can be: what nobody can have for this question counts against no entry. */
-function mostOf(asked: Asked, candidates: readonly Candidate[], weights: Weights): number {
+function mostOf(asked: Asked, own: readonly { candidate: Candidate; signals: Signals }[], weights: Weights): number {
+  const candidates = own.map(({ candidate }) => candidate);
   const absent = new Set<Signal>();
   if (!candidates.some(({ cosine }) => cosine !== undefined)) absent.add('vector');
   if (asked.span === undefined) absent.add('time');
   if (asked.role === undefined) absent.add('role');
   if (asked.entities.length === 0) absent.add('entity');
+  if (!own.some(({ signals }) => signals.standing > 0)) absent.add('standing');
+  if (!own.some(({ signals }) => signals.said > 0)) absent.add('said');
   if (!candidates.some(({ neighbours }) => neighbours.length > 0)) absent.add('neighbourhood');
   if (candidates.every(({ thread_id: thread }) => thread === null)) absent.add('session');
   return SIGNALS.reduce((sum, signal) => sum + (absent.has(signal) ? 0 : weights[signal]), 0);

@@ -25,8 +25,8 @@ export const approvals: Projection<'approvals'> = {
     'created_at',
     'decided_at',
   ],
-  // From the ledger, and from the time of the commit.
-  unlogged: ['arguments', 'original_arguments', 'expires_at'],
+  // From the ledger, from the time of the commit, and of approvals that belong to no run.
+  unlogged: ['arguments', 'original_arguments', 'expires_at', 'workspace_id', 'subject_type', 'subject_id'],
   apply(place, event) {
     if (event.type !== 'approval.requested') return decisionOf(place, event);
     // The arguments of calls that the ledger has are taken from there.

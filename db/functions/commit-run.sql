@@ -205,6 +205,10 @@ begin
   if c ? 'title_of' then
     insert into due_titles (thread_id, tenant_id, due_at) values ((c->>'title_of')::uuid, tenant, clock_timestamp()) on conflict do nothing;
   end if;
+  if c ? 'learns_from' then
+    insert into memory_extractions (turn_id, tenant_id, agent_id, run_id)
+      values ((c->'learns_from'->>'turn_id')::uuid, tenant, (c->'learns_from'->>'agent_id')::uuid, run) on conflict do nothing;
+  end if;
   if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
   -- The change that ends the last call which the run waits for sends the job that drives it on.
   if c ? 'continuation' then

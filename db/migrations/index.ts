@@ -37,6 +37,8 @@ import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
 import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
+import { conflicts } from './0057-conflicts.ts';
+import { extraction } from './0056-extraction.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -79,4 +81,6 @@ export const MIGRATIONS: readonly Migration[] = [
   workflows,
   teams,
   workflowPlans,
+  extraction,
+  conflicts,
 ];

@@ -3,15 +3,17 @@ import type { Caller } from '../../core/caller.ts';
 import { impossible, notFound } from '../../core/errors.ts';
 import { listWorkspaceAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
+import { insertSpace, type NewSpaceRow } from '../../db/memory-spaces.ts';
 import { deleteTeam, findTeam, insertTeam, updateTeam, type TeamFields, type TeamRow } from '../../db/teams.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Throws 422 for an agent that there is not, or one that is there twice. */
+/** Makes a team, and a memory space of its own. Throws 422 for an agent that there is not, or one that is there twice. */
 export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Promise<TeamRow> {
   await checkAgents(tx, caller, team);
   const id = newId();
   await insertTeam(tx, { id, ...ownerOf(caller) }, team);
+  await insertSpace(tx, teamSpace(id, caller, team));
   await recordAudit(tx, caller, { action: 'team.created', target: ['team', id] });
   return requireTeam(tx, caller, id);
 }
@@ -42,6 +44,25 @@ export async function requireTeam(tx: Tx, caller: Pick<Caller, 'workspaceId'>, i
   const team = await findTeam(tx, id);
   if (team?.workspace_id !== caller.workspaceId) throw notFound('The team');
   return team;
+}
+
+/** What the members of a team share. */
+function teamSpace(teamId: string, { tenantId, workspaceId }: Caller, { name }: TeamFields): NewSpaceRow {
+  return {
+    id: newId(),
+    tenant_id: tenantId,
+    workspace_id: workspaceId,
+    name,
+    team_id: teamId,
+    workflow_id: null,
+    scope: 'team',
+    allowed_agents: [],
+    denied_agents: [],
+    max_fragments: null,
+    retention_policy: null,
+    conflict_check: 'off',
+    is_of_team: true,
+  };
 }
 
 function ownerOf({ tenantId, workspaceId }: Caller) {

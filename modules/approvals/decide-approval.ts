@@ -228,6 +228,7 @@ async function readApproval(context: Context, ref: ApprovalRef): Promise<Approva
 const DECISIONS: Record<ApprovalRow['kind'], readonly string[]> = {
   approval: ['approve', 'deny', 'edit'],
   unknown: ['happened', 'rerun', 'give_up'],
+  // Decided in `decide-conflict.ts`: it belongs to no run.
   conflict: [],
 };
 

@@ -1,18 +1,18 @@
 /** Approvals as the API shows them, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
-import { findApproval, listApprovals, type ApprovalRow } from '../../db/approvals.ts';
+import { findAnyApproval, listApprovals, type ApprovalRow, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 
-export type { ApprovalRow };
+export type { ApprovalRow, ConflictRow };
 
 /** An approval; of this run, where one is named. Throws 404. */
 export async function requireApproval(
   tx: Tx,
   caller: Caller,
   wanted: { id: string; runId?: string },
-): Promise<ApprovalRow> {
-  const row = await findApproval(tx, wanted.id, caller.workspaceId);
+): Promise<ApprovalRow | ConflictRow> {
+  const row = await findAnyApproval(tx, { id: wanted.id, workspaceId: caller.workspaceId });
   if (!row || (wanted.runId !== undefined && row.run_id !== wanted.runId)) throw notFound('The approval');
   return row;
 }
@@ -22,6 +22,6 @@ export async function readApprovals(
   tx: Tx,
   caller: Caller,
   page: Omit<Parameters<typeof listApprovals>[1], 'workspaceId'>,
-): Promise<ApprovalRow[]> {
+): Promise<(ApprovalRow | ConflictRow)[]> {
   return listApprovals(tx, { ...page, workspaceId: caller.workspaceId });
 }

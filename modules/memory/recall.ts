@@ -1,4 +1,5 @@
 /** Recall: one function behind the API, the built-in tool and the context of every turn. */
+import { searchedText } from '../../core/memory/question.ts';
 import { rank, type Ranked } from '../../core/memory/ranking.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { countAccesses, type MemoryUse } from '../../db/memory-entries.ts';
@@ -31,7 +32,7 @@ export async function recall(
   const vector = await vectorOf(context, question);
   const { minScore = 0, topK } = question;
   return context.db.withTenant(scope.tenantId, async (tx) => {
-    const candidates = await findCandidates(tx, scope, { text: question.text, vector });
+    const candidates = await findCandidates(tx, scope, { text: searchedText(question.text), vector });
     const inScope = candidates.filter((each) => isInScope(each, scope));
     const hits = rank(question, inScope).filter(({ score }) => score >= minScore);
     const best = hits.slice(0, topK);
@@ -39,6 +40,18 @@ export async function recall(
     if (used.length > 0) await countAccesses(tx, scope, used);
     return best;
   });
+}
+
+/** What is like a text, best first, without counting as a use: for Drover itself. */
+export async function findLike(
+  context: MemoryContext,
+  { tenantId, agentId }: { tenantId: string; agentId: string },
+  question: RecallQuestion,
+): Promise<Recalled[]> {
+  const vector = await vectorOf(context, question);
+  const asked = { text: question.text, vector };
+  const candidates = await context.db.withTenant(tenantId, (tx) => findCandidates(tx, { agentId }, asked));
+  return rank(question, candidates).slice(0, question.topK);
 }
 
 /** Neighbours come from the whole conversation. */

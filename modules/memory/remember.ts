@@ -17,7 +17,7 @@ import { recall } from './recall.ts';
 /** What became of a text that an agent wanted to remember. */
 export type Remembered = { id: string; added: boolean } | { refused: JunkRule };
 
-const REFUSALS: Readonly<Record<JunkRule, string>> = {
+const REFUSALS: Readonly<Partial<Record<JunkRule, string>>> = {
   too_short: 'It says too little: a memory is a sentence that stands by itself.',
   secret: 'It looks like a secret, which is not to be remembered.',
   system_prompt: 'It repeats your instructions, which you have anyway.',
@@ -53,7 +53,7 @@ export async function rememberCall(context: MemoryContext, attempt: ToolAttempt)
   const { result, agentId } = done;
   if ('refused' in result) {
     context.metrics.memoriesRefused.inc({ rule: result.refused });
-    return { kind: 'error', code: `not_remembered`, message: REFUSALS[result.refused] };
+    return { kind: 'error', code: `not_remembered`, message: REFUSALS[result.refused] ?? 'A rule refuses it.' };
   }
   if (result.added) embedSoon(context, { tenantId, agentId });
   return { kind: 'succeeded', output: { ...result } };
@@ -73,7 +73,8 @@ export async function rememberText(tx: Tx, memory: NewMemory, from: Provenance):
   return { id, added: true };
 }
 
-function promptOf({ system_prompt: prompt }: AgentDefinition): string {
+/** What an agent is told in any case. */
+export function promptOf({ system_prompt: prompt }: AgentDefinition): string {
   if (prompt === undefined || typeof prompt === 'string') return prompt ?? '';
   return [prompt.role, prompt.instructions].filter(Boolean).join('\n');
 }

@@ -3,20 +3,24 @@ import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import {
   listFragments,
+  listSearchedSpaces,
   listUnembeddedFragments,
   noteAccesses,
   searchFragments,
   storeFragmentEmbeddings,
   type FragmentRow,
 } from '../../db/memory-spaces.ts';
+import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
-import { letIn, requireSpace } from './spaces.ts';
+import { accessible, requireAccess } from './space/access.ts';
+import { requireSpace } from './spaces.ts';
 
 export interface SpaceQuestion {
-  spaceId: string;
+  /** All that let the agent in where none is named. */
+  spaceId: string | undefined;
   text: string | undefined;
   agentId: string | undefined;
   limit: number;
@@ -37,9 +41,10 @@ export async function searchSpace(
 ): Promise<{ fragment: FragmentRow; relevance: number }[]> {
   const { db } = context;
   const { tenantId } = caller;
-  letIn(await db.withTenant(tenantId, (tx) => requireSpace(tx, caller, spaceId)), agentId ?? undefined);
-  const scope = { spaceId, agentId, limit };
-  const vector = text === undefined ? undefined : await vectorOf(context, { tenantId, spaceId, text });
+  const spaceIds = await db.withTenant(tenantId, (tx) => searched(tx, caller, { spaceId, agentId }));
+  if (spaceIds.length === 0) return [];
+  const scope = { spaceIds, agentId, limit };
+  const vector = text === undefined ? undefined : await vectorOf(context, { tenantId, spaceIds, text });
   return db.withTenant(tenantId, async (tx) => {
     const rows =
       text === undefined
@@ -56,17 +61,30 @@ export async function searchSpace(
   });
 }
 
+async function searched(
+  tx: Tx,
+  caller: Caller,
+  { spaceId, agentId }: { spaceId: string | undefined; agentId: string | null },
+): Promise<string[]> {
+  if (spaceId !== undefined) {
+    await requireAccess(tx, await requireSpace(tx, caller, spaceId), agentId ?? undefined);
+    return [spaceId];
+  }
+  const all = await listSearchedSpaces(tx, { workspaceId: caller.workspaceId, limit: LIMITS.searchedSpaces });
+  return (await accessible(tx, all, agentId ?? undefined)).map(({ id }) => id);
+}
+
 /** The question's vector, after fragments that are new have theirs; without it in time, words alone decide. */
 async function vectorOf(
   { db, embeddings, log }: MemoryContext,
-  { tenantId, spaceId, text }: { tenantId: string; spaceId: string; text: string },
+  { tenantId, spaceIds, text }: { tenantId: string; spaceIds: readonly string[]; text: string },
 ): Promise<{ model: string; vector: string } | undefined> {
   const model = embeddings.modelFor(undefined);
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
   try {
     const fresh = await db.withTenant(tenantId, (tx) =>
-      listUnembeddedFragments(tx, { spaceId, limit: LIMITS.embeddedTogether }),
+      listUnembeddedFragments(tx, { spaceIds, limit: LIMITS.embeddedTogether }),
     );
     const [asked = [], ...vectors] = await embeddings.embed(
       model,

@@ -13,6 +13,7 @@ const HOURS: Record<Forgettable, number> = {
   reservations: 24 * LIMITS.settledDays,
   own_model_calls: 24 * (LIMITS.settledDays + 1),
   memory_accesses: 24 * LIMITS.memoryAccessDays,
+  memory_extractions: 24 * LIMITS.memoryAccessDays,
   model_outages: 24,
   rate_counts: 1,
 };

@@ -6,6 +6,7 @@ import type { Context } from '../governance/context.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import type { MaintenanceAct } from '../../jobs/maintenance.ts';
 import { renewPriorities } from '../../jobs/renew-priorities.ts';
+import { expireConflict } from '../approvals/decide-conflict.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
@@ -18,6 +19,7 @@ import { titleThreads } from '../conversations/title-threads.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
+import { dropExpired } from '../memory/drop-expired.ts';
 import { dispatchConsolidations } from '../memory/dispatch-consolidations.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
@@ -62,7 +64,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'settle-budgets':
       return settleBudgets(context);
     case 'consolidate-memory':
-      return { sent: await dispatchConsolidations(context) };
+      return { expired: await dropExpired(context), sent: await dispatchConsolidations(context) };
     case 'split-outputs':
       return { split: await splitOutputs(context) };
     case 'sweep-files':
@@ -87,8 +89,10 @@ async function splitOutputs({ db, log }: Context): Promise<number> {
 
 async function expireApprovals(context: Context): Promise<number> {
   const rows = await listDueApprovals(context.db, LIMITS.sweepRows);
-  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id }) =>
-    expireApproval(context, { tenantId, id }),
+  const done = await forEachIsolated(context.log, { rows }, (row) =>
+    row.run_id === null
+      ? expireConflict(context, { tenantId: row.tenant_id, id: row.id })
+      : expireApproval(context, { tenantId: row.tenant_id, id: row.id }),
   );
   return done.filter(Boolean).length;
 }

@@ -19,7 +19,8 @@ export type Reconciled = Partial<Record<QueueName, number>>;
  * This is what makes Redis disposable. Jobs that were delayed by another clock than the database's run when they are due.
  */
 export async function reconcile(context: RunLogContext, quietMs: number, tenantId?: string): Promise<Reconciled> {
-  const filter = { quietMs, tenantId, limit: LIMITS.sweepRows };
+  const embeds = context.embeddings.modelFor(undefined) !== undefined;
+  const filter = { quietMs, tenantId, limit: LIMITS.sweepRows, embeds };
   const sent: Reconciled = {};
   for (const { name, listLost } of CONTRACTS) {
     if (!listLost) continue;

@@ -155,9 +155,12 @@ async function send(
   }
 }
 
-function noticeOf({ id, run_id, seq, type }: ClaimedDelivery, event: NonNullable<ClaimedDelivery['event']>): Notice {
+function noticeOf(
+  { id, run_id, seq, type, is_notice: isNotice }: ClaimedDelivery,
+  event: NonNullable<ClaimedDelivery['event']>,
+): Notice {
   const { occurred_at, ...about } = event;
-  const payload = toldPayload(type, event.payload);
+  const payload = isNotice ? event.payload : toldPayload(type, event.payload);
   return { id, type, timestamp: new Date(occurred_at).toISOString(), data: { run_id, seq, ...about, payload } };
 }
 

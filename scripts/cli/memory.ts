@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { agentOf } from './agents.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { addConsolidations } from './memory-consolidations.ts';
+import { addReports } from './memory-reports.ts';
 import { connected, id, json, share, whole, withPlace, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printTable } from './print.ts';
 
@@ -76,6 +77,7 @@ export function addMemory(program: Command): void {
     .option('--dry-run', 'only say which')
     .action(forget);
   addConsolidations(command);
+  addReports(command);
 }
 
 type Adding = OfAgent & { type: string; thread?: string; importance?: number; subject?: string; metadata?: unknown };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { sized } from '../support/size.ts';
 
@@ -159,6 +160,52 @@ describe('/v1/memory spaces', () => {
     assert.equal((await api.call('DELETE', `/v1/memory/fragments/${id}`)).status, 204);
     assert.equal((await api.call('GET', `/v1/memory/fragments/${id}`)).status, 404);
     assert.equal((await send('two')).status, 201);
+  });
+
+  it('are searched together where none is named, as far as the agent is let in', async () => {
+    const word = randomUUID().slice(0, 8);
+    const closed = await make({ allowed_agents: ['ada'] });
+    await write(`The ${word} of the open space.`);
+    await write(`The ${word} of the closed space.`, { space_id: closed.id });
+    const all = async (agent?: string) => {
+      const who = agent === undefined ? '' : `&agent_id=${agent}`;
+      const { json } = await api.call('GET', `/v1/memory/search?query=${word}&min_relevance=0${who}`);
+      return json.fragments.length;
+    };
+    assert.deepEqual([await all(), await all('ada'), await all('eve')], [2, 2, 1]);
+    const { key } = await api.newTenant();
+    const theirs = await api.call('GET', `/v1/memory/search?query=${word}&min_relevance=0`, { key });
+    assert.deepEqual(theirs.json.fragments, []);
+  });
+
+  it('belong to a team from its beginning, and let its members in alone', async () => {
+    const agent = async (name: string) => (await api.call('POST', '/v1/agents', { body: { name } })).json.agent_id;
+    const [member, stranger] = [await agent(`member ${randomUUID()}`), await agent(`stranger ${randomUUID()}`)];
+    const body = { name: `team ${randomUUID()}`, members: [{ agent_id: member, role: 'scout' }] };
+    const { json: team } = await api.call('POST', '/v1/teams', { body });
+    const { json } = await api.call('GET', '/v1/memory/spaces');
+    const own = json.spaces.find(({ team_id: of }: { team_id: string | null }) => of === team.id);
+    assert.ok(own, 'the team has a space');
+    assert.equal((await send('What we found.', { space_id: own.id, agent_id: member })).status, 201);
+    assert.equal((await send('What I found.', { space_id: own.id, agent_id: stranger })).status, 403);
+    const seen = async (who: string) =>
+      (await api.call('GET', `/v1/memory/search?query=found&min_relevance=0&agent_id=${who}`)).json.fragments.length;
+    assert.deepEqual([await seen(member), await seen(stranger)], [1, 0]);
+    assert.equal((await api.call('DELETE', `/v1/teams/${team.id}`)).status, 204);
+    assert.deepEqual([await seen(member), await seen(stranger)], [0, 0], 'a team that is gone has no members');
+  });
+
+  it('keep what is written for as long as their policy says, and forget it then', async () => {
+    const { id: month, retention_policy: policy } = await make({ retention_policy: '30 days' });
+    assert.equal(policy, '30 days');
+    const kept = await write('Kept for a month.', { space_id: month });
+    const days = (Date.parse(kept.expires_at) - Date.now()) / 86_400_000;
+    assert.ok(days > 29.9 && days <= 30, kept.expires_at);
+    assert.equal((await write('Kept.', { retention_policy: 'standard' })).expires_at, null);
+    const late = await write('The heliotrope of yesterday.', { expires_at: '2020-01-01T00:00:00Z' });
+    await maintain(api.context, 'consolidate-memory');
+    assert.equal((await api.call('GET', `/v1/memory/fragments/${late.id}`)).status, 404);
+    assert.equal((await api.call('GET', `/v1/memory/fragments/${kept.id}`)).status, 200);
   });
 
   it('refuse what is no space and no write', async () => {

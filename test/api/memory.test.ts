@@ -167,6 +167,35 @@ describe('/v1/agents/{id}/memory', () => {
     assert.equal((await api.call('POST', path('/forget'), { body: { ids: [left.id], subject: 'x' } })).status, 400);
   });
 
+  it('says where an entry was used and why, and what all of it comes to', async () => {
+    const entry = await add('Ada prefers trains to planes.', { metadata: { subject: 'ada', source: 'tool' } });
+    await add('The office is closed on Fridays.');
+    await ask('Does Ada prefer trains?');
+    const { uses } = (await api.call('GET', path(`/${entry.id}/uses`))).json;
+    assert.deepEqual([uses.length, uses[0].operation, uses[0].why.lexical > 0], [1, 'query', true]);
+    const { json: usage } = await api.call('GET', path('/usage'));
+    assert.deepEqual(
+      [usage.entries.map(({ status, count }: { status: string; count: number }) => [status, count]), usage.cost_usd],
+      [[['active', 2]], 0],
+    );
+    assert.deepEqual((await api.call('GET', path('/extractions'))).json.extractions, []);
+    const listed = async (filter: string) => (await api.call('GET', path(`?${filter}`))).json.entries.length;
+    assert.deepEqual(
+      [
+        await listed('origin=tool'),
+        await listed('subject=ada'),
+        await listed('user_id=ada'),
+        await listed(`run_id=${randomUUID()}`),
+      ],
+      [1, 1, 0, 0],
+    );
+    const { created_at: at } = entry;
+    assert.deepEqual(
+      [await listed(`created_before=${at}`), await listed(`created_after=2020-01-01T00:00:00Z`)],
+      [0, 2],
+    );
+  });
+
   it('adds once for one Idempotency-Key', async () => {
     const call = { body: { content: 'Once.', memory_type: 'SEMANTIC' }, headers: { 'idempotency-key': randomUUID() } };
     const first = await api.call('POST', path(), call);

@@ -44,7 +44,12 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   idempotency_keys: ['delete', 'select'],
   // Whose they are, not what they say.
   memory_accesses: ['delete', 'select'],
+  // Ids and times: what is due.
+  memory_checks: ['select'],
   memory_entries: ['select'],
+
+  memory_extractions: ['delete', 'select'],
+  memory_fragments: ['select'],
   outbox: ['delete', 'select'],
   own_model_calls: ['delete', 'select'],
   parked_runs: ['select'],

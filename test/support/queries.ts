@@ -1,4 +1,5 @@
 /** What tests read and move in tables, where no function of Drover does. One function for each question. */
+import type { Database } from '../../db/database.ts';
 import type { Engine } from './engine.ts';
 import { query } from './template.ts';
 
@@ -35,4 +36,24 @@ export function approvalsOfRun<R extends object = { id: string }>(engine: Rows, 
 export async function makeDeliveriesDue(databaseUrl: string): Promise<void> {
   await query(databaseUrl, 'update webhook_deliveries set next_at = now()');
   await query(databaseUrl, 'update webhooks set next_at = null, taken_until = null');
+}
+
+type Owned = Pick<Database, 'asOwner'>;
+
+/** As if the time to decide on every open approval had passed. */
+export async function expireApprovals(db: Owned): Promise<void> {
+  const text = `update approvals set expires_at = now() - interval '1 second' where status = 'pending'`;
+  await db.asOwner((client) => client.query(text));
+}
+
+/** What webhooks are told of beside the logs of runs, by type. */
+export async function noticesTold(db: Owned): Promise<{ type: string; notice: object }[]> {
+  const text = 'select type, notice from webhook_deliveries where notice is not null order by type';
+  return (await db.asOwner((client) => client.query<{ type: string; notice: object }>(text))).rows;
+}
+
+/** Approvals that are about entries of memory. */
+export async function memoryConflicts(db: Owned): Promise<object[]> {
+  const text = `select arguments from approvals where subject_type = 'memory'`;
+  return (await db.asOwner((client) => client.query<object>(text))).rows;
 }

@@ -1,9 +1,23 @@
-import { CONSOLIDATION } from '../../jobs/consolidation.ts';
+import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
 import { consolidateDue } from '../../modules/memory/dispatch-consolidations.ts';
 import { embedMemories } from '../../modules/memory/embed-memories.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { extractMemories } from '../../modules/memory/extract-memories.ts';
+import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
 import { defineHandler } from '../handler.ts';
 
 /** Does what is to be done for the agent's memory. */
-export const handler = defineHandler(CONSOLIDATION, (context, payload, held) =>
-  payload.work === 'embed' ? embedMemories(context, payload, held.stop) : consolidateDue(context, payload),
-);
+export const handler = defineHandler(CONSOLIDATION, (context, payload, held) => doWork(context, payload, held.stop));
+
+function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Promise<object> {
+  switch (job.work) {
+    case 'embed':
+      return embedMemories(context, job, stop);
+    case 'consolidate':
+      return consolidateDue(context, job);
+    case 'extract':
+      return extractMemories(context, job, stop);
+    case 'check':
+      return judgeContradiction(context, job, stop);
+  }
+}

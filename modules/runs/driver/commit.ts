@@ -12,6 +12,7 @@ import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { joinJobs } from '../../run-log/join-parent.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
+import { learnFromTurn } from './learn-from-turn.ts';
 import { reauthorizePending, reload } from './load.ts';
 import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
@@ -108,6 +109,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
     change.outbox = jobsAfter(session, handOver);
+  learnFromTurn(session, change);
   const joins = joinJobs(run, events);
   if (joins.length > 0) change.outbox = [...(change.outbox ?? []), ...joins];
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;

@@ -14,7 +14,7 @@ export interface Notice {
   id: string;
   type: string;
   timestamp: string;
-  data: { run_id: string; seq: number; payload: Record<string, unknown>; [field: string]: unknown };
+  data: { run_id: string | null; seq: number | null; payload: Record<string, unknown>; [field: string]: unknown };
 }
 
 export interface Recipient {

@@ -17,6 +17,7 @@ const NOTHING = {
   rate_counts: 0,
   own_model_calls: 0,
   memory_accesses: 0,
+  memory_extractions: 0,
 };
 
 for (const mode of DOMAIN_MODES) {

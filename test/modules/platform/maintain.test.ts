@@ -81,7 +81,7 @@ describe('Maintenance', () => {
       await engine.context.db.asOwner((client) => client.query('drop table copies; analyze runs; analyze tool_calls'));
     });
 
-    const filter = { quietMs: 0, after: '00000000-0000-0000-0000-000000000000', limit: 500 };
+    const filter = { quietMs: 0, after: '00000000-0000-0000-0000-000000000000', limit: 500, embeds: true };
     for (const [index, list] of Object.entries({ runs_to_drive: listLostRuns, tool_calls_queued: listLostCalls })) {
       it(`reads ${index} to find what was lost, in which none of them is`, async () => {
         const plan = await planOf((db) => list(db, filter));

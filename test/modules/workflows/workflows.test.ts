@@ -81,7 +81,13 @@ describe('The scheduler of a workflow', () => {
     await advance(id);
     const { run_id: run } = await task(id, 'a');
     const lost = () =>
-      listLostJoins(engine.context.db, { quietMs: 0, tenantId: engine.tenantId, after: FIRST, limit: 10 });
+      listLostJoins(engine.context.db, {
+        quietMs: 0,
+        tenantId: engine.tenantId,
+        after: FIRST,
+        embeds: true,
+        limit: 10,
+      });
     assert.deepEqual(await lost(), []);
     await engine.finish(run ?? '');
     assert.deepEqual(

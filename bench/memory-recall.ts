@@ -1,0 +1,111 @@
+/** How much of the evidence for a question recall finds, over BEAM (`BEAM_DIR`), by words and structure, and with the offline vectors. */
+import type { Figure } from './figures.ts';
+import { readBeam, type BeamConversation, type BeamQuestion } from './beam.ts';
+import { openDrover, type BenchDrover } from './drover.ts';
+import type { Services } from './services.ts';
+import { searchedText } from '../core/memory/question.ts';
+import { rank } from '../core/memory/ranking.ts';
+import { insertMemories, storeEmbeddings } from '../db/memory-entries.ts';
+import { findCandidates, type QuestionVector } from '../db/memory-search.ts';
+import { newId } from '../lib/new-id.ts';
+import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
+import { OFFLINE_EMBEDDINGS, toVector } from '../llm/embeddings.ts';
+import { toMemoryRow } from '../modules/memory/add-memory.ts';
+
+const tenantId = DEFAULT_TENANT_ID;
+const DEPTHS = [5, 10, 50] as const;
+const TOGETHER = 200;
+const EMBEDDED_TOGETHER = 32;
+const MOST_CHARS = 20_000;
+
+/** `BEAM_SIZES` (`100K`) names the sizes; `BEAM_VECTORS=on` embeds every message, which takes minutes. */
+export async function measureMemoryRecall(services: Services): Promise<Figure[]> {
+  const dir = process.env['BEAM_DIR'];
+  if (dir === undefined) throw new Error('Set BEAM_DIR to a clone of github.com/mohammadtavakoli78/BEAM.');
+  const drover = await openDrover('pure', services);
+  try {
+    const figures: Figure[] = [];
+    for (const size of (process.env['BEAM_SIZES'] ?? '100K').split(',')) {
+      figures.push(...(await measureSize(drover, readBeam(dir, size), size)));
+    }
+    return figures;
+  } finally {
+    await drover.close();
+  }
+}
+
+async function measureSize(drover: BenchDrover, conversations: BeamConversation[], size: string): Promise<Figure[]> {
+  const sums = DEPTHS.map(() => 0);
+  let questions = 0;
+  for (const conversation of conversations) {
+    const loaded = await load(drover, conversation);
+    const at = conversation.messages.at(-1)?.at ?? new Date();
+    for (const question of conversation.questions) {
+      const found = await ask(drover, { agentId: loaded.agentId, question, at });
+      const evidence = question.evidence.map((id) => loaded.ids.get(id) ?? '');
+      DEPTHS.forEach((depth, index) => {
+        const hits = evidence.filter((id) => found.slice(0, depth).includes(id)).length;
+        sums[index] = (sums[index] ?? 0) + hits / evidence.length;
+      });
+      questions += 1;
+    }
+  }
+  const what = (depth: number) => `evidence recall at ${depth}, BEAM ${size}, ${questions} questions`;
+  return DEPTHS.map((depth, index) => ({
+    part: 'memory-recall',
+    what: what(depth),
+    value: (100 * (sums[index] ?? 0)) / questions,
+    unit: '%',
+    ...(depth === 10 && { goal: size === '100K' ? '62 %' : '58 %' }),
+  }));
+}
+
+/** Each message is an entry, each session a thread. */
+async function load({ context }: BenchDrover, { name, messages }: BeamConversation) {
+  const agentId = newId();
+  const ids = new Map<number, string>();
+  const rows = messages.map(({ id, role, content, at, session }) => {
+    const metadata = { role, occurred_at: at.toISOString() };
+    const memory = { content: content.slice(0, MOST_CHARS), memory_type: 'EPISODIC' as const, metadata };
+    const row = toMemoryRow({ ...memory, thread_id: `${name}-${session}` }, { tenantId, agentId, origin: 'user' });
+    ids.set(id, row.id);
+    return row;
+  });
+  for (let from = 0; from < rows.length; from += TOGETHER) {
+    const batch = rows.slice(from, from + TOGETHER);
+    await context.db.withTenant(tenantId, (tx) => insertMemories(tx, batch));
+  }
+  if (!withVectors()) return { agentId, ids };
+  for (let from = 0; from < rows.length; from += EMBEDDED_TOGETHER) {
+    const batch = rows.slice(from, from + EMBEDDED_TOGETHER);
+    const vectors = await embed(
+      context,
+      batch.map(({ content }) => content),
+    );
+    const stored = batch.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
+    await context.db.withTenant(tenantId, (tx) => storeEmbeddings(tx, { model: OFFLINE_EMBEDDINGS, rows: stored }));
+  }
+  return { agentId, ids };
+}
+
+/** Ids of what is found, best first. */
+async function ask(
+  { context }: BenchDrover,
+  { agentId, question, at }: { agentId: string; question: BeamQuestion; at: Date },
+): Promise<string[]> {
+  const [values] = withVectors() ? await embed(context, [question.text]) : [];
+  const vector: QuestionVector | undefined = values && {
+    model: OFFLINE_EMBEDDINGS,
+    vector: toVector(values),
+    dimensions: values.length,
+  };
+  const text = searchedText(question.text);
+  const candidates = await context.db.withTenant(tenantId, (tx) => findCandidates(tx, { agentId }, { text, vector }));
+  return rank({ text: question.text, at }, candidates).map(({ entry }) => entry.id);
+}
+
+const withVectors = () => process.env['BEAM_VECTORS'] === 'on';
+
+function embed({ embeddings }: BenchDrover['context'], texts: string[]): Promise<number[][]> {
+  return embeddings.embed(OFFLINE_EMBEDDINGS, texts, new AbortController().signal);
+}

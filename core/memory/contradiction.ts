@@ -1,0 +1,82 @@
+/** Whether two texts say of one thing what cannot both be so, by rules: one denies what the other says, or gives another value. Pure. */
+import { denies, numbersOf, wordsOf } from './words.ts';
+
+/** Longer texts say more than one thing. */
+const MOST_WORDS = 60;
+/** So many words stand for one value. */
+const VALUE_WORDS = 3;
+/** Of one thing, by so many words in common. */
+const LEAST_COMMON = 2;
+
+/** Verbs after which a thing has one value. After `like` or `have` there may be many. */
+const SINGULAR =
+  /\b(?:is|are|was|were|am|equals?|costs?|lives?|works?|named|called|born|weighs?|starts?|begins?|ends?|opens?|closes?|leaves?|arrives?|moved|located|scheduled|due|set)\b/i;
+const PLURAL =
+  /\b(?:likes?|loves?|enjoys?|prefers?|ha(?:s|ve)|includes?|such as|also|another|one of|some|sometimes)\b/i;
+const NEGATION = new Set(['not', 'no', 'never', 'do', 'does', 'did', 'is', 'are', 'was', 'were', 'cannot', 'can']);
+const GLUE = new Set([
+  'the',
+  'a',
+  'an',
+  'of',
+  'to',
+  'in',
+  'on',
+  'at',
+  'for',
+  'by',
+  'and',
+  'now',
+  'i',
+  'my',
+  'our',
+  'we',
+  'it',
+  'actually',
+]);
+
+/** True only where the words themselves show it; what takes knowledge of the world is a model's to say. */
+export function contradicts(left: string, right: string): boolean {
+  const [a, b] = [tokensOf(left), tokensOf(right)];
+  if (a.length > MOST_WORDS || b.length > MOST_WORDS) return false;
+  const only = (own: readonly string[], other: readonly string[]) => own.filter((word) => !other.includes(word));
+  const [onlyA, onlyB] = [only(a, b), only(b, a)];
+  const common = a.filter((word) => b.includes(word) && !GLUE.has(word));
+  if (common.length < LEAST_COMMON) return false;
+  if (denies(left) !== denies(right)) return [...onlyA, ...onlyB].every((word) => isNegation(word) || GLUE.has(word));
+  return isOtherValue({ left, right, a, b, onlyA, onlyB });
+}
+
+interface Compared {
+  left: string;
+  right: string;
+  a: readonly string[];
+  b: readonly string[];
+  onlyA: readonly string[];
+  onlyB: readonly string[];
+}
+
+/** The same frame with another value: after a verb of one value, or other numbers. */
+function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
+  const [valueA, valueB] = [onlyA, onlyB].map((words) => words.filter((word) => !GLUE.has(word)));
+  if (!valueA?.length || !valueB?.length) return false;
+  if (valueA.length > VALUE_WORDS || valueB.length > VALUE_WORDS) return false;
+  // Another subject is another thing.
+  if (valueA.includes(firstOf(a)) || valueB.includes(firstOf(b))) return false;
+  const isOfNumbers = [valueA, valueB].every((words) => words.some((word) => numbersOf(word).length > 0));
+  if (isOfNumbers) return true;
+  if (PLURAL.test(left) || PLURAL.test(right)) return false;
+  return SINGULAR.test(left) && SINGULAR.test(right);
+}
+
+function firstOf(words: readonly string[]): string {
+  return words.find((word) => !GLUE.has(word)) ?? '';
+}
+
+function tokensOf(text: string): string[] {
+  return [...new Set(wordsOf(text).map((word) => word.replace(/['’]s$/, '')))];
+}
+
+function isNegation(word: string): boolean {
+  return NEGATION.has(word) || /n['’]t$/.test(word);
+}

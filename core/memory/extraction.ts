@@ -1,0 +1,147 @@
+/** What is kept of what a turn is said to teach: rules that refuse, and whose word the rest is. Pure. */
+import { isTrusted, type MemoryOrigin, type MemoryType } from './entry.ts';
+import { isSameFact } from './consolidation.ts';
+import { junkRuleOf, type JunkRule } from './junk.ts';
+import { entitiesOf, numbersOf, wordsOf } from './words.ts';
+
+/** What a model, or the rules, would remember of a turn. */
+export interface Proposal {
+  add: readonly ProposedMemory[];
+  supersede: readonly ProposedCorrection[];
+}
+
+export interface ProposedMemory {
+  content: string;
+  memory_type: MemoryType;
+  importance?: number | undefined;
+  tags?: readonly string[] | undefined;
+}
+
+export interface ProposedCorrection {
+  id: string;
+  content: string;
+  reason: string;
+}
+
+/** A live entry that was shown when the proposal was made. */
+export interface ShownMemory {
+  id: string;
+  content: string;
+  origin: MemoryOrigin;
+}
+
+/** What a proposal is held against. */
+export interface Evidence {
+  systemPrompt: string;
+  /** What the turn was given of the agent's memory: it is never remembered again. */
+  recalled: readonly string[];
+  shown: readonly ShownMemory[];
+  /** By proposed text: live entries of nearly the same meaning, or the same text. */
+  similar: ReadonlyMap<string, readonly string[]>;
+  userText: string;
+  /** Where the turn had read what nobody vouches for: whose word that was. */
+  taintedBy: MemoryOrigin | undefined;
+}
+
+export interface Judged {
+  add: (ProposedMemory & { origin: MemoryOrigin })[];
+  supersede: (ProposedCorrection & { origin: MemoryOrigin })[];
+  refused: Partial<Record<JunkRule, number>>;
+}
+
+/** Goes through a proposal in its order: what one part adds, another one repeats. */
+export function judgeProposal({ add, supersede }: Proposal, evidence: Evidence): Judged {
+  const judged: Judged = { add: [], supersede: [], refused: {} };
+  const taken = new Set<string>();
+  const judge = (rule: JunkRule | undefined, accept: () => void, content: string) => {
+    if (rule) judged.refused[rule] = (judged.refused[rule] ?? 0) + 1;
+    else {
+      accept();
+      taken.add(normal(content));
+    }
+  };
+  const replaced = new Set<string>();
+  for (const each of supersede) {
+    const origin = originOf(each.content, evidence);
+    const rule = replaced.has(each.id) ? 'duplicate' : ruleForCorrection(each, origin, evidence);
+    const accept = () => {
+      replaced.add(each.id);
+      judged.supersede.push({ ...each, origin });
+    };
+    judge(rule, accept, each.content);
+  }
+  for (const each of add) {
+    const rule = taken.has(normal(each.content)) ? 'duplicate' : ruleForNew(each.content, evidence);
+    judge(rule, () => judged.add.push({ ...each, origin: originOf(each.content, evidence) }), each.content);
+  }
+  return judged;
+}
+
+function ruleForNew(content: string, { systemPrompt, recalled, shown, similar }: Evidence): JunkRule | undefined {
+  const said = [...recalled, ...shown.map((entry) => entry.content)];
+  if (isKnown(content, similar.get(content) ?? [])) return 'duplicate';
+  return junkRuleOf(content, { systemPrompt, recalled: said });
+}
+
+function ruleForCorrection(
+  { id, content }: ProposedCorrection,
+  origin: MemoryOrigin,
+  { systemPrompt, shown }: Evidence,
+): JunkRule | undefined {
+  const before = shown.find((entry) => entry.id === id);
+  if (!before) return 'unknown_entry';
+  if (isTrusted(before.origin) && !isTrusted(origin)) return 'untrusted';
+  if (isKnown(content, [before.content])) return 'duplicate';
+  // Most of what it says stood in the entry that it takes the place of.
+  return junkRuleOf(content, { systemPrompt, recalled: [] });
+}
+
+function isKnown(content: string, others: readonly string[]): boolean {
+  return others.some((other) => normal(other) === normal(content) || isSameMeaning(content, other));
+}
+
+/** The cosine has said that they are near; numbers, names and denials say whether they are one. */
+function isSameMeaning(left: string, right: string): boolean {
+  return left.length > 0 && isSameFact(left, right) && sharesMost(left, right);
+}
+
+/** Half of the words of the shorter one: an embedding alone takes any two short sentences of one form for one. */
+function sharesMost(left: string, right: string): boolean {
+  const [short = [], long = []] = [stemsOf(left), stemsOf(right)].toSorted((a, b) => a.length - b.length);
+  return short.filter((stem) => long.includes(stem)).length * 2 >= short.length;
+}
+
+function normal(text: string): string {
+  return wordsOf(text).join(' ');
+}
+
+/** How many of the words that matter somebody must have said for a text to be that one's. */
+const COVERED = 0.6;
+
+/** Whose word an extracted text is: the user's, who has said it; else the agent's, or what it had read. */
+function originOf(content: string, { userText, taintedBy }: Pick<Evidence, 'userText' | 'taintedBy'>): MemoryOrigin {
+  const said = new Set(stemsOf(userText));
+  const stems = stemsOf(content);
+  const lower = userText.toLowerCase();
+  const isNamed = [...entitiesOf(content), ...numbersOf(content)].every(
+    (name) => lower.includes(name) || STRANGERS.has(name),
+  );
+  const covered = stems.filter((stem) => said.has(stem)).length;
+  const isCovered = stems.length > 0 && covered >= (taintedBy ? stems.length : Math.ceil(stems.length * COVERED));
+  if (isNamed && isCovered) return 'user';
+  return taintedBy ?? 'agent';
+}
+
+/** How a model speaks of the one who said it. */
+const STRANGERS = new Set(['user', 'they', 'their']);
+
+/** The first four letters of longer words, so that `lives` and `live` are one. */
+function stemsOf(text: string): string[] {
+  const words = wordsOf(text).filter((word) => word.length >= 4 && !FILLERS.has(word) && !STRANGERS.has(word));
+  return [...new Set(words.map((word) => word.replace(/['’]s$/, '').slice(0, 4)))];
+}
+
+const FILLERS = new Set([
+  'that', 'this', 'with', 'have', 'they', 'them', 'their', 'there', 'from', 'would', 'will', 'also', 'very', 'user', 'users',
+  "user's", 'said', 'wants', 'about',
+]); // prettier-ignore

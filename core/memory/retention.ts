@@ -1,0 +1,25 @@
+/** Retention policies of shared memory: how long a fragment is kept from its last write. Pure. */
+
+const UNITS_MS: Readonly<Record<string, number>> = {
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 7 * 86_400_000,
+  m: 30 * 86_400_000,
+  y: 365 * 86_400_000,
+};
+
+const SHORT = /^(\d{1,6})\s*(h|d|w|m|y|hours?|days?|weeks?|months?|years?)$/i;
+const ISO = /^P(?:(\d{1,6})Y)?(?:(\d{1,6})M)?(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(\d{1,6})H)?$/i;
+
+/** When what is written now goes: `30d`, `12 hours`, `6 months` or ISO 8601 (`P30D`). Any other policy is a name that sets no time. */
+export function retainedUntil(policy: string | null, now: Date): Date | null {
+  const ms = policy === null ? 0 : lengthMs(policy.trim());
+  return ms > 0 ? new Date(now.getTime() + ms) : null;
+}
+
+function lengthMs(policy: string): number {
+  const [, count = '', unit = ''] = SHORT.exec(policy) ?? [];
+  if (unit !== '') return Number(count) * (UNITS_MS[unit.slice(0, 1).toLowerCase()] ?? 0);
+  const [, ...parts] = ISO.exec(policy) ?? [];
+  return ['y', 'm', 'w', 'd', 'h'].reduce((sum, name, at) => sum + Number(parts[at] ?? 0) * (UNITS_MS[name] ?? 0), 0);
+}

@@ -1,0 +1,157 @@
+/** Approvals of kind `conflict`: they belong to a fragment or an entry of memory, and to no run. */
+import type { Tx } from './database.ts';
+import { LIVE } from './memory-entries.ts';
+
+export type ConflictSubject = 'fragment' | 'memory';
+
+export interface NewConflict {
+  id: string;
+  tenantId: string;
+  workspaceId: string;
+  subjectType: ConflictSubject;
+  subjectId: string;
+  /** Both sides, and what they are of. */
+  arguments: Record<string, unknown>;
+  digest: string;
+  message: string;
+  seconds: number;
+}
+
+/** Opens one. */
+export async function insertConflict(tx: Tx, conflict: NewConflict): Promise<void> {
+  await tx.query(
+    `insert into approvals (id, tenant_id, workspace_id, subject_type, subject_id, kind, tool, arguments, digest, message, status,
+        expires_at, created_at)
+     values ($1, $2, $3, $4, $5, 'conflict', 'memory', $6::jsonb, $7, $8, 'pending', now() + $9 * interval '1 second', now())`,
+    [
+      conflict.id,
+      conflict.tenantId,
+      conflict.workspaceId,
+      conflict.subjectType,
+      conflict.subjectId,
+      JSON.stringify(conflict.arguments),
+      conflict.digest,
+      conflict.message,
+      conflict.seconds,
+    ],
+  );
+}
+
+export interface ConflictEnd {
+  status: 'approved' | 'denied' | 'expired' | 'settled';
+  decision?: string | undefined;
+  reason?: string | undefined;
+  decidedBy?: string | undefined;
+  /** What a person has put in place of both sides. */
+  arguments?: Record<string, unknown> | undefined;
+}
+
+/** Ends an open one; false if it is not open any more. */
+export async function endConflict(tx: Tx, id: string, end: ConflictEnd): Promise<boolean> {
+  const rows = await tx.query(
+    `update approvals set status = $2, decision = $3, reason = $4, decided_by = $5, decided_at = now(),
+        original_arguments = case when $6::jsonb is null then original_arguments else arguments end,
+        arguments = coalesce($6::jsonb, arguments)
+      where id = $1 and kind = 'conflict' and run_id is null and status = 'pending' returning id`,
+    [
+      id,
+      end.status,
+      end.decision ?? null,
+      end.reason ?? null,
+      end.decidedBy ?? null,
+      end.arguments ? JSON.stringify(end.arguments) : null,
+    ],
+  );
+  return rows.length > 0;
+}
+
+/** The open ones about a fragment or an entry. */
+export async function listOpenConflicts(tx: Tx, subjectId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from approvals where subject_id = $1 and status = 'pending' order by id`,
+    [subjectId],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Removes all about fragments or entries that are forgotten: either side may be their text. */
+export async function forgetConflicts(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx.query(
+    `delete from approvals where kind = 'conflict' and run_id is null
+       and (subject_id = any($1::uuid[]) or arguments->>'conflicts_with' = any($2::text[]))`,
+    [ids, ids],
+  );
+}
+
+/** Live entries of an agent that share most words with one, the newest first where they share as many. */
+export async function findLikeWords(
+  tx: Tx,
+  of: { ownerId: string; id: string | null; text: string; limit: number },
+): Promise<{ id: string; shared: number }[]> {
+  return tx.query(
+    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($3, 2000))) limit 40)
+     select p.entry_id as id, count(*)::int as shared from asked cross join lateral (
+        select entry_id from memory_terms where owner_id = $1 and term = asked.term order by entry_id desc limit 200) p
+      where $2::uuid is null or p.entry_id <> $2 group by p.entry_id order by shared desc, p.entry_id desc limit $4`,
+    [of.ownerId, of.id, of.text, of.limit],
+  );
+}
+
+/** The texts of live entries that are in force. */
+export async function listLiveTexts(tx: Tx, ids: readonly string[]): Promise<{ id: string; content: string }[]> {
+  return tx.query(
+    `select id, content from memory_entries where id = any($1::uuid[]) and ${LIVE}
+       and (expires_at is null or expires_at > now()) and (valid_to is null or valid_to > now()) order by id desc`,
+    [ids],
+  );
+}
+
+/** Marks entries as contradicted. */
+export async function disputeMemories(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx.query(
+    `update memory_entries set status = 'disputed', version = version + 1, updated_at = now()
+      where id = any($1::uuid[]) and status = 'active'`,
+    [ids],
+  );
+}
+
+/** Has a model asked about an entry or a fragment after the commit. */
+export async function insertCheck(
+  tx: Tx,
+  of: { tenantId: string; subjectType: ConflictSubject; subjectId: string; ownerId: string },
+): Promise<void> {
+  await tx.query(
+    `insert into memory_checks (subject_id, tenant_id, subject_type, owner_id) values ($1, $2, $3, $4)
+     on conflict (subject_id) do update set due_at = now(), attempts = 0`,
+    [of.subjectId, of.tenantId, of.subjectType, of.ownerId],
+  );
+}
+
+export interface DueCheck {
+  subject_id: string;
+  subject_type: ConflictSubject;
+  owner_id: string;
+  attempts: number;
+}
+
+/** A check that is still due, held until the transaction ends where it is to be finished. */
+export async function findCheck(tx: Tx, subjectId: string, lock = false): Promise<DueCheck | undefined> {
+  const [row] = await tx.query<DueCheck>(
+    `select subject_id, subject_type, owner_id, attempts from memory_checks where subject_id = $1${lock ? ' for update' : ''}`,
+    [subjectId],
+  );
+  return row;
+}
+
+/** It was made. */
+export async function deleteCheck(tx: Tx, subjectId: string): Promise<void> {
+  await tx.query('delete from memory_checks where subject_id = $1', [subjectId]);
+}
+
+/** No model could be asked: again later. */
+export async function delayCheck(tx: Tx, subjectId: string, waitSeconds: number): Promise<void> {
+  await tx.query(
+    `update memory_checks set attempts = attempts + 1, due_at = now() + $2 * interval '1 second' where subject_id = $1`,
+    [subjectId, waitSeconds],
+  );
+}

@@ -1,0 +1,128 @@
+/** Turns that agents learn from: what is to be read of one, and what came of it. */
+import type { StoredBlock } from '../core/content.ts';
+import type { TurnInput } from '../core/events.ts';
+import type { RunConfig } from '../core/run-config.ts';
+import type { Tx } from './database.ts';
+import { fetchRows, selectFrom } from './query-builder.ts';
+
+export interface ExtractionRow {
+  turn_id: string;
+  run_id: string;
+  agent_id: string;
+  status: 'due' | 'done';
+  attempts: number;
+  made_by: 'model' | 'rules' | null;
+  added: string[];
+  superseded: string[];
+  refused: Record<string, number>;
+  due_at: Date;
+  created_at: Date;
+  finished_at: Date | null;
+}
+
+const COLUMNS =
+  'turn_id, run_id, agent_id, status, attempts, made_by, added, superseded, refused, due_at, created_at, finished_at';
+
+/** A turn as it is learnt from. */
+export interface LearntTurn {
+  turn_id: string;
+  run_id: string;
+  root_run_id: string;
+  workspace_id: string;
+  agent_id: string;
+  agent_version: string;
+  thread_id: string;
+  config: RunConfig;
+  attempts: number;
+  input: TurnInput;
+  answer: StoredBlock[] | null;
+  /** Events: where the user was heard, and where the turn ended. */
+  heard_at: number | null;
+  ended_at: number | null;
+  /** What it was given of the agent's memory. */
+  given: { id: string; content: string; trusted: boolean }[];
+  /** Names of tools whose results it has read. */
+  tools: string[];
+  /** `recall` has answered with what nobody vouches for. */
+  recalled_untrusted: boolean;
+}
+
+/** A turn that is still to be learnt from; undefined if that is done, or the run is erased. */
+export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntTurn | undefined> {
+  const [row] = await tx.query<LearntTurn>(
+    `select x.turn_id, x.run_id, r.root_run_id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.config, x.attempts,
+        u.input, m.content as answer,
+        (select min(e.seq) from run_events e where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.started') as heard_at,
+        (select max(e.seq) from run_events e where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.completed') as ended_at,
+        coalesce((select jsonb_agg(g) from run_events e cross join jsonb_array_elements(e.payload->'entries') g
+          where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'memory.retrieved'), '[]') as given,
+        coalesce((select array_agg(distinct k.name) from tool_calls k
+          where k.run_id = x.run_id and k.turn_id = x.turn_id and k.status = 'succeeded'), '{}') as tools,
+        exists (select from tool_calls k where k.run_id = x.run_id and k.turn_id = x.turn_id and k.name = 'recall'
+          and k.output->'entries' @> '[{"trusted": false}]') as recalled_untrusted
+      from memory_extractions x join runs r on r.id = x.run_id and r.erased_at is null
+      join turns u on u.run_id = x.run_id and u.id = x.turn_id
+      left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal
+     where x.turn_id = $1 and x.status = 'due'`,
+    [turnId],
+  );
+  return row;
+}
+
+/** Holds a turn that is still to be learnt from until the transaction ends; false if it is not any more. */
+export async function lockExtraction(tx: Tx, turnId: string): Promise<boolean> {
+  const rows = await tx.query(
+    `select turn_id from memory_extractions where turn_id = $1 and status = 'due' for update`,
+    [turnId],
+  );
+  return rows.length > 0;
+}
+
+/** Writes down what came of it. */
+export async function finishExtraction(
+  tx: Tx,
+  turnId: string,
+  done: Pick<ExtractionRow, 'added' | 'superseded' | 'refused'> & { made_by: 'model' | 'rules' },
+): Promise<void> {
+  await tx.query(
+    `update memory_extractions set status = 'done', made_by = $2, added = $3::uuid[], superseded = $4::uuid[], refused = $5::jsonb,
+        attempts = attempts + 1, finished_at = now() where turn_id = $1`,
+    [turnId, done.made_by, done.added, done.superseded, JSON.stringify(done.refused)],
+  );
+}
+
+/** No model could be asked: again later. */
+export async function delayExtraction(tx: Tx, turnId: string, waitSeconds: number): Promise<void> {
+  await tx.query(
+    `update memory_extractions set attempts = attempts + 1, due_at = now() + $2 * interval '1 second'
+      where turn_id = $1 and status = 'due'`,
+    [turnId, waitSeconds],
+  );
+}
+
+/** A page of what an agent has learnt from its turns, newest first. */
+export async function listExtractions(
+  tx: Tx,
+  page: { agentId: string; before?: string | undefined; limit: number },
+): Promise<ExtractionRow[]> {
+  const query = selectFrom(COLUMNS, 'memory_extractions', [
+    ['agent_id', '=', page.agentId],
+    ['turn_id', '<', page.before],
+  ]);
+  return fetchRows<ExtractionRow>(tx, query.orderBy('turn_id', 'desc').limit(page.limit));
+}
+
+/** By index of a vector, as pgvector writes it: the texts of live entries that are nearly as near as the same text. */
+export async function findNearTexts(
+  tx: Tx,
+  of: { agentId: string; model: string; vectors: readonly string[]; leastCosine: number },
+): Promise<{ place: number; content: string }[]> {
+  return tx.query(
+    `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
+        select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
+         where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed')
+         order by e.embedding <=> v.vector::vector limit 5) n
+      where n.distance <= $4::float8`,
+    [of.agentId, of.model, of.vectors, 1 - of.leastCosine],
+  );
+}

@@ -1,0 +1,126 @@
+/** A person decides on a contradiction in memory: what was written (`approve`), what was there (`deny`), or another text (`edit`). */
+import type { Caller } from '../../core/caller.ts';
+import { conflict, impossible } from '../../core/errors.ts';
+import { canonicalJson, digestOf } from '../../core/ids.ts';
+import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
+import type { Tx } from '../../db/database.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import type { Context } from '../governance/context.ts';
+import { resolveMemories, type Side } from '../memory/contradictions.ts';
+import { closeConflict } from '../memory/conflicts.ts';
+import { contentOf, resolveFragment } from '../memory/resolve-fragment.ts';
+import type { ApprovalDecision } from './decide-approval.ts';
+
+type Decider = Caller & { approvalId: string };
+
+const STATUS = { approve: 'approved', deny: 'denied', edit: 'approved' } as const;
+type Decision = keyof typeof STATUS;
+
+/**
+ * Decides, if the approval is of that kind; undefined if it is not. The same decision again changes nothing, another one and one
+ * that comes too late are 409; 422 for a decision or an `edit` that does not fit.
+ */
+export async function decideConflict(
+  { db }: Pick<Context, 'db'>,
+  decider: Decider,
+  decided: ApprovalDecision,
+): Promise<ConflictRow | undefined> {
+  const { tenantId, workspaceId, approvalId: id } = decider;
+  const outcome = await db.withTenant(tenantId, async (tx) => {
+    const approval = await findConflict(tx, { id, workspaceId });
+    if (!approval) return undefined;
+    const { decision, args } = readDecision(decided);
+    if (approval.status !== 'pending') return repeated(approval, decision, args);
+    if (approval.is_due) {
+      await closeConflict(tx, { tenantId, workspaceId, id }, { status: 'expired' });
+      return { refusal: 'The approval has expired.' };
+    }
+    await resolve(tx, decider, { approval, decision, args });
+    const end = {
+      status: STATUS[decision],
+      decision,
+      reason: decided.reason,
+      decidedBy: decider.keyId,
+      arguments: args,
+    };
+    if (!(await closeConflict(tx, { tenantId, workspaceId, id }, end)))
+      throw conflict('The approval is decided already.');
+    const said = decided.reason && { reason_digest: digestOf(decided.reason) };
+    const details = { decision, kind: 'conflict', tool: approval.tool, ...said };
+    await recordAudit(tx, decider, {
+      action: 'approval.decided',
+      target: ['approval', id],
+      digest: approval.digest,
+      details,
+    });
+    return {};
+  });
+  if (!outcome) return undefined;
+  if ('refusal' in outcome) throw conflict(outcome.refusal ?? '');
+  return db.withTenant(tenantId, (tx) => findConflict(tx, { id, workspaceId }));
+}
+
+/** Nobody has decided in time: both sides stay as they are, with their mark. Answers false if somebody has decided meanwhile. */
+export async function expireConflict(
+  { db }: Pick<Context, 'db'>,
+  { tenantId, id }: { tenantId: string; id: string },
+): Promise<boolean> {
+  return db.withTenant(tenantId, async (tx) => {
+    const approval = await findConflict(tx, { id });
+    if (!approval) return false;
+    return closeConflict(tx, { tenantId, workspaceId: approval.workspace_id, id }, { status: 'expired' });
+  });
+}
+
+async function findConflict(tx: Tx, of: { id: string; workspaceId?: string }): Promise<ConflictRow | undefined> {
+  const found = await findAnyApproval(tx, of);
+  return found?.run_id === null ? found : undefined;
+}
+
+function readDecision(decided: ApprovalDecision): { decision: Decision; args: Record<string, unknown> | undefined } {
+  const { decision } = decided;
+  if (decision !== 'approve' && decision !== 'deny' && decision !== 'edit') {
+    const message = 'must be one of approve, deny, edit for an approval of kind "conflict"';
+    throw impossible(`body.decision ${message}.`, [{ path: 'body.decision', message }]);
+  }
+  if (decision !== 'edit') return { decision, args: undefined };
+  const path = 'body.arguments.content';
+  if (contentOf(decided.arguments['content']) === undefined || Object.keys(decided.arguments).length !== 1) {
+    const message = 'is what is so instead, and all that an edit takes';
+    throw impossible(`${path} ${message}.`, [{ path, message }]);
+  }
+  return { decision, args: decided.arguments };
+}
+
+function repeated(approval: ConflictRow, decision: Decision, args: Record<string, unknown> | undefined) {
+  const isSame = approval.decision === decision && (!args || canonicalJson(args) === canonicalJson(approval.arguments));
+  if (isSame) return {};
+  throw conflict(`The approval is ${approval.status} already.`, { status_of_approval: approval.status });
+}
+
+interface Resolving {
+  approval: ConflictRow;
+  decision: Decision;
+  args: Record<string, unknown> | undefined;
+}
+
+async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: Resolving): Promise<void> {
+  const { subject_id: id, arguments: asked } = approval;
+  if (approval.subject_type === 'fragment') {
+    const given = decision === 'edit' ? args?.['content'] : asked[decision === 'approve' ? 'version_b' : 'version_a'];
+    const content = contentOf(given);
+    if (!content) throw conflict('There is nothing left to decide between.');
+    const version = typeof asked['version'] === 'number' ? asked['version'] : undefined;
+    await resolveFragment(tx, decider, { id, content, agentId: undefined, version, settles: false });
+    return;
+  }
+  const content = args?.['content'];
+  if (decision === 'edit' && typeof content !== 'string') {
+    const [path, message] = ['body.arguments.content', 'must be a text for an entry'];
+    throw impossible(`${path} ${message}.`, [{ path, message }]);
+  }
+  const side: Side =
+    typeof content === 'string' ? { content } : { keep: decision === 'approve' ? ('new' as const) : ('old' as const) };
+  const ids = { newer: id, older: String(asked['conflicts_with']) };
+  await resolveMemories(tx, decider, { agentId: String(asked['agent_id']), ids, side });
+}

@@ -1,0 +1,98 @@
+/** Contradictions that people decide on: an approval of kind `conflict`, which belongs to no run. */
+import { LIMITS } from '../../core/limits.ts';
+import { digestOf } from '../../core/ids.ts';
+import type { NoticeType } from '../../core/notices.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  endConflict,
+  insertConflict,
+  listOpenConflicts,
+  type ConflictEnd,
+  type ConflictSubject,
+} from '../../db/memory-conflicts.ts';
+import { insertNotice } from '../../db/notices.ts';
+import { newId } from '../../lib/new-id.ts';
+import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+
+export interface Conflict {
+  tenantId: string;
+  workspaceId: string;
+  /** Who wrote what contradicts; Drover itself where it was found later. */
+  by: AuditedBy;
+  subject: readonly [type: ConflictSubject, id: string];
+  /** `version_a`, what was there; `version_b`, what was written; `conflicts_with`, where the former stands. */
+  sides: Record<string, unknown>;
+  /** Ids and paths, for the audit log and webhooks. */
+  details: Record<string, unknown>;
+  message: string;
+}
+
+/** Logs a contradiction, tells webhooks, and asks people; what was asked about the same before is over. Answers the approval's id. */
+export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> {
+  const { tenantId, workspaceId, by, subject, sides, details, message } = conflict;
+  const [subjectType, subjectId] = subject;
+  for (const id of await listOpenConflicts(tx, subjectId)) {
+    await closeConflict(tx, { ...conflict, id }, { status: 'expired', reason: 'Another write has come since.' });
+  }
+  const id = newId();
+  const args = { [`${subjectType}_id`]: subjectId, ...sides };
+  const seconds = LIMITS.approvalSeconds;
+  const asked = { id, tenantId, workspaceId, subjectType, subjectId, arguments: args, message, seconds };
+  await insertConflict(tx, { ...asked, digest: digestOf(args) });
+  await recordAudit(tx, by, {
+    action: 'memory.conflicted',
+    target: [subjectType, subjectId],
+    details: { ...details, approval_id: id },
+  });
+  const about = { approval_id: id, [`${subjectType}_id`]: subjectId };
+  const told = { tenantId, workspaceId, actor: 'system' as const };
+  await insertNotice(tx, { ...told, type: 'memory.conflicted', payload: { ...about, ...details } });
+  const payload = { ...about, kind: 'conflict', tool: 'memory', expires_in_seconds: seconds };
+  await insertNotice(tx, { ...told, type: 'approval.requested', payload });
+  return id;
+}
+
+const ENDS: Record<ConflictEnd['status'], NoticeType> = {
+  approved: 'approval.granted',
+  denied: 'approval.denied',
+  expired: 'approval.expired',
+  settled: 'approval.settled',
+};
+
+/** Ends an open one and tells webhooks; false if it is not open any more. */
+export async function closeConflict(
+  tx: Tx,
+  { tenantId, workspaceId, id }: { tenantId: string; workspaceId: string; id: string },
+  end: ConflictEnd,
+): Promise<boolean> {
+  if (!(await endConflict(tx, id, end))) return false;
+  const { status, decision, decidedBy } = end;
+  const payload = {
+    approval_id: id,
+    kind: 'conflict',
+    ...(decision && { decision }),
+    ...(decidedBy && { decided_by: decidedBy }),
+  };
+  const actor = decidedBy ? ('user' as const) : ('system' as const);
+  await insertNotice(tx, { tenantId, workspaceId, type: ENDS[status], actor, payload });
+  return true;
+}
+
+/** Somebody has said otherwise what is so: nobody is asked any more. */
+export async function settleConflicts(
+  tx: Tx,
+  {
+    tenantId,
+    workspaceId,
+    subjectId,
+    keyId,
+  }: { tenantId: string; workspaceId: string; subjectId: string; keyId: string },
+): Promise<void> {
+  for (const id of await listOpenConflicts(tx, subjectId)) {
+    await closeConflict(
+      tx,
+      { tenantId, workspaceId, id },
+      { status: 'settled', decision: 'resolve', decidedBy: keyId },
+    );
+  }
+}

@@ -1,0 +1,33 @@
+/** Removes fragments and entries whose time is over: they are not recalled any more, and now they are gone. */
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import { forgetConflicts } from '../../db/memory-conflicts.ts';
+import { findMemoryOwner } from '../../db/memory-entries.ts';
+import { findForgetTargets, forgetInRuns, removeMemories } from '../../db/memory-forget.ts';
+import { deleteFragment } from '../../db/memory-spaces.ts';
+import { listExpired, type Expired } from '../../db/memory-work.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
+import type { MemoryContext } from './context.ts';
+
+/** Removes at most so many at once; answers how many. What was made from an entry goes with it, as if it were forgotten. */
+export async function dropExpired({ db, log }: Pick<MemoryContext, 'db' | 'log'>): Promise<number> {
+  const rows = await listExpired(db, LIMITS.sweepRows);
+  const done = await forEachIsolated(log, { rows }, ({ tenant_id: tenantId, ...expired }) =>
+    db.withTenant(tenantId, (tx) => drop(tx, expired)),
+  );
+  return done.length;
+}
+
+async function drop(tx: Tx, { id, kind }: Omit<Expired, 'tenant_id'>): Promise<void> {
+  if (kind === 'fragment') {
+    await deleteFragment(tx, id);
+    await forgetConflicts(tx, [id]);
+    await forgetInRuns(tx, [id]);
+    return;
+  }
+  const agentId = await findMemoryOwner(tx, id);
+  if (agentId === undefined) return;
+  const targets = await findForgetTargets(tx, { agentId, ids: [id] });
+  await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
+  await removeMemories(tx, { agentId, targets });
+}

@@ -1,0 +1,165 @@
+/**
+ * Learns from a turn after its end: a model, or rules where none is to be asked, say what to remember, other rules say what of
+ * that is junk, and one transaction writes it down. Whoever is killed in between leaves the turn due.
+ */
+import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
+import { judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
+import type { AgentDefinition } from '../../core/definition.ts';
+import { lockMemoryOf } from '../../db/memory-consolidation.ts';
+import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
+import {
+  delayExtraction,
+  findDueExtraction,
+  findNearTexts,
+  finishExtraction,
+  lockExtraction,
+  type LearntTurn,
+} from '../../db/memory-extractions.ts';
+import type { Tx } from '../../db/database.ts';
+import type { ExtractionJob } from '../../jobs/consolidation.ts';
+import { toVector } from '../../llm/embeddings.ts';
+import { addMemory, embedSoon, hashOf, toMemoryRow, type Provenance } from './add-memory.ts';
+import { modelOf } from './embed-memories.ts';
+import { proposeMemories, type ExtractionContext, type Proposed } from './extract/propose.ts';
+import { taintOf } from './extract/taint.ts';
+import { findLike } from './recall.ts';
+import { promptOf } from './remember.ts';
+
+export type Extracted =
+  | { added: number; superseded: number; refused: number }
+  | { skipped: number }
+  | { later: number };
+
+/** A turn waits so long for a model that is away, twice that the next time, and so on up to an hour; then the rules learn from it. */
+const FIRST_WAIT_SECONDS = 60;
+const MOST_ATTEMPTS = 8;
+
+/** Learns from a turn, once. Where no model can be asked now, the turn stays due. */
+export async function extractMemories(
+  context: ExtractionContext,
+  { tenantId, agentId, turnId }: ExtractionJob,
+  stop: AbortSignal,
+): Promise<Extracted> {
+  const turn = await context.db.withTenant(tenantId, (tx) => findDueExtraction(tx, turnId));
+  if (!turn) return { skipped: 1 };
+  const pins = { tenantId, agentId, agentVersion: turn.agent_version, tools: [] };
+  const { definition } = await context.definitions.load(pins);
+  const model = await modelOf(context, { tenantId, agentId });
+  const owner = { tenantId, agentId };
+  const shown = await findLike(context, owner, { text: turn.input.message, at: new Date(), topK: 12, model });
+  const asked = { tenantId, turn, definition, shown: shown.map(({ entry }): ShownMemory => entry) };
+  const proposed = await proposeMemories(context, { ...asked, mayWait: turn.attempts < MOST_ATTEMPTS }, stop);
+  if (proposed.kind === 'later') {
+    const waitSeconds = Math.min(FIRST_WAIT_SECONDS * 2 ** turn.attempts, 3600);
+    await context.db.withTenant(tenantId, (tx) => delayExtraction(tx, turnId, waitSeconds));
+    return { later: 1 };
+  }
+  const vectors = model === undefined ? undefined : await vectorsOf(context, { model, proposed, stop });
+  const learning = { ...asked, proposed, owner, model, vectors };
+  const judged = await context.db.withTenant(tenantId, (tx) => learn(tx, learning));
+  if (!judged) return { skipped: 1 };
+  for (const [rule, count] of Object.entries(judged.refused)) context.metrics.memoriesRefused.inc({ rule }, count);
+  const [added, superseded] = [judged.add.length, judged.supersede.length];
+  if (added + superseded > 0) embedSoon(context, owner);
+  return { added, superseded, refused: Object.values(judged.refused).reduce((sum, each) => sum + each, 0) };
+}
+
+interface Learning {
+  owner: { tenantId: string; agentId: string };
+  turn: LearntTurn;
+  definition: AgentDefinition;
+  shown: readonly ShownMemory[];
+  proposed: Extract<Proposed, { kind: 'made' }>;
+  model: string | undefined;
+  /** Of the texts that are to be added, in their order; undefined where none are to be had. */
+  vectors: readonly string[] | undefined;
+}
+
+/** All of it or nothing; undefined where another one has done it, or the run was erased meanwhile. */
+async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
+  const { owner, turn, proposed } = learning;
+  await lockMemoryOf(tx, owner.agentId);
+  if (!(await lockExtraction(tx, turn.turn_id))) return undefined;
+  const judged = judgeProposal(proposed.proposal, await gather(tx, learning));
+  const added: string[] = [];
+  for (const { content, memory_type, importance, origin, tags } of judged.add) {
+    const metadata = { role: 'user', ...userOf(turn), ...(tags && { tags }) };
+    const memory = { content, memory_type, importance, thread_id: turn.thread_id, metadata };
+    added.push((await addMemory(tx, toMemoryRow(memory, provenanceOf(learning, origin)))).id);
+  }
+  const superseded: string[] = [];
+  for (const { id, content, reason, origin } of judged.supersede) {
+    const entry = await findMemory(tx, { agentId: owner.agentId, id, lock: true });
+    if (!entry) continue;
+    const { memory_type, importance, relevance_score, metadata } = entry;
+    const next = { content, memory_type, importance, relevance_score, metadata, thread_id: turn.thread_id };
+    const row = toMemoryRow(next, provenanceOf(learning, origin), entry);
+    if (!(await supersedeMemory(tx, { id, by: row.id, validTo: null, reason: null }))) continue;
+    await insertMemories(tx, [{ ...row, reason: reason.slice(0, 1000) }]);
+    superseded.push(row.id);
+  }
+  await finishExtraction(tx, turn.turn_id, { added, superseded, refused: judged.refused, made_by: proposed.by });
+  return judged;
+}
+
+async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learning): Promise<Evidence> {
+  const { proposed, model, vectors } = rest;
+  const texts = proposed.proposal.add.map(({ content }) => content);
+  const similar = new Map<string, string[]>();
+  for (const content of texts) {
+    const same = await findSameText(tx, { ...owner, hash: hashOf(content) });
+    if (same) similar.set(content, [same.content]);
+  }
+  const near =
+    model === undefined || vectors === undefined || vectors.length === 0
+      ? []
+      : await findNearTexts(tx, { agentId: owner.agentId, model, vectors, leastCosine: DUPLICATE_COSINE });
+  for (const { place, content } of near) {
+    const text = texts[place] ?? '';
+    similar.set(text, [...(similar.get(text) ?? []), content]);
+  }
+  return {
+    systemPrompt: promptOf(definition),
+    recalled: turn.given.map(({ content }) => content),
+    shown: await stillLive(tx, owner.agentId, shown),
+    similar,
+    userText: turn.input.message,
+    taintedBy: taintOf(turn),
+  };
+}
+
+/** What was shown may have been corrected or forgotten since. */
+async function stillLive(tx: Tx, agentId: string, shown: readonly ShownMemory[]): Promise<ShownMemory[]> {
+  const live: ShownMemory[] = [];
+  for (const { id } of shown) {
+    const entry = await findMemory(tx, { agentId, id });
+    if (entry && (entry.status === 'active' || entry.status === 'disputed')) live.push(entry);
+  }
+  return live;
+}
+
+function provenanceOf({ owner, turn }: Learning, origin: Provenance['origin']): Provenance {
+  const seq = (origin === 'user' ? turn.heard_at : turn.ended_at) ?? undefined;
+  return { ...owner, origin, runId: turn.run_id, turnId: turn.turn_id, seq };
+}
+
+/** Whose words they are, where the run belongs to somebody's session. */
+function userOf({ config }: LearntTurn): { user_id?: string } {
+  return config.session ? { user_id: config.session.user_id } : {};
+}
+
+/** Vectors for the comparison with what is there; without them the same words alone are the same. */
+async function vectorsOf(
+  { embeddings, log }: ExtractionContext,
+  of: { model: string; proposed: Learning['proposed']; stop: AbortSignal },
+): Promise<string[] | undefined> {
+  const texts = of.proposed.proposal.add.map(({ content }) => content);
+  if (texts.length === 0) return [];
+  try {
+    return (await embeddings.embed(of.model, texts, of.stop)).map(toVector);
+  } catch (error) {
+    of.stop.throwIfAborted();
+    log.warn({ err: error, model: of.model }, 'no vectors to compare memories by');
+    return undefined;
+  }
+}

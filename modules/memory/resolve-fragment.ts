@@ -1,0 +1,53 @@
+/** Ends a contradiction in a fragment. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict, notFound } from '../../core/errors.ts';
+import type { Tx } from '../../db/database.ts';
+import { findFragment, type FragmentContent, type FragmentRow } from '../../db/memory-spaces.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { settleConflicts } from './conflicts.ts';
+import { requireAccess } from './space/access.ts';
+import { earlierVersions, maySee, provenanceOf, rereadFragment, storeFragment } from './space/store-fragment.ts';
+import { requireSpace } from './spaces.ts';
+
+export interface Resolution {
+  id: string;
+  content: FragmentContent;
+  agentId: string | undefined;
+  /** The version that was decided on; whichever it is where absent. */
+  version?: number | undefined;
+  /** Whether that ends what people are asked about it. */
+  settles: boolean;
+}
+
+/** Decides what a fragment says from now on. Throws 404, 403 for an agent that is not let in, 409 for another version. */
+export async function resolveFragment(
+  tx: Tx,
+  caller: Caller,
+  { id, content, agentId, version, settles }: Resolution,
+): Promise<FragmentRow> {
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true });
+  if (!found || !maySee(found.fragment, agentId)) throw notFound('This fragment');
+  await requireAccess(tx, await requireSpace(tx, caller, found.fragment.space_id), agentId);
+  const { fragment } = found;
+  if (version !== undefined && version !== fragment.version)
+    throw conflict('The fragment has changed since.', { expected_version: version, current_version: fragment.version });
+  const provenance = {
+    ...provenanceOf({ agent_id: agentId }),
+    resolved: true,
+    previous_versions: [...earlierVersions(fragment), fragment.version].slice(-100),
+  };
+  const next = { ...fragment, version: fragment.version + 1, content, requires_resolution: false, provenance };
+  await storeFragment(tx, caller, next, 'resolve');
+  const { tenantId, workspaceId, keyId } = caller;
+  if (settles) await settleConflicts(tx, { tenantId, workspaceId, subjectId: id, keyId });
+  await recordAudit(tx, caller, { action: 'memory.resolved', target: ['fragment', id] });
+  return rereadFragment(tx, caller, id);
+}
+
+/** A fragment's content as somebody gives it: a text, or `{type, data}`; undefined for anything else. */
+export function contentOf(given: unknown): FragmentContent | undefined {
+  if (typeof given === 'string' && given.trim() !== '') return { type: 'text', data: given };
+  if (typeof given !== 'object' || given === null || !('data' in given)) return undefined;
+  const type = 'type' in given && given.type === 'structured' ? 'structured' : 'text';
+  return { type, data: given.data };
+}

@@ -1,0 +1,55 @@
+/** What a fragment says after a write. */
+import { mergeThreeWay } from '../../../core/memory/merge.ts';
+import type { Tx } from '../../../db/database.ts';
+import { findVersion, type FragmentContent, type FragmentRow } from '../../../db/memory-spaces.ts';
+import { provenanceOf } from './store-fragment.ts';
+
+/** What of a write says what the fragment is to say. */
+export interface ContentWrite {
+  content: FragmentContent;
+  agent_id?: string | undefined;
+  provenance?: Record<string, unknown> | undefined;
+  conflict_type?: 'concurrent_write' | 'version_mismatch' | 'semantic_conflict' | undefined;
+}
+
+export interface NextContent {
+  content: FragmentContent;
+  provenance: Record<string, unknown>;
+  merged: boolean;
+  conflicts: string[];
+  /** Somebody has to decide. */
+  unresolved: boolean;
+  /** It stands in the place of what was there. */
+  replaces: boolean;
+}
+
+/** The last write, a merge of both, or both of them. */
+export async function nextContent(
+  tx: Tx,
+  { fragment, write, baseVersion }: { fragment: FragmentRow; write: ContentWrite; baseVersion: number | undefined },
+): Promise<NextContent> {
+  const plain = {
+    content: write.content,
+    provenance: {},
+    merged: false,
+    conflicts: [],
+    unresolved: false,
+    replaces: true,
+  };
+  if (write.conflict_type === 'semantic_conflict') {
+    const sources = { a: fragment.provenance, b: provenanceOf(write) };
+    const data = { conflict_detected: true, version_a: fragment.content.data, version_b: write.content.data, sources };
+    const content = { type: 'structured' as const, data };
+    return { ...plain, content, conflicts: ['content'], unresolved: true, replaces: false };
+  }
+  const base =
+    baseVersion === undefined || baseVersion === fragment.version
+      ? undefined
+      : await findVersion(tx, { id: fragment.id, version: baseVersion });
+  // Without a version to start from the last writer wins, with provenance.
+  if (!base) return plain;
+  const { data, conflicts } = mergeThreeWay(base.content.data, fragment.content.data, write.content.data);
+  const provenance = { merged_from: [fragment.version, 'write'], base_version: baseVersion };
+  const content = { type: write.content.type, data };
+  return { content, provenance, merged: true, conflicts, unresolved: conflicts.length > 0, replaces: false };
+}

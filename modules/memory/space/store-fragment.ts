@@ -1,0 +1,86 @@
+/** How fragments are written: with their words, their provenance, and a note of who it was. */
+import type { Caller } from '../../../core/caller.ts';
+import { notFound } from '../../../core/errors.ts';
+import type { Tx } from '../../../db/database.ts';
+import {
+  findFragment,
+  noteAccesses,
+  writeFragment,
+  type FragmentContent,
+  type FragmentRow,
+} from '../../../db/memory-spaces.ts';
+import { newId } from '../../../lib/new-id.ts';
+
+/** Writes a fragment, or its next version. */
+export async function storeFragment(
+  tx: Tx,
+  caller: Caller,
+  ...[row, operation = 'write']: [
+    Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'>,
+    ('write' | 'resolve')?,
+  ]
+): Promise<void> {
+  await writeRow(tx, caller.tenantId, row);
+  const agentId = (row.provenance['created_by_agent'] as string | null | undefined) ?? null;
+  const fragments = [{ access: newId(), id: row.id }];
+  await noteAccesses(tx, { tenantId: caller.tenantId, agentId, operation, fragments });
+}
+
+/** The row and its words, without a note of who it was. */
+export async function writeRow(
+  tx: Tx,
+  tenantId: string,
+  row: Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'>,
+): Promise<void> {
+  await writeFragment(tx, { ...row, tenant_id: tenantId, words: wordsIn(row.content) });
+}
+
+/** As it is now. Throws 404. */
+export async function rereadFragment(tx: Tx, caller: Caller, id: string): Promise<FragmentRow> {
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId });
+  if (!found) throw notFound('The fragment');
+  return found.fragment;
+}
+
+/** Who writes, when, and what else a client says of it. */
+export function provenanceOf({
+  provenance = {},
+  agent_id: agent,
+}: {
+  provenance?: Record<string, unknown> | undefined;
+  agent_id?: string | undefined;
+}) {
+  return {
+    ...provenance,
+    created_by_agent: agent ?? provenance['created_by_agent'] ?? null,
+    created_at: new Date().toISOString(),
+  };
+}
+
+/** The versions before the present one, as far as they are known. */
+export function earlierVersions({ provenance }: FragmentRow): unknown[] {
+  const known = provenance['previous_versions'];
+  return Array.isArray(known) ? known : [];
+}
+
+/** Whether an agent may see a fragment; whoever is no agent sees all of a workspace. */
+export function maySee(
+  { created_by_agent: by, visibility, allowed_agents: allowed, denied_agents: denied }: FragmentRow,
+  agentId: string | undefined,
+): boolean {
+  if (agentId === undefined || by === agentId) return true;
+  if (denied.includes(agentId)) return false;
+  return visibility === 'private' ? allowed.includes(agentId) : allowed.length === 0 || allowed.includes(agentId);
+}
+
+/** All texts of a content, with the names of their fields. */
+export function wordsIn({ data }: FragmentContent): string {
+  if (typeof data === 'string') return data;
+  if (typeof data !== 'object' || data === null) return data === undefined ? '' : JSON.stringify(data);
+  return Object.entries(data)
+    .map(
+      ([key, value]) =>
+        `${Array.isArray(data) ? '' : key.replaceAll('_', ' ')} ${wordsIn({ type: 'text', data: value })}`,
+    )
+    .join('\n');
+}

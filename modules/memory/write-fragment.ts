@@ -1,0 +1,171 @@
+/** Writes to memory that agents share, and what becomes of writes that meet. */
+import type { Caller } from '../../core/caller.ts';
+import { conflict, notFound, type DroverError } from '../../core/errors.ts';
+import { retainedUntil } from '../../core/memory/retention.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  findFragment,
+  lockSpace,
+  type FragmentContent,
+  type FragmentRow,
+  type SpaceRow,
+  type Visibility,
+} from '../../db/memory-spaces.ts';
+import { newId } from '../../lib/new-id.ts';
+import { openConflict, settleConflicts } from './conflicts.ts';
+import { requireAccess } from './space/access.ts';
+import { findContradicted, checkLater } from './space/find-contradicted.ts';
+import { nextContent, type NextContent } from './space/next-content.ts';
+import { earlierVersions, maySee, provenanceOf, rereadFragment, storeFragment } from './space/store-fragment.ts';
+import { requireSpace } from './spaces.ts';
+
+export interface FragmentWrite {
+  space_id: string;
+  /** Absent: a new fragment. */
+  fragment_id?: string | undefined;
+  content: FragmentContent;
+  /** Who acts: an agent; the key's owner where nobody is named. */
+  agent_id?: string | undefined;
+  visibility?: Visibility | undefined;
+  allowed_agents?: string[] | undefined;
+  denied_agents?: string[] | undefined;
+  /** Refused where the fragment is at another version. */
+  expected_version?: number | undefined;
+  /** The version that the writer had read: a later one is merged with what is written. */
+  base_version?: number | undefined;
+  /** `semantic_conflict`: both contents are kept until somebody resolves it. */
+  conflict_type?: 'concurrent_write' | 'version_mismatch' | 'semantic_conflict' | undefined;
+  provenance?: Record<string, unknown> | undefined;
+  retention_policy?: string | undefined;
+  expires_at?: Date | undefined;
+}
+
+export interface WrittenResult {
+  fragment: FragmentRow;
+  /** Merged with what others had written since. */
+  merged: boolean;
+  /** What both sides have changed in different ways. */
+  conflicts: string[];
+}
+
+/** Writes a fragment. Throws 404, 403 for an agent that is not let in, 409 for a stale version and for a space that is full. */
+export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite): Promise<WrittenResult> {
+  const space = await requireSpace(tx, caller, write.space_id);
+  await requireAccess(tx, space, write.agent_id);
+  if (write.fragment_id !== undefined) return changeFragment(tx, caller, { id: write.fragment_id, write });
+  // What it contradicts is in one place with it, as if it had been written there.
+  const contradicted = await findContradicted(tx, space, write);
+  if (contradicted) {
+    return changeFragment(tx, caller, { id: contradicted, write: { ...write, conflict_type: 'semantic_conflict' } });
+  }
+  return addFragment(tx, caller, { space, write });
+}
+
+async function addFragment(
+  tx: Tx,
+  caller: Caller,
+  { space, write }: { space: SpaceRow; write: FragmentWrite },
+): Promise<WrittenResult> {
+  const { expected_version: expected = 0 } = write;
+  if (expected > 0) {
+    throw conflict('A new fragment has no version yet.', { expected_version: expected, current_version: 0 });
+  }
+  if (space.max_fragments !== null && (await lockSpace(tx, space.id)) >= space.max_fragments) {
+    throw conflict(`The space has its ${space.max_fragments} fragments already.`, {
+      max_fragments: space.max_fragments,
+    });
+  }
+  const id = newId();
+  const fresh = {
+    id,
+    space_id: space.id,
+    visibility: write.visibility ?? space.scope,
+    allowed_agents: write.allowed_agents ?? [],
+    denied_agents: write.denied_agents ?? [],
+    created_by_agent: write.agent_id ?? null,
+    ...lifeOf(write, space.retention_policy),
+  };
+  await storeFragment(tx, caller, {
+    ...fresh,
+    version: 1,
+    content: write.content,
+    requires_resolution: false,
+    provenance: provenanceOf(write),
+  });
+  await checkLater(tx, caller, { space, id });
+  return { fragment: await rereadFragment(tx, caller, id), merged: false, conflicts: [] };
+}
+
+/** A policy that names a length of time sets the end anew with each write, unless the write names one. */
+function lifeOf(write: FragmentWrite, policyBefore: string | null, endBefore: Date | null = null) {
+  const policy = write.retention_policy ?? policyBefore;
+  return { retention_policy: policy, expires_at: write.expires_at ?? retainedUntil(policy, new Date()) ?? endBefore };
+}
+
+async function changeFragment(
+  tx: Tx,
+  caller: Caller,
+  { id, write }: { id: string; write: FragmentWrite },
+): Promise<WrittenResult> {
+  // Held until the commit: of writers that meet, each sees what the one before has written.
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true });
+  if (!found || found.space.id !== write.space_id || !maySee(found.fragment, write.agent_id))
+    throw notFound('This fragment');
+  const { fragment } = found;
+  const { expected_version: expected, base_version: baseVersion } = write;
+  if (expected !== undefined && expected !== fragment.version) throw staleVersion(fragment, { expected, write });
+  if (baseVersion !== undefined && baseVersion > fragment.version)
+    throw staleVersion(fragment, { expected: baseVersion, write });
+  const next = await nextContent(tx, { fragment, write, baseVersion });
+  const history = { previous_versions: [...earlierVersions(fragment), fragment.version].slice(-100) };
+  await storeFragment(tx, caller, {
+    ...fragment,
+    visibility: write.visibility ?? fragment.visibility,
+    allowed_agents: write.allowed_agents ?? fragment.allowed_agents,
+    denied_agents: write.denied_agents ?? fragment.denied_agents,
+    ...lifeOf(write, fragment.retention_policy, fragment.expires_at),
+    version: fragment.version + 1,
+    content: next.content,
+    requires_resolution: next.unresolved || (fragment.requires_resolution && !next.replaces),
+    provenance: { ...provenanceOf(write), ...history, ...next.provenance },
+  });
+  await askPeople(tx, caller, { fragment, write, next });
+  return { fragment: await rereadFragment(tx, caller, id), merged: next.merged, conflicts: next.conflicts };
+}
+
+/** Opens the question which side is so, or closes it where a write stands in the place of both. */
+async function askPeople(
+  tx: Tx,
+  caller: Caller,
+  { fragment, write, next }: { fragment: FragmentRow; write: FragmentWrite; next: NextContent },
+): Promise<void> {
+  const { tenantId, workspaceId, keyId } = caller;
+  const { id, space_id: spaceId } = fragment;
+  if (!next.unresolved) {
+    if (next.replaces) await settleConflicts(tx, { tenantId, workspaceId, subjectId: id, keyId });
+    return;
+  }
+  const version = fragment.version + 1;
+  const sides = { space_id: spaceId, version, version_a: fragment.content, version_b: write.content };
+  await openConflict(tx, {
+    tenantId,
+    workspaceId,
+    by: caller,
+    subject: ['fragment', id],
+    sides,
+    details: { space_id: spaceId, version, conflicts: next.conflicts },
+    message: 'Two writes to a shared fragment say different things.',
+  });
+}
+
+function staleVersion(
+  { version, content, provenance }: FragmentRow,
+  { expected, write }: { expected: number; write: FragmentWrite },
+): DroverError {
+  return conflict('The fragment is at another version.', {
+    expected_version: expected,
+    current_version: version,
+    current: { version, content, provenance },
+    yours: { version: expected, content: write.content },
+  });
+}

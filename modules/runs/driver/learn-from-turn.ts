@@ -1,0 +1,18 @@
+/** The turn that a commit completes is learnt from, where its agent has a memory: the commit says so, and sends the job. */
+import { extractionSettings } from '../../../core/definition.ts';
+import type { RunChange } from '../../../db/commit-run.ts';
+import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
+import { newId } from '../../../lib/new-id.ts';
+import type { DriveSession } from './session.ts';
+
+/** Children and replays of a record say nothing that their agent has not heard. */
+export function learnFromTurn({ run, log, definition, tenantId, replaySource }: DriveSession, change: RunChange): void {
+  const ended = log.pending.events.find(({ type }) => type === 'turn.completed');
+  if (!ended?.turn_id || run.parent_run_id !== null || replaySource?.original) return;
+  if (!extractionSettings(definition).enabled) return;
+  const { agent_id: agentId } = run;
+  const job = { tenantId, agentId, work: 'extract' as const, turnId: ended.turn_id };
+  change.learns_from = { turn_id: ended.turn_id, agent_id: agentId };
+  const row = { id: newId(), queue: CONSOLIDATION.name, job_id: CONSOLIDATION.id(job), payload: job };
+  change.outbox = [...(change.outbox ?? []), row];
+}

@@ -1,0 +1,90 @@
+/** `drover memory uses`, `learnt` and `usage`: where memories were used, what turns have taught, and what that costs. */
+import type { Command } from 'commander';
+import { agentOf } from './agents.ts';
+import { connected, id, whole, type Shared } from './options.ts';
+import { print, printJson, printTable } from './print.ts';
+
+type OfAgent = Shared & { agent?: string };
+type Listing = OfAgent & { limit: number };
+
+/** Adds the commands. */
+export function addReports(command: (name: string, about: string) => Command): void {
+  command('uses', 'list where a memory was used and why it was found, newest first')
+    .argument('<id>', 'the memory', id)
+    .option('--limit <n>', 'how many', whole(1, 200), 20)
+    .action(uses);
+  command('learnt', 'list what the agent has learnt from its turns, and what rules have refused, newest first')
+    .option('--limit <n>', 'how many', whole(1, 200), 50)
+    .action(learnt);
+  command('usage', 'sum up what the agent remembers, and what models were paid for it').action(usage);
+}
+
+interface Use {
+  operation: string;
+  run_id: string | null;
+  score: number | null;
+  why: Record<string, number> | null;
+  accessed_at: string;
+}
+
+async function uses(entry: string, options: Listing): Promise<void> {
+  const answer = await connected(options, async (client) => {
+    const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/${entry}/uses`;
+    return client.get<{ uses: Use[] }>(path, { limit: String(options.limit) });
+  });
+  if (options.json) return printJson(answer);
+  if (answer.uses.length === 0) return print('It was not used yet.');
+  printTable(
+    ['AT', 'BY', 'SCORE', 'BECAUSE OF', 'RUN'],
+    answer.uses.map(({ accessed_at: at, operation, score, why, run_id: run }) => {
+      const signals = Object.entries(why ?? {}).map(([signal, part]) => `${signal} ${part.toFixed(2)}`);
+      return [at, operation, score?.toFixed(2) ?? '', signals.join(', '), run ?? ''];
+    }),
+  );
+}
+
+interface Extraction {
+  run_id: string;
+  status: string;
+  made_by: string | null;
+  added: string[];
+  superseded: string[];
+  refused: Record<string, number>;
+  created_at: string;
+}
+
+async function learnt(options: Listing): Promise<void> {
+  const answer = await connected(options, async (client) => {
+    const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/extractions`;
+    return client.get<{ extractions: Extraction[] }>(path, { limit: String(options.limit) });
+  });
+  if (options.json) return printJson(answer);
+  if (answer.extractions.length === 0) return print('No turn was learnt from yet.');
+  printTable(
+    ['AT', 'STATUS', 'BY', 'ADDED', 'CORRECTED', 'REFUSED', 'RUN'],
+    answer.extractions.map(({ added, superseded, refused, ...row }) => {
+      const rules = Object.entries(refused).map(([rule, count]) => `${rule} ${count}`);
+      const counts = [String(added.length), String(superseded.length), rules.join(', ')];
+      return [row.created_at, row.status, row.made_by ?? '', ...counts, row.run_id];
+    }),
+  );
+}
+
+interface Usage {
+  entries: { memory_type: string; status: string; count: number; tokens: number }[];
+  refused: Record<string, number>;
+  model_calls: { purpose: string; calls: number; tokens_in: number; tokens_out: number; cost_usd: number | null }[];
+  cost_usd: number;
+}
+
+async function usage(options: OfAgent): Promise<void> {
+  const answer = await connected(options, async (client) =>
+    client.get<Usage>(`/v1/agents/${await agentOf(client, options.agent)}/memory/usage`),
+  );
+  if (options.json) return printJson(answer);
+  const entries = answer.entries.map((row) => [row.memory_type, row.status, String(row.count), String(row.tokens)]);
+  printTable(['TYPE', 'STATUS', 'ENTRIES', 'TOKENS'], entries);
+  for (const [rule, count] of Object.entries(answer.refused)) print(`refused as ${rule}: ${count}`);
+  for (const { purpose, calls, cost_usd: cost } of answer.model_calls)
+    print(`${purpose}: ${calls} model calls, ${cost === null ? 'of unknown price' : `$${cost.toFixed(4)}`}`);
+}

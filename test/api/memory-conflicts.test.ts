@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { maintain } from '../../modules/platform/maintain.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { expireApprovals, memoryConflicts, noticesTold } from '../support/queries.ts';
+
+describe('A contradiction in memory', () => {
+  let api: TestApi;
+  let agent: string;
+  let space: string;
+
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+  beforeEach(async () => {
+    const memory_config = { long_term: { enabled: true } };
+    agent = (await post('/v1/agents', { name: `a ${randomUUID()}`, memory_config })).agent_id;
+    space = (await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules' })).id;
+  });
+
+  const post = async (path: string, body: unknown) => {
+    const { json, status, text } = await api.call('POST', path, { body });
+    assert.ok(status < 300, text);
+    return json;
+  };
+  const write = (content: string, more: object = {}) => post('/v1/memory/write', { space_id: space, content, ...more });
+  const add = (content: string) => post(`/v1/agents/${agent}/memory`, { content, memory_type: 'SEMANTIC' });
+  const read = async (path: string) => (await api.call('GET', path)).json;
+  interface Pending {
+    id: string;
+    kind: string;
+    fragment_id: string | null;
+    memory_id: string | null;
+    [field: string]: unknown;
+    arguments: Record<string, { data: string } | string>;
+  }
+  const pending = async (): Promise<Pending[]> =>
+    (await read('/v1/approvals?status=pending')).approvals.filter(({ kind }: { kind: string }) => kind === 'conflict');
+  const decide = (id: string, body: object) => api.call('POST', `/v1/approvals/${id}`, { body });
+  /** A fragment with both sides, and the approval that asks about it. */
+  const disagree = async () => {
+    space = (await post('/v1/memory/spaces', { name: 'of one fact' })).id;
+    const { id } = await write('The launch is in May.');
+    await write('The launch is in June.', { fragment_id: id, conflict_type: 'semantic_conflict', agent_id: 'bob' });
+    const approval = (await pending()).find(({ fragment_id: about }) => about === id);
+    assert.ok(approval);
+    return { id, approval };
+  };
+
+  it('opens an approval that belongs to no run, with both sides, and webhooks are told', async () => {
+    await post('/v1/webhooks', { url: 'https://example.com/hook', events: ['memory.conflicted', 'approval'] });
+    const { id, approval } = await disagree();
+    assert.deepEqual(
+      [
+        approval.kind,
+        approval['run_id'],
+        approval['turn_id'],
+        approval['status'],
+        approval.fragment_id,
+        approval['approval_id'],
+      ],
+      ['conflict', null, null, 'pending', id, approval.id],
+    );
+    assert.deepEqual(
+      [approval.arguments['version_a'], approval.arguments['version_b'], approval.arguments['fragment_id']],
+      [{ type: 'text', data: 'The launch is in May.' }, { type: 'text', data: 'The launch is in June.' }, id],
+    );
+    assert.deepEqual((await read(`/v1/approvals/${approval.id}`)).id, approval.id);
+    const told = await noticesTold(api.context.db);
+    assert.deepEqual(
+      told.map(({ type }) => type),
+      ['approval.requested', 'memory.conflicted'],
+    );
+    assert.ok(
+      told.every(({ notice }) => !JSON.stringify(notice).includes('launch')),
+      'nobody is told what was written',
+    );
+  });
+
+  it('is decided over HTTP: what was written, what was there, or another text', async () => {
+    for (const [body, said] of [
+      [{ decision: 'approve' }, 'The launch is in June.'],
+      [{ decision: 'deny', reason: 'May was agreed.' }, 'The launch is in May.'],
+      [{ decision: 'edit', arguments: { content: 'The launch is in July.' } }, 'The launch is in July.'],
+    ] as const) {
+      const { id, approval } = await disagree();
+      const decided = await decide(approval.id, body);
+      assert.equal(decided.status, 200, decided.text);
+      assert.equal(decided.json.status, body.decision === 'deny' ? 'denied' : 'approved');
+      const { content, requires_resolution: open, version } = await read(`/v1/memory/fragments/${id}`);
+      assert.deepEqual([content.data, open, version], [said, false, 3]);
+      assert.equal((await decide(approval.id, body)).status, 200, 'the same again changes nothing');
+      assert.equal(
+        (await decide(approval.id, { decision: body.decision === 'deny' ? 'approve' : 'deny' })).status,
+        409,
+      );
+      assert.equal((await read(`/v1/memory/fragments/${id}`)).version, 3);
+    }
+  });
+
+  it('refuses decisions that do not fit, and those of others', async () => {
+    const { approval } = await disagree();
+    for (const body of [
+      { decision: 'happened' },
+      { decision: 'edit', arguments: { text: 'x' } },
+      { decision: 'edit', arguments: { content: 7 } },
+    ])
+      assert.equal((await decide(approval.id, body)).status, 422, JSON.stringify(body));
+    const other = await api.newTenant();
+    assert.equal((await api.call('GET', `/v1/approvals/${approval.id}`, { key: other.key })).status, 404);
+    const theirs = { key: other.key, body: { decision: 'approve' } };
+    assert.equal((await api.call('POST', `/v1/approvals/${approval.id}`, theirs)).status, 404);
+    assert.equal((await read(`/v1/approvals/${approval.id}`)).status, 'pending');
+  });
+
+  it('is over when somebody resolves or overwrites the fragment, expires, or goes with it', async () => {
+    const status = async (id: string) => (await read(`/v1/approvals/${id}`)).status;
+    const resolved = await disagree();
+    await post(`/v1/memory/fragments/${resolved.id}/resolve`, { content: 'In June.' });
+    assert.equal(await status(resolved.approval.id), 'settled');
+    const replaced = await disagree();
+    await write('The launch is in August.', { fragment_id: replaced.id });
+    assert.equal(await status(replaced.approval.id), 'settled');
+    const late = await disagree();
+    await expireApprovals(api.context.db);
+    assert.equal((await decide(late.approval.id, { decision: 'approve' })).status, 409);
+    assert.equal(await status(late.approval.id), 'expired');
+    const expired = await disagree();
+    await expireApprovals(api.context.db);
+    await maintain(api.context, 'expire-approvals');
+    assert.equal(await status(expired.approval.id), 'expired');
+    assert.equal((await read(`/v1/memory/fragments/${expired.id}`)).requires_resolution, true, 'both sides stay');
+    const gone = await disagree();
+    await api.call('DELETE', `/v1/memory/fragments/${gone.id}`);
+    assert.equal((await api.call('GET', `/v1/approvals/${gone.approval.id}`)).status, 404);
+  });
+
+  it('is looked for in a space that asks for it, among what its writer may see', async () => {
+    const first = await write('The budget is 30 thousand.', { agent_id: 'ada' });
+    const second = await write('The budget is 45 thousand.', { agent_id: 'bob' });
+    assert.deepEqual([second.id, second.requires_resolution, second.conflicts], [first.id, true, ['content']]);
+    assert.deepEqual(second.content.data.version_b, 'The budget is 45 thousand.');
+    const own = await write('The gate code is 1111.', { agent_id: 'ada', visibility: 'private' });
+    const others = await write('The gate code is 2222.', { agent_id: 'bob' });
+    assert.notEqual(own.id, others.id);
+    space = (await post('/v1/memory/spaces', { name: 'unasked' })).id;
+    await write('The budget is 30 thousand.');
+    assert.equal((await write('The budget is 45 thousand.')).requires_resolution, false);
+  });
+
+  it('between entries marks both, and a person says which is so', async () => {
+    const state = async (id: string) => (await read(`/v1/agents/${agent}/memory/${id}`)).status;
+    for (const [decision, states] of [
+      ['approve', ['superseded', 'active']],
+      ['deny', ['active', 'superseded']],
+      ['edit', ['superseded', 'superseded']],
+    ] as const) {
+      const older = await add(`The office of ${decision} is in Oslo.`);
+      const newer = await add(`The office of ${decision} is in Bergen.`);
+      assert.deepEqual([await state(older.id), await state(newer.id)], ['disputed', 'disputed']);
+      const approval = (await pending()).find(({ memory_id: about }) => about === newer.id);
+      const args = decision === 'edit' ? { arguments: { content: 'The office is in Rome.' } } : {};
+      const decided = await decide(approval?.id ?? '', { decision, ...args });
+      assert.equal(decided.status, 200, decided.text);
+      assert.deepEqual([await state(older.id), await state(newer.id)], states);
+    }
+    await post(`/v1/agents/${agent}/memory/forget`, { query: 'office' });
+    assert.deepEqual(await memoryConflicts(api.context.db), []);
+  });
+});

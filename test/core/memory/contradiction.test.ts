@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { contradicts } from '../../../core/memory/contradiction.ts';
+import { retainedUntil } from '../../../core/memory/retention.ts';
+
+describe('A contradiction by rules', () => {
+  const pairs: [string, string][] = [
+    ['The launch is in May.', 'The launch is in June.'],
+    ['The office is open on Fridays.', 'The office is not open on Fridays.'],
+    ['I have never written Flask routes.', 'I have written Flask routes.'],
+    ['Competitor X has 30% market share', 'Competitor X has 45% market share'],
+    ['Ada lives in Oslo.', 'Ada lives in Bergen.'],
+    ['The meeting starts at 10:00.', 'The meeting starts at 11:30.'],
+    ['The deadline is March 15.', 'The deadline is April 2.'],
+  ];
+  const others: [string, string][] = [
+    ['Ada lives in Oslo.', 'Bob lives in Oslo.'],
+    ['I like green tea.', 'I like black coffee.'],
+    ['The launch is in May.', 'The office is closed on Fridays.'],
+    ['The launch is in May.', 'The launch in May is for the whole team and its guests.'],
+    ['Ada has a dog.', 'Ada has a cat.'],
+    ['The code of the gate is 1234.', 'The code of the gate is 1234 now.'],
+  ];
+
+  it('is another value of one thing, or its denial', () => {
+    for (const [left, right] of pairs) assert.ok(contradicts(left, right), `${left} | ${right}`);
+  });
+
+  it('is not another thing, one more of many, or more of the same', () => {
+    for (const [left, right] of others) assert.ok(!contradicts(left, right), `${left} | ${right}`);
+  });
+
+  it('is one both ways, and never with itself', () => {
+    const word = fc.constantFrom(
+      'the',
+      'launch',
+      'is',
+      'not',
+      'in',
+      'May',
+      'June',
+      'Ada',
+      '10',
+      '30%',
+      'lives',
+      'likes',
+    );
+    const sentence = fc.array(word, { maxLength: 12 }).map((words) => words.join(' '));
+    fc.assert(
+      fc.property(sentence, sentence, (left, right) => {
+        assert.equal(contradicts(left, right), contradicts(right, left));
+        assert.equal(contradicts(left, left), false);
+      }),
+    );
+  });
+});
+
+describe('A retention policy', () => {
+  it('is a length of time from now, or a name', () => {
+    const now = new Date('2026-01-01T00:00:00Z');
+    const until = (policy: string | null) => retainedUntil(policy, now)?.toISOString().slice(0, 13);
+    assert.deepEqual(['30d', '6 months', 'P1Y', 'PT12H', '2 weeks', 'forever', '0d', null].map(until), [
+      '2026-01-31T00',
+      '2026-06-30T00',
+      '2027-01-01T00',
+      '2026-01-01T12',
+      '2026-01-15T00',
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+});

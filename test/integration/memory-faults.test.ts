@@ -1,0 +1,125 @@
+/** Processes are killed in every phase of learning and consolidating, and Redis forgets its jobs. No memory is lost, none is there twice. */
+import assert from 'node:assert/strict';
+import { Redis } from 'ioredis';
+import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { startInstallation, type Installation } from '../support/installation.ts';
+import { DOMAIN_MODE, MODES, TEST_REDIS_URL } from '../support/modes.ts';
+import { startRun, untilRun } from '../support/runs.ts';
+import { sized } from '../support/size.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const PREFIX = `memory-faults-${process.pid}`;
+const env = {
+  DROVER_LEASE_MS: '3000',
+  DROVER_SHUTDOWN_MS: '2000',
+  DROVER_EMBEDDING_MODEL: 'off',
+  DROVER_QUEUE_PREFIX: PREFIX,
+};
+const most = MODES.includes('full') ? 'full' : DOMAIN_MODE;
+
+for (const mode of sized({ usual: [most], nightly: MODES })) {
+  describe(`memory under processes that die, in ${mode} mode`, () => {
+    let drover: Installation;
+    let model: FakeServer;
+    let agent: string;
+    /** Facts whose extraction hangs the first time that it is asked for. */
+    const hung = new Map<string, number>();
+
+    before(async () => {
+      model = await startFakeAnthropic((request) => answer(request));
+      drover = await startInstallation(mode, { env: { ...env, ANTHROPIC_BASE_URL: model.url }, workers: ['one'] });
+      const memory_config = {
+        long_term: { enabled: true },
+        consolidation: { min_age_hours: 0, importance_threshold: 0 },
+      };
+      const made = await drover.call('POST', '/v1/agents', { body: { name: 'learner', memory_config } });
+      agent = made.json.agent_id;
+    });
+    after(async () => {
+      await drover?.close();
+      await model?.close();
+    });
+    afterEach(async function () {
+      if (this.currentTest?.state === 'failed') console.error(drover.tails());
+      await drover.startAll();
+    });
+
+    const answer = (request: AnthropicRequest): AnthropicReply => {
+      if (request.tools?.[0]?.name !== 'submit_memories') return { content: [{ type: 'text', text: 'Noted.' }] };
+      const fact = /The fact of (\w+) is \d+/.exec(JSON.stringify(request.messages).split('<user>')[1] ?? '');
+      const times = hung.get(fact?.[1] ?? '');
+      if (fact && times !== undefined) hung.set(fact[1] ?? '', times + 1);
+      const input = { add: [{ content: `${fact?.[0]} for the user.`, memory_type: 'SHORT_TERM' }] };
+      return {
+        content: [{ type: 'tool_use', id: 'toolu_memories', name: 'submit_memories', input }],
+        hang: times === 0,
+      };
+    };
+    const victim = () => (mode === 'embedded' ? 'api' : 'one');
+    const tell = async (name: string) => {
+      const { run } = await startRun(drover, agent, `The fact of ${name} is ${name.length}`);
+      return run;
+    };
+    const pages = async (path: string) => (await drover.call('GET', `/v1/agents/${agent}/memory${path}`)).json;
+    const allLearnt = (turns: number) =>
+      waitUntil(`${turns} turns are learnt from`, async () => {
+        const { extractions } = await pages('/extractions?limit=200');
+        return extractions.filter(({ status }: { status: string }) => status === 'done').length === turns;
+      });
+    const facts = async (): Promise<string[]> => {
+      const { entries } = await pages('?limit=200');
+      return entries.map(({ content }: { content: string }) => content).toSorted();
+    };
+
+    it('learns from each turn once: kill -9 before, in and after the question to the model, and a flushed Redis', async () => {
+      const names = ['alpha', 'beta', 'gamma', 'delta'];
+      hung.set('alpha', 0);
+      const runs = [await tell('alpha')];
+      await waitUntil('the model is asked what to remember', () => hung.get('alpha') === 1);
+      await drover.end(victim(), 'SIGKILL');
+      await drover.start(victim());
+      runs.push(await tell('beta'));
+      await untilRun(drover, runs[1] ?? '');
+      await drover.end(victim(), 'SIGKILL');
+      if (mode === 'full') await flush();
+      await drover.start(victim());
+      for (const name of names.slice(2)) runs.push(await tell(name));
+      for (const run of runs) await untilRun(drover, run);
+      await allLearnt(names.length);
+      assert.deepEqual(
+        await facts(),
+        names.map((name) => `The fact of ${name} is ${name.length} for the user.`).toSorted(),
+      );
+    });
+
+    it('consolidates all or nothing, whenever it is killed', async () => {
+      const before = await facts();
+      const asked = drover.call('POST', `/v1/agents/${agent}/memory/consolidate`, { body: { strategy: 'importance' } });
+      const ended = asked.then(
+        () => true,
+        () => false,
+      );
+      await drover.end('api', 'SIGKILL');
+      await ended;
+      await drover.start('api');
+      const { consolidations } = await pages('/consolidations');
+      const { entries } = await pages('?limit=200');
+      const kept = entries.filter(({ memory_type: type }: { memory_type: string }) => type === 'EPISODIC').length;
+      assert.equal(kept, consolidations.length === 0 ? 0 : before.length, 'all of them, or none');
+      assert.deepEqual(await facts(), before);
+    });
+  });
+}
+
+/** Takes all jobs of this installation away. */
+async function flush(): Promise<void> {
+  const client = new Redis(TEST_REDIS_URL ?? '', { lazyConnect: true, maxRetriesPerRequest: 0 });
+  await client.connect();
+  try {
+    const keys = await client.keys(`${PREFIX}*`);
+    if (keys.length > 0) await client.unlink(keys);
+  } finally {
+    client.disconnect();
+  }
+}

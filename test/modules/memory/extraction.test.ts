@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict';
+import type { readEvent } from '../../../core/events.ts';
+import type { MemoryOrigin } from '../../../core/memory/entry.ts';
+import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { reconcile } from '../../../modules/run-log/reconcile.ts';
+import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+
+describe('What an agent learns from its turns', () => {
+  let engine: Engine;
+  let agent: string;
+  const never = new AbortController().signal;
+  const memory_config = { long_term: { enabled: true } };
+
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+  beforeEach(async () => {
+    engine.say(() => text('noted'));
+    agent = await engine.agent({ memory_config });
+  });
+
+  const due = () =>
+    engine.rows<{ turn_id: string }>(
+      `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`,
+      agent,
+    );
+  const live = () =>
+    engine.rows<{ id: string; content: string; origin: string; run_id: string; seq: number; reason: string | null }>(
+      `select id, content, origin, run_id, seq, reason from memory_entries where agent_id = $1 and status = 'active' order by id`,
+      agent,
+    );
+  const ask = async (message: string) => {
+    const { run } = await engine.start(agent, message);
+    await engine.finish(run);
+    return run;
+  };
+  const learn = async (): Promise<Extracted[]> => {
+    const all: Extracted[] = [];
+    for (const { turn_id: turnId } of await due()) {
+      const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId };
+      all.push(await extractMemories(engine.context, job, never));
+    }
+    return all;
+  };
+  const submit = (input: Record<string, unknown>): AnthropicReply => use({ name: 'submit_memories', input });
+  const add = (content: string, origin: MemoryOrigin = 'user') => {
+    const row = toMemoryRow(
+      { content, memory_type: 'SEMANTIC' },
+      { tenantId: engine.tenantId, agentId: agent, origin },
+    );
+    return engine.context.db.withTenant(engine.tenantId, (tx) => addMemory(tx, row));
+  };
+
+  it('is asked of its model after the turn, and kept with the run and the event that it comes from', async () => {
+    engine.say([
+      text('Noted: trains it is.'),
+      submit({ add: [{ content: 'The user prefers trains to planes.', memory_type: 'semantic', importance: 0.8 }] }),
+    ]);
+    const run = await ask('I prefer trains to planes.');
+    assert.equal(engine.model.requests.length, 1, 'no turn waits for it');
+    assert.deepEqual(await learn(), [{ added: 1, superseded: 0, refused: 0 }]);
+    const [entry] = await live();
+    assert.deepEqual(
+      [entry?.content, entry?.origin, entry?.run_id],
+      ['The user prefers trains to planes.', 'user', run],
+    );
+    const [event] = await engine.rows<Parameters<typeof readEvent>[0]>(
+      'select * from run_events where run_id = $1 and seq = $2',
+      run,
+      entry?.seq,
+    );
+    assert.equal(event?.type, 'turn.started');
+    const asked = JSON.stringify(engine.model.requests[1]?.body);
+    assert.match(asked, /I prefer trains.*trains it is.*submit_memories/s);
+    const { purpose } = await engine.row<{ purpose: string }>(
+      `select purpose from own_model_calls where agent_id = $1`,
+      agent,
+    );
+    assert.equal(purpose, 'memories');
+  });
+
+  it('corrects with a reason, and overwrites nothing', async () => {
+    const { id } = await add('The user lives in Oslo.');
+    engine.say([
+      text('ok'),
+      submit({ supersede: [{ id, content: 'The user lives in Bergen.', reason: 'They have moved.' }] }),
+    ]);
+    await ask('I have moved: I live in Bergen now, not in Oslo.');
+    assert.deepEqual(await learn(), [{ added: 0, superseded: 1, refused: 0 }]);
+    const [entry, ...others] = await live();
+    assert.deepEqual(
+      [entry?.content, entry?.reason, others.length],
+      ['The user lives in Bergen.', 'They have moved.', 0],
+    );
+    const old = await engine.row<{ status: string; content: string; superseded_by: string }>(
+      'select * from memory_entries where id = $1',
+      id,
+    );
+    assert.deepEqual(
+      [old.status, old.content, old.superseded_by],
+      ['superseded', 'The user lives in Oslo.', entry?.id],
+    );
+  });
+
+  it('is learnt once, however often its job comes', async () => {
+    engine.say((_request, n) =>
+      n === 0 ? text('ok') : submit({ add: [{ content: 'The user owns a red boat.', memory_type: 'SEMANTIC' }] }),
+    );
+    await ask('I own a red boat.');
+    const [row] = await due();
+    const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: row?.turn_id ?? '' };
+    await Promise.all([1, 2, 3].map(() => extractMemories(engine.context, job, never)));
+    assert.deepEqual(await extractMemories(engine.context, job, never), { skipped: 1 });
+    assert.equal((await live()).length, 1);
+  });
+
+  it('is asked for again where its job was lost', async () => {
+    const queue = engine.context.queues.queue(CONSOLIDATION.name);
+    await ask('My dog is called Rex.');
+    const [row] = await due();
+    const id = `extract-${row?.turn_id}`;
+    await queue.remove(id);
+    assert.equal(await queue.getJob(id), undefined);
+    await reconcile(engine.context, 0, engine.tenantId);
+    assert.ok(await queue.getJob(id));
+    await queue.remove(id);
+  });
+
+  it('is never what was recalled, what tools have said of people, or junk', async () => {
+    await add('The ferry from Bergen to the outer islands leaves at seven every morning but Sunday.');
+    engine.say([
+      text('ok'),
+      submit({
+        add: [
+          { content: 'Note: the ferry from Bergen to the outer islands leaves at seven.', memory_type: 'SEMANTIC' },
+          { content: 'Likes tea', memory_type: 'SEMANTIC' },
+          { content: 'The key is sk-live-abcdefghijklmnopqrstuvwx', memory_type: 'SEMANTIC' },
+        ],
+        supersede: [{ id: 'nobody', content: 'The user is 40 years old.', reason: '' }],
+      }),
+    ]);
+    await ask('When does the ferry to the islands leave?');
+    assert.deepEqual(await learn(), [{ added: 0, superseded: 0, refused: 4 }]);
+    assert.equal((await live()).length, 1);
+    const { refused } = await engine.row<{ refused: object }>(
+      'select refused from memory_extractions where agent_id = $1',
+      agent,
+    );
+    assert.deepEqual(refused, { recalled_text: 1, too_short: 1, secret: 1, unknown_entry: 1 });
+    const asked = (engine.model.requests[1]?.body as AnthropicRequest | undefined)?.messages ?? [];
+    assert.doesNotMatch(JSON.stringify(asked), /<memory note=/, 'the block of the turn is no part of what was said');
+  });
+
+  it('says whose word it is where a tool has spoken in the turn', async () => {
+    const bound = await engine.agent({ memory_config }, [{ name: 'lookup', risk_level: 'READ_ONLY' }]);
+    agent = bound;
+    engine.toolsAnswer(() => Promise.resolve({ status: 200, body: { note: 'Send invoices to eve@example.com' } }));
+    engine.say((request, n) => {
+      if (n === 0) return use({ name: request.tools?.[0]?.name ?? '' });
+      if (n === 1) return text('Invoices go to eve@example.com.');
+      return submit({
+        add: [
+          { content: 'Invoices are sent to eve@example.com.', memory_type: 'SEMANTIC' },
+          { content: 'The user likes short answers.', memory_type: 'SEMANTIC' },
+        ],
+      });
+    });
+    await ask('Look it up. I like short answers.');
+    await learn();
+    assert.deepEqual(
+      (await live()).map(({ origin }) => origin),
+      ['tool', 'user'],
+    );
+  });
+
+  it('follows from rules where the model is the offline one, and where its provider gives nothing', async () => {
+    agent = await engine.agent({ memory_config, llm_config: { default_model: 'offline' } });
+    await ask('I live in Oslo. Please say hello.');
+    await learn();
+    await ask('Actually, I live in Bergen now.');
+    assert.deepEqual(await learn(), [{ added: 0, superseded: 1, refused: 0 }]);
+    assert.deepEqual(
+      (await live()).map(({ content }) => content),
+      ['I live in Bergen now.'],
+    );
+    agent = await engine.agent({ memory_config });
+    engine.say([text('ok'), text('no tool'), text('again none')]);
+    await ask('I prefer quiet rooms.');
+    await learn();
+    assert.deepEqual(
+      (await live()).map(({ content }) => content),
+      ['I prefer quiet rooms.'],
+    );
+  });
+
+  it('waits for a provider that is away, and holds up nothing', async () => {
+    engine.say([text('ok'), { error: { status: 529, type: 'overloaded_error', retryAfter: 60 } }]);
+    await ask('I prefer quiet rooms.');
+    assert.deepEqual(await learn(), [{ later: 1 }]);
+    assert.equal((await due()).length, 1);
+    await engine.gatesOpen();
+  });
+
+  it('is nothing where the run is erased meanwhile, and where the agent does not ask for it', async () => {
+    const run = await ask('I prefer quiet rooms.');
+    const [row] = await due();
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: row?.turn_id ?? '' };
+    assert.deepEqual(await extractMemories(engine.context, job, never), { skipped: 1 });
+    const without = [undefined, { long_term: { enabled: true, extract: false } }, { long_term: { enabled: false } }];
+    for (const config of without) {
+      agent = await engine.agent(config && { memory_config: config });
+      await ask('I prefer quiet rooms.');
+      assert.deepEqual(await due(), []);
+    }
+  });
+});

@@ -8,7 +8,7 @@ export const waitingFor = z.object({
     .uuid()
     .nullable()
     .describe("The call's id, or the approval's: what `resume` answers. Null for `turn` and `provider`."),
-  type: z.enum(['turn', 'user', 'approval', 'client_tools', 'timer', 'webhook', 'provider']),
+  type: z.enum(['turn', 'user', 'approval', 'client_tools', 'timer', 'webhook', 'provider', 'child']),
   name: z.string().nullable(),
   until: z.iso.datetime(),
   question: z.string().optional().describe('Of `user`: what is asked.'),
@@ -23,6 +23,10 @@ export const waitingFor = z.object({
   since: z.iso.datetime().optional().describe('Of `provider`: since when no model has answered.'),
   next_at: z.iso.datetime().optional().describe('Of `provider`: when it is asked next.'),
   error: z.object({ code: z.string(), message: z.string() }).optional().describe('Of `provider`: what it said.'),
+  run_id: z
+    .uuid()
+    .optional()
+    .describe('Of `child`: the run whose end is waited for. What it waits for is shown there.'),
   hook_url: z.url().optional(),
 });
 

@@ -48,6 +48,8 @@ describe('workflows', () => {
   before(async () => {
     model = await startFakeAnthropic((request) => {
       const text = answer(briefOf(request));
+      const input = { question: 'Which one?' };
+      if (text === 'ASK') return { content: [{ type: 'tool_use', id: 'toolu_ask', name: 'ask_user', input }] };
       return text === undefined ? { content: [], hang: true } : { content: [{ type: 'text', text }] };
     });
     api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
@@ -118,6 +120,53 @@ describe('workflows', () => {
       'task.completed',
       'workflow.concluded',
     ]);
+  });
+
+  it('counts what its children and its planner have used as its own', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    const { usage } = await ended(id);
+    const { children, ...run } = await read(`/v1/runs/${id}/tree`);
+    const sum = children.reduce(
+      (all: number, child: { usage: { tokens_in: number } }) => all + child.usage.tokens_in,
+      0,
+    );
+    assert.ok(sum > 0);
+    const own = model.requests.filter(({ body }) =>
+      (body as unknown as AnthropicRequest).tools?.some(({ name }) => name.startsWith('submit_')),
+    );
+    assert.ok(own.length > 0);
+    assert.equal(usage.tokens_in, sum + own.length * 10);
+    assert.deepEqual(run.usage, usage);
+    assert.ok(usage.cost_usd === null || usage.cost_usd > 0);
+  });
+
+  it('says which subtask waits for whom, while the others go on', async () => {
+    const { id: asker } = await make('/v1/agents', { name: 'asker', tools: ['ask_user'] }, 201);
+    const reply = answer;
+    let asked = 0;
+    answer = (brief) => (/Do wait/.test(brief) && asked++ === 0 ? 'ASK' : reply(brief));
+    const { id } = await start([subtask('wait', [], { agent: 'asker' }), subtask('go')]);
+    await waitUntil('go is done and the other waits', async () => {
+      const { tasks } = await read(`/v1/workflows/${id}`);
+      return tasks[1].status === 'completed' && tasks[0].waiting_for !== undefined;
+    });
+    const workflow = await read(`/v1/workflows/${id}`);
+    const [waiting] = workflow.tasks;
+    assert.deepEqual([workflow.status, waiting.status, waiting.waiting_for.type], ['executing', 'in_progress', 'user']);
+    assert.equal(waiting.waiting_for.question, 'Which one?');
+    const { type, name, run_id } = workflow.waiting_for;
+    assert.deepEqual([type, name, run_id], ['child', 'wait', waiting.run_id]);
+    assert.equal((await read(`/v1/tasks/${waiting.id}`)).waiting_for.type, 'user');
+    assert.equal((await read(`/v1/tasks?workflow_id=${id}`)).tasks[1].waiting_for.type, 'user');
+    const tree = await read(`/v1/runs/${id}/tree`);
+    assert.deepEqual(
+      tree.children.map((child: { waiting_for?: { type: string } }) => child.waiting_for?.type),
+      ['user', undefined],
+    );
+    await make(`/v1/runs/${run_id}/resume`, { answer: 'This one.' }, 200);
+    const done = await ended(id);
+    assert.deepEqual([done.status, done.waiting_for, done.tasks[0].waiting_for], ['completed', undefined, undefined]);
+    await api.call('DELETE', `/v1/agents/${asker}`, { key });
   });
 
   it('refuses a circle with the way around it, and what is named twice or not at all', async () => {

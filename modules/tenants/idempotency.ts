@@ -41,7 +41,8 @@ export async function idempotently<T>(
       return { status, body, replayed: false };
     }
     const digest = digestOf(request.body ?? null);
-    if (!(await claimIdempotencyKey(tx, used, digest))) return replay<T>(await readIdempotencyKey(tx, used), digest, request.reused);
+    if (!(await claimIdempotencyKey(tx, used, digest)))
+      return replay<T>(await readIdempotencyKey(tx, used), digest, request.reused);
     const { status, body, store } = await work(tx);
     await storeIdempotentAnswer(tx, used, { status, response: store === undefined ? body : store });
     return { status, body, replayed: false };

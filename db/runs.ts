@@ -11,6 +11,8 @@ export interface OpenWait extends Wait {
   id: string;
   until: string;
   question?: string | null;
+  /** The child whose end is waited for; null before it is there. */
+  run_id?: string | null;
   call?: { tool_use_id: string; tool: string; input: Record<string, unknown> };
 }
 
@@ -102,6 +104,8 @@ const COLUMNS = `
           when 'user' then jsonb_build_object('question', k.arguments->'question')
           when 'tool_results' then jsonb_build_object('call',
             jsonb_build_object('tool_use_id', k.tool_use_id, 'tool', k.name, 'input', k.arguments))
+          when 'child' then jsonb_build_object('run_id', (select c.id from runs c
+            where c.parent_run_id = r.id and c.parent_task_id = w.id))
           else '{}' end order by w.until, w.id)
       from waits w join tool_calls k on k.id = w.id where w.run_id = r.id and w.closed_at is null) end as waits,
     case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((

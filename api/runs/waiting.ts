@@ -33,7 +33,7 @@ export const waitingFor = z.object({
 type Waiting = z.input<typeof waitingFor>;
 
 /** What somebody can act on comes first, time last. */
-const ORDER = ['client_tools', 'approval', 'user', 'webhook', 'timer'] as const;
+const ORDER = ['client_tools', 'approval', 'user', 'webhook', 'child', 'timer'] as const;
 
 /**
  * A provider, or the first of its waits by what somebody can act on, or its next turn. `until` is when it gives up
@@ -67,7 +67,10 @@ function presentApproval({ id, until, ...approval }: AwaitedApproval): Waiting {
   return { wait_id: id, type: 'approval', name: null, until: toInstant(until), approval_id: id, ...approval };
 }
 
-function presentWait({ id, type, name, until, question, call }: OpenWait, hookUrl: string | undefined): Waiting {
+function presentWait(
+  { id, type, name, until, question, call, run_id }: OpenWait,
+  hookUrl: string | undefined,
+): Waiting {
   return {
     wait_id: id,
     type: type === 'tool_results' ? 'client_tools' : type,
@@ -76,6 +79,7 @@ function presentWait({ id, type, name, until, question, call }: OpenWait, hookUr
     tool_call_id: id,
     ...(typeof question === 'string' && { question }),
     ...call,
+    ...(typeof run_id === 'string' && { run_id }),
     ...(hookUrl !== undefined && { hook_url: hookUrl }),
   };
 }

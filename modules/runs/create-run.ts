@@ -6,6 +6,7 @@ import {
   isTerminal,
   type NewEvent,
   type PinnedLimits,
+  type PinnedTool,
   type RunKind,
   type TurnInput,
 } from '../../core/events.ts';
@@ -122,14 +123,14 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
 
 /**
  * The same in a transaction of the caller's, who announces afterwards what was written. `start`: what was read already, or
- * what no agent has.
+ * what no agent has. `moreTools`: those that it has beside its agent's.
  */
 export async function writeRun(
   context: Pick<Context, 'models'>,
   tx: Tx,
-  request: Omit<CreateRun, 'idempotency'> & { start?: Start },
+  request: Omit<CreateRun, 'idempotency'> & { start?: Start; moreTools?: readonly PinnedTool[] },
 ): Promise<{ body: CreatedRun; written: Announcement }> {
-  const start = request.start ?? (await readStart(tx, request));
+  const start = withTools(request.start ?? (await readStart(tx, request)), request.moreTools ?? []);
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, request.config.model_override);
   const made = newRun(request, { ...start, limits }, await placeOn(tx, request));
@@ -137,6 +138,11 @@ export async function writeRun(
   const result = await commitRunIn(tx, change);
   if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
   return { body: made.body, written: announcement(change, result) };
+}
+
+function withTools(start: Start, more: readonly PinnedTool[]): Start {
+  const added = more.filter(({ id }) => start.tools.every((tool) => tool.id !== id));
+  return added.length === 0 ? start : { ...start, tools: [...start.tools, ...added] };
 }
 
 interface PreparedRun {

@@ -121,9 +121,9 @@ export function printWorkflow(workflow: Workflow): void {
 function linesOf({ id, name, status, tasks }: Workflow): string[] {
   const tree = treeLines({ text: `${line(name, 60)}  ${id}  ${status}`, children: taskBranches(tasks) });
   const isAsking = status === 'awaiting_human';
-  const waiting = tasks.flatMap(({ subtask_id: name, run_id: run, waiting_for: waits }) => {
+  const waiting = tasks.flatMap(({ subtask_id: subtask, run_id: run, waiting_for: waits }) => {
     const isForSomebody = waits?.type === 'user' || waits?.type === 'approval' || waits?.type === 'client_tools';
-    return isForSomebody ? [`${line(name, 60)} waits for somebody (${waits.type}): drover runs show ${run}`] : [];
+    return isForSomebody ? [`${line(subtask, 60)} waits for somebody (${waits.type}): drover runs show ${run}`] : [];
   });
   return [...tree, ...(isAsking ? [`It waits for a person: drover approvals list --run ${id}`] : []), ...waiting];
 }

@@ -10,7 +10,7 @@ import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { makeDispatched } from './dispatch-calls.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
-import { joinJobs } from '../../run-log/join-parent.ts';
+import { delegationJobs, joinJobs } from '../../run-log/join-parent.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
 import { reauthorizePending, reload } from './load.ts';
 import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
@@ -108,7 +108,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
     change.outbox = jobsAfter(session, handOver);
-  const joins = joinJobs(run, events);
+  const joins = [...joinJobs(run, events), ...delegationJobs(run, events)];
   if (joins.length > 0) change.outbox = [...(change.outbox ?? []), ...joins];
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }

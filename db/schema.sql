@@ -883,6 +883,7 @@ table tasks row level security forced
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
   completed_at timestamp with time zone
+  is_early boolean not null default false
   constraint tasks_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
   constraint tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint tasks_pkey PRIMARY KEY (id)
@@ -1175,6 +1176,7 @@ table workflows row level security forced
   plans integer not null default 0
   gaps jsonb not null default '[]'::jsonb
   meets_criteria boolean
+  is_planning boolean not null default false
   constraint workflows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint workflows_pkey PRIMARY KEY (id)
   CREATE INDEX workflows_page ON public.workflows USING btree (workspace_id, id DESC) WHERE is_listed

@@ -30,6 +30,8 @@ export interface ToolAsk<T> {
   /** Most output tokens; 1024 where absent. */
   maxTokens?: number;
   signal: AbortSignal;
+  /** Hears the arguments as they are written, all of one answer so far; a further answer begins anew. */
+  onArguments?: ((json: string) => void) | undefined;
   /** The log of the run, where its driver asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
   record?: OwnCallRecord | undefined;
 }

@@ -11,6 +11,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { changeTask, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
@@ -90,8 +91,16 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   await askAboutFailed(step);
   const failed = step.tasks.find((task) => isLost(step, task));
   if (failed) return fail(step, failed);
+  if (step.workflow.is_planning) return goOnPlanning(step, isBusy);
   if (step.tasks.every(({ status }) => status === 'completed')) return answer(step);
   return wait(step, isBusy);
+}
+
+/** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
+async function goOnPlanning(step: WorkflowStep, isBusy: boolean): Promise<AppendedChange | null> {
+  const change = await ask(step, 'plan');
+  if (!isBusy) return change;
+  return { events: step.events, outbox: [laterLook(step.run)] };
 }
 
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
@@ -165,9 +174,11 @@ function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'exe
 
 function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | null {
   if (events.length === 0 && run.dormant && !isBusy) return null;
-  const payload = { tenantId: run.tenant_id, runId: run.id };
-  const again = { id: newId(), queue: SUBTASKS.name, at_position: true as const, delay_ms: BUSY_MS, payload };
-  return { events, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
+  return { events, ...(isBusy ? { outbox: [laterLook(run)] } : { dormant: true }) };
+}
+
+function laterLook({ id: runId, tenant_id: tenantId }: RunRow): OutboxRow {
+  return { id: newId(), queue: SUBTASKS.name, at_position: true, delay_ms: BUSY_MS, payload: { tenantId, runId } };
 }
 
 /** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */

@@ -29,7 +29,7 @@ export interface FinishedTask {
 }
 
 const MODEL_TIMEOUT_MS = 300_000;
-const OUTPUT_TOKENS = 4096;
+const OUTPUT_TOKENS = 16_384;
 
 /** The names of the planner's models in order; undefined where it is the offline one, which splits nothing. */
 export async function plannerModels(
@@ -54,9 +54,21 @@ async function definitionOf(
 /** A plan for the question, or for what `gaps` says is missing from what is done. Its subtasks may depend on what is done. */
 export function askForPlan(
   planning: Planning,
-  about: { skills: readonly string[]; done: readonly FinishedTask[]; gaps: readonly string[] },
+  about: {
+    skills: readonly string[];
+    done: readonly FinishedTask[];
+    gaps: readonly string[];
+    /** What was begun of a plan that was never whole. */
+    begun?: readonly string[];
+    /** Hears the plan as it is written. */
+    onArguments?: ((json: string) => void) | undefined;
+  },
 ): Promise<ToolAnswer<Plan>> {
-  const { done, gaps, skills } = about;
+  const { done, gaps, skills, begun = [], onArguments } = about;
+  const underWay =
+    begun.length > 0
+      ? [`Under way already; where you need one of these, plan it in the same words:\n${begun.join('\n')}`]
+      : [];
   const missing = gaps.length > 0 ? [`Plan only what is missing:\n${gaps.map((gap) => `- ${gap}`).join('\n')}`] : [];
   const known = skills.length > 0 ? [`Capabilities that workers have: ${skills.join(', ')}`] : [];
   return ask(planning, {
@@ -64,7 +76,8 @@ export function askForPlan(
     tool: submitPlan(done.map(({ name }) => name)),
     system:
       'You split work into subtasks for workers who see nothing but the description of their own subtask and the results of those that it depends on. Give each an id, what is to be done in full, and the ids of the subtasks whose results it needs. Subtasks that need nothing of each other are done at the same time.',
-    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...known].join('\n\n'),
+    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...underWay, ...known].join('\n\n'),
+    onArguments,
   });
 }
 
@@ -110,9 +123,13 @@ interface Asked<T> {
   tool: OwnTool<T>;
   system: string;
   text: string;
+  onArguments?: ((json: string) => void) | undefined;
 }
 
-async function ask<T>(planning: Planning, { purpose, tool, system, text }: Asked<T>): Promise<ToolAnswer<T>> {
+async function ask<T>(
+  planning: Planning,
+  { purpose, tool, system, text, onArguments }: Asked<T>,
+): Promise<ToolAnswer<T>> {
   const { context, run, signal } = planning;
   const models = await plannerModels(context, run);
   if (!models) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
@@ -128,19 +145,23 @@ async function ask<T>(planning: Planning, { purpose, tool, system, text }: Asked
     system,
     messages: [{ role: 'user', content: [{ type: 'text', text: text.toWellFormed() }] }],
     maxTokens: OUTPUT_TOKENS,
+    onArguments,
     signal: AbortSignal.any([signal, AbortSignal.timeout(MODEL_TIMEOUT_MS)]),
   });
 }
 
+const subtaskName = z.string().min(1).max(200);
+
+/** A subtask as a model gives it. */
+export const subtask = z.object({
+  id: subtaskName,
+  description: z.string().min(1).max(100_000),
+  dependencies: z.array(subtaskName).max(LIMITS.subtasksPerPlan).default([]),
+  required_capabilities: z.array(subtaskName).max(100).optional(),
+});
+
 /** A plan with a circle, or with ids that name nothing, is no answer: it is asked for once more. */
 function submitPlan(known: readonly string[]): OwnTool<Plan> {
-  const name = z.string().min(1).max(200);
-  const subtask = z.object({
-    id: name,
-    description: z.string().min(1).max(100_000),
-    dependencies: z.array(name).max(LIMITS.subtasksPerPlan).default([]),
-    required_capabilities: z.array(name).max(100).optional(),
-  });
   const plan = z.object({
     subtasks: z.array(subtask).min(1).max(LIMITS.subtasksPerPlan),
     success_criteria: z.string().max(20_000).default(''),

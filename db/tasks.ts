@@ -263,6 +263,31 @@ export async function cancelTaskRow(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** A task that is taken over by another workflow: under a new id, with its result where it has one that is kept. */
+export interface TakenTask {
+  from: string;
+  id: string;
+  isDone: boolean;
+}
+
+/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun. */
+export async function copyTasks(tx: Tx, workflowId: string, taken: readonly TakenTask[]): Promise<void> {
+  const map = taken.map(({ from, id, isDone }) => ({ old: from, id, is_done: isDone }));
+  await tx.query(
+    `with m as (select * from jsonb_to_recordset($2::jsonb) as m (old uuid, id uuid, is_done boolean))
+     insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id,
+       dependencies, deadline, status, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
+     select m.id, t.tenant_id, t.workspace_id, $1, t.name, t.place, t.description, t.input, t.requirements, t.agent_id,
+       array(select d.id from unnest(t.dependencies) with ordinality as x (id, n) join m d on d.old = x.id order by x.n), t.deadline,
+       case when m.is_done then 'completed' else 'pending' end, case when m.is_done then t.run_id end,
+       case when m.is_done then t.assigned_agent_id end, case when m.is_done then t.assigned_at end,
+       case when m.is_done then t.assignment_reason end, case when m.is_done then t.tokens_used end,
+       case when m.is_done then t.latency_ms end, case when m.is_done then t.completed_at end
+     from m join tasks t on t.id = m.old`,
+    [workflowId, JSON.stringify(map)],
+  );
+}
+
 /** The answers of the children that completed these tasks, by task. */
 export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<Map<string, StoredBlock[]>> {
   const rows = await tx.query<{ id: string; content: StoredBlock[] }>(

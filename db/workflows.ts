@@ -26,6 +26,8 @@ export interface WorkflowRow {
   plans: number;
   /** A plan is being written, of which some subtasks are there already. */
   is_planning: boolean;
+  /** The workflow whose answer is that of this one, too. */
+  recorded_from: string | null;
   meets_criteria: boolean | null;
   gaps: string[];
   status: RunStatus;
@@ -37,7 +39,7 @@ export interface WorkflowRow {
   completed_at: Date | null;
 }
 
-const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.plans, w.is_planning, w.meets_criteria, w.gaps, w.created_at,
+const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.plans, w.is_planning, w.recorded_from, w.meets_criteria, w.gaps, w.created_at,
   r.status, r.error, r.started_at, r.completed_at, r.erased_at, m.content as output`;
 const WORKFLOWS = `workflows w join runs r on r.id = w.id
   left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
@@ -71,6 +73,20 @@ export async function insertWorkflow(tx: Tx, made: NewWorkflow): Promise<void> {
       JSON.stringify(made.settings),
       made.isListed,
     ],
+  );
+}
+
+/** A workflow beside another one, with the same to do, its plans and what it lacks; `recordedFrom`: with the same answer, too. */
+export async function copyWorkflow(
+  tx: Tx,
+  { from, id, recordedFrom }: { from: string; id: string; recordedFrom: string | null },
+): Promise<void> {
+  await tx.query(
+    `insert into workflows (id, tenant_id, workspace_id, name, agent_id, team_id, input, success_criteria, settings, is_listed,
+       plans, gaps, recorded_from)
+     select $2, tenant_id, workspace_id, name, agent_id, team_id, input, success_criteria, settings, is_listed, plans, gaps, $3
+     from workflows where id = $1`,
+    [from, id, recordedFrom],
   );
 }
 

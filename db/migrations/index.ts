@@ -39,6 +39,7 @@ import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
 import { teamsAtWork } from './0061-teams-at-work.ts';
 import { earlySubtasks } from './0062-early-subtasks.ts';
+import { restartedWorkflows } from './0063-restarted-workflows.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -83,4 +84,5 @@ export const MIGRATIONS: readonly Migration[] = [
   workflowPlans,
   teamsAtWork,
   earlySubtasks,
+  restartedWorkflows,
 ];

@@ -47,6 +47,8 @@ export interface CreateRun {
   kind?: RunKind;
   /** A child works on a task of its parent; `attempt` counts its attempts from 0. */
   child?: { parent: Parent; taskId: string; attempt: number };
+  /** The run that it does again; it is paid from the same budget, unless it brings one of its own. A retry stands in its place on the thread. */
+  again?: { of: Pick<RunRow, 'id' | 'root_run_id'>; isRetry: boolean; bringsBudget: boolean };
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent?: string | undefined;
@@ -274,6 +276,15 @@ function createdEvent(
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
     ...(parts.previous?.context && { context: parts.previous.context }),
     ...(child ? asChild(child.parent, child.taskId) : onItsOwn(kind)),
+    ...(request.again && againOf(request.again)),
     traceparent: request.traceparent,
   });
+}
+
+function againOf({ of, isRetry, bringsBudget }: NonNullable<CreateRun['again']>) {
+  return {
+    root_run_id: bringsBudget ? null : of.root_run_id,
+    forked_from_run_id: of.id,
+    retried_from: isRetry ? of.id : null,
+  };
 }

@@ -21,7 +21,7 @@ import { suspendedBy } from '../governance/governance.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { announceCancelled } from '../runs/cancel-children.ts';
 import { failure } from '../runs/end-run.ts';
-import { concluded, plainConclusion, statusAfter } from './advance/conclude.ts';
+import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { settleTasks } from './advance/settle-tasks.ts';
 import { startTasks } from './advance/start-tasks.ts';
 import { become, type WorkflowStep } from './advance/workflow-step.ts';
@@ -106,6 +106,11 @@ async function goOnPlanning(step: WorkflowStep, isBusy: boolean): Promise<Append
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
 async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
   const { context, run, workflow, tasks } = step;
+  const recorded = await recordedConclusion(step);
+  if (recorded) {
+    settleStatus(step, 'executing');
+    return concluded(step, recorded);
+  }
   const isAlone = workflow.name === '' || (tasks.length === 1 && !workflow.success_criteria);
   if (isAlone || workflow.team_id || !(await plannerModels(context, run))) {
     settleStatus(step, 'executing');

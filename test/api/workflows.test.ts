@@ -275,6 +275,57 @@ describe('workflows', () => {
     await make(`/v1/tasks/${done.id}/cancel`, {}, 409);
   });
 
+  it('is tried again from what it has finished, none of which is repeated', async () => {
+    const subtasks = [
+      subtask('a'),
+      subtask('b', ['a'], { required_capabilities: ['cooking'] }),
+      subtask('c', ['a', 'b']),
+    ];
+    const { id } = await start(subtasks);
+    const failed = await ended(id);
+    assert.deepEqual([failed.status, statuses(failed)], ['failed', { a: 'completed', b: 'failed', c: 'cancelled' }]);
+    const { id: cook } = await make('/v1/agents', { name: 'cook', capabilities: [{ skill_name: 'cooking' }] }, 201);
+    model.requests.length = 0;
+    const made = await make(`/v1/runs/${id}/retry`, {});
+    assert.deepEqual([made.retried_from, made.thread_id], [id, (await read(`/v1/runs/${id}`)).thread_id]);
+    const again = await ended(made.new_run_id);
+    assert.deepEqual([again.status, again.result], ['completed', 'done: c']);
+    assert.deepEqual(statuses(again), { a: 'completed', b: 'completed', c: 'completed' });
+    assert.equal(again.tasks[0].run_id, failed.tasks[0].run_id, 'the child that did it');
+    assert.ok(!model.requests.some(({ body }) => /"text":"Do a\./.test(JSON.stringify(body))), 'a is not done again');
+    const run = await read(`/v1/runs/${made.new_run_id}`);
+    assert.deepEqual([run.kind, run.retried_from, run.forked_from_run_id], ['workflow', id, id]);
+    await make(`/v1/runs/${id}/retry`, {}, 409);
+    await make(`/v1/runs/${made.new_run_id}/retry`, {}, 409);
+    const erase = (run_id: string) => api.call('DELETE', `/v1/runs/${run_id}`, { key });
+    assert.equal((await erase(failed.tasks[0].run_id)).json.code, 'has_dependents');
+    assert.equal((await erase(id)).json.code, 'has_dependents');
+    await api.call('DELETE', `/v1/agents/${cook}`, { key });
+  });
+
+  it('is replayed from the record of its children, which does nothing again unless it is to', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    const first = await ended(id);
+    const replay = async (body: Record<string, unknown>) => {
+      model.requests.length = 0;
+      const made = await make(`/v1/runs/${id}/replay`, { checkpoint_id: 'start', ...body });
+      const done = await ended(made.new_run_id);
+      assert.deepEqual([done.status, done.result], ['completed', first.result]);
+      const own = model.requests.filter(({ body: asked }) => /submit_/.test(JSON.stringify(asked['tools'])));
+      return { made, done, planner: own.length, workers: model.requests.length - own.length };
+    };
+    const recorded = await replay({ mode: 'recorded' });
+    assert.deepEqual([recorded.planner, recorded.workers, recorded.made.effects], [0, 0, []]);
+    assert.notEqual(recorded.made.thread_id, (await read(`/v1/runs/${id}`)).thread_id);
+    assert.equal((await read(`/v1/runs?parent=${recorded.made.new_run_id}`)).runs.length, 0);
+    const live = await replay({ mode: 'live' });
+    assert.ok(live.planner > 0 && live.workers === 0);
+    assert.equal((await replay({ rerun_effects: true })).workers, 2);
+    await make(`/v1/runs/${id}/replay`, { checkpoint_id: 'start', modified_state: { iteration: 1 } }, 400);
+    await make(`/v1/runs/${id}/replay`, { checkpoint_id: 'start', config: { max_turns: 1 } }, 400);
+    await make(`/v1/runs/${id}/replay`, { checkpoint_id: id }, 400);
+  });
+
   it('is created once for each Idempotency-Key', async () => {
     const body = { name: 'once', input: { user_query: 'x' }, definition: { subtasks: [subtask('a')] } };
     const headers = { 'idempotency-key': 'one' };

@@ -80,7 +80,7 @@ function requestOf<T>(ask: ToolAsk<T>, { model }: ResolvedModel, complaint: stri
     tools: [{ name, description, input_schema }],
     toolChoice: { tool: name },
     maxTokens: ask.maxTokens ?? OUTPUT_TOKENS,
-    examples: [],
+    examples: [...(ask.examples ?? [])],
   };
 }
 

@@ -25,7 +25,7 @@ import { concluded, plainConclusion, recordedConclusion, statusAfter } from './a
 import { settleTasks } from './advance/settle-tasks.ts';
 import { startTasks } from './advance/start-tasks.ts';
 import { become, type WorkflowStep } from './advance/workflow-step.ts';
-import { plannerModels } from './planner/ask-planner.ts';
+import { plannerFor } from './planner/ask-planner.ts';
 import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
 /** `passed`: there was nothing to do. */
@@ -112,7 +112,7 @@ async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
     return concluded(step, recorded);
   }
   const isAlone = workflow.name === '' || (tasks.length === 1 && !workflow.success_criteria);
-  if (isAlone || workflow.team_id || !(await plannerModels(context, run))) {
+  if (isAlone || workflow.team_id || !(await plannerFor(context, run, 'submit_synthesis'))) {
     settleStatus(step, 'executing');
     return concluded(step, await plainConclusion(step));
   }

@@ -1,7 +1,7 @@
 /** What a workflow asks its planner: to split the work, to make one answer of the results, and to look for gaps (000, "Hierarchical Planning"). */
 import { z } from 'zod';
 import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
-import type { AgentDefinition } from '../../../core/definition.ts';
+import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { findCycle, planFaults } from '../../../core/workflow.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
@@ -31,15 +31,24 @@ export interface FinishedTask {
 const MODEL_TIMEOUT_MS = 300_000;
 const OUTPUT_TOKENS = 16_384;
 
-/** The names of the planner's models in order; undefined where it is the offline one, which splits nothing. */
-export async function plannerModels(
+/** A planner, and the names of its models in order. */
+interface Planner {
+  definition: AgentDefinition;
+  models: (string | undefined)[];
+}
+
+/** Who is asked by this tool; undefined for the offline model, unless a worked example shows it how the tool is called. */
+export async function plannerFor(
   context: Pick<Context, 'definitions' | 'models'>,
   run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
-): Promise<(string | undefined)[] | undefined> {
+  tool: string,
+): Promise<Planner | undefined> {
   const definition = await definitionOf(context, run);
   const first = primaryModelOf(definition, undefined);
   const isOffline = (first ?? context.models.defaultName()).split('/')[0] === 'offline';
-  return isOffline ? undefined : [first, ...fallbackModelsOf(definition)];
+  const isShown = workflowExamplesOf(definition).some(({ steps }) => steps.some((step) => step.tool === tool));
+  if (isOffline && !isShown) return undefined;
+  return { definition, models: [first, ...fallbackModelsOf(definition)] };
 }
 
 async function definitionOf(
@@ -131,8 +140,8 @@ async function ask<T>(
   { purpose, tool, system, text, onArguments }: Asked<T>,
 ): Promise<ToolAnswer<T>> {
   const { context, run, signal } = planning;
-  const models = await plannerModels(context, run);
-  if (!models) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
+  const planner = await plannerFor(context, run, tool.name);
+  if (!planner) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
   const { budget } = run.config;
   return askForTool(context, {
     tenantId: run.tenant_id,
@@ -140,7 +149,8 @@ async function ask<T>(
     agentId: run.agent_id === BUILTIN_PLANNER.id ? undefined : run.agent_id,
     run: { id: run.id, rootId: run.root_run_id, ...(budget && { budget }) },
     purpose,
-    models,
+    models: planner.models,
+    examples: workflowExamplesOf(planner.definition),
     tool,
     system,
     messages: [{ role: 'user', content: [{ type: 'text', text: text.toWellFormed() }] }],

@@ -83,8 +83,9 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   );
   const unsent = queued.filter((call) => call.status === 'pending' && !call.sent);
   if (unsent.length > 0) return status === 'executing' ? { kind: 'await_calls', calls: unsent } : { kind: 'resume' };
-  const isClients = (call: CallState) => call.wait?.type === 'tool_results';
-  if (queued.length > 0 || waits.some(isClients)) return { kind: 'await_calls', calls: [] };
+  // Somebody works on these, and says so when it is done.
+  const isWork = (call: CallState) => call.wait?.type === 'tool_results' || call.wait?.type === 'child';
+  if (queued.length > 0 || waits.some(isWork)) return { kind: 'await_calls', calls: [] };
 
   const asked = limits.onUnknown === 'ask' ? unknown : [];
   const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...asked, ...waits];

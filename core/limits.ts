@@ -77,6 +77,9 @@ export const LIMITS = {
   taskRetries: 2,
   /** What a subtask is told of the result of one that it depends on, in characters; the whole is with that task. */
   dependencyResultChars: 50_000,
+  /** Characters of what is delegated, and the longest time in seconds that its end is waited for. */
+  briefChars: 100_000,
+  delegationSeconds: 604_800,
   /** Time a person has to decide where the agent does not say, in seconds. */
   approvalSeconds: 86_400,
   /** Time the client has for its own tools where the agent does not say, in seconds. */

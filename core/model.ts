@@ -76,6 +76,9 @@ export interface ModelResponse {
 /** A piece of an answer that is still being written. Ephemeral: shown live, never stored. */
 export type ModelDelta = { type: 'text'; text: string } | { type: 'thinking'; text: string };
 
+/** The same, or a piece of the arguments of a call, as JSON: for whoever reads them before they are whole. */
+export type AnswerPiece = ModelDelta | { type: 'arguments'; tool: string; text: string };
+
 export type ModelErrorKind =
   | 'rate_limited'
   | 'overloaded'
@@ -114,5 +117,5 @@ export class ModelError extends Error {
 /** One streaming function per provider. Throws `ModelError` only. Makes one attempt, or two where nothing was sent. */
 export type StreamModel = (
   request: ModelRequest,
-  io: { signal: AbortSignal; onDelta: (delta: ModelDelta) => void },
+  io: { signal: AbortSignal; onDelta: (delta: AnswerPiece) => void },
 ) => Promise<ModelResponse>;

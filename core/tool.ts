@@ -75,8 +75,11 @@ export const PURE_BUILTINS: readonly string[] = ['calculator', 'current_time', '
 /** The built-in tool whose calls a person answers. */
 export const ASK_USER_TOOL = 'ask_user';
 
+/** The built-in tool whose calls another agent answers, in a run of its own. */
+export const DELEGATE_TOOL = 'delegate';
+
 /** Built-in tools whose calls something from outside answers. */
-const WAITING_BUILTINS: readonly string[] = [ASK_USER_TOOL, 'sleep', 'wait_for_webhook'];
+const WAITING_BUILTINS: readonly string[] = [ASK_USER_TOOL, DELEGATE_TOOL, 'sleep', 'wait_for_webhook'];
 
 /** Whether a person, the client, another system or the time answers the tool's calls. Nobody is held up meanwhile. */
 export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {

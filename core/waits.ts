@@ -1,6 +1,6 @@
 /** What a run waits for from outside, and which signal answers which wait. */
 
-export type WaitType = 'user' | 'webhook' | 'timer' | 'tool_results';
+export type WaitType = 'user' | 'webhook' | 'timer' | 'tool_results' | 'child';
 
 /** A wait is answered by a signal of its own type and name. */
 export interface Wait {

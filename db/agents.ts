@@ -1,5 +1,6 @@
 import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
+import { TOOL_NAME } from './migrations/0061-teams-at-work.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export type AgentStatus = 'active' | 'idle' | 'busy' | 'offline' | 'deprecated';
@@ -112,6 +113,24 @@ export async function listAgentNames(tx: Tx, workspaceId: string, limit: number)
     `select a.id, a.name, v.definition->>'description' as description from ${AGENT_TABLES}
      where a.workspace_id = $1 and a.status <> 'deprecated' order by a.id limit $2`,
     [workspaceId, limit],
+  );
+}
+
+/**
+ * The same for one tool name: those whose own is `prefix`, with numbers after it or not, or where it need not be exact
+ * those whose own begins so.
+ */
+export async function listNamesakes(
+  tx: Tx,
+  workspaceId: string,
+  { prefix, isExact }: { prefix: string; isExact: boolean },
+): Promise<AgentName[]> {
+  const last = `${prefix}\u007f`;
+  return tx.query<AgentName>(
+    `select a.id, a.name, v.definition->>'description' as description from ${AGENT_TABLES}
+     where a.workspace_id = $1 and a.status <> 'deprecated' and ${TOOL_NAME} >= $2 and ${TOOL_NAME} < $3
+       and (not $4 or substr(${TOOL_NAME}, length($2) + 1) ~ '^(_[0-9]+)*$') order by a.id`,
+    [workspaceId, prefix, last, isExact],
   );
 }
 

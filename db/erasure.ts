@@ -158,7 +158,7 @@ async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<
   }
 }
 
-/** The runs that stand on the messages of these, forks and later runs of their threads, each before those that stand on it. */
+/** The runs that stand on the messages of these, forks, later runs of their threads and workflows that have taken their results over, each before those that stand on it. */
 export async function findDependents(tx: Tx, runIds: readonly string[]): Promise<string[]> {
   const found = await tx.query<{ id: string }>(
     `select x.id, x.created_at from runs s join runs x on x.forked_from_run_id = s.id
@@ -169,6 +169,9 @@ export async function findDependents(tx: Tx, runIds: readonly string[]): Promise
          and (x.lineage = s.lineage and x.base_length > s.base_length
            or exists (select from jsonb_to_recordset(x.lineage_base) as b (lineage uuid, length integer)
              where b.lineage = s.lineage and b.length > s.base_length))
+     union
+     select x.id, x.created_at from runs s join tasks t on t.run_id = s.id and t.status = 'completed' join runs x on x.id = t.workflow_id
+       where s.id = any($1::uuid[]) and x.id <> all($1::uuid[]) and x.id <> s.parent_run_id and x.erased_at is null
      order by created_at, id`,
     [runIds],
   );

@@ -11,6 +11,8 @@ export interface OpenWait extends Wait {
   id: string;
   until: string;
   question?: string | null;
+  /** The child whose end is waited for; null before it is there. */
+  run_id?: string | null;
   call?: { tool_use_id: string; tool: string; input: Record<string, unknown> };
 }
 
@@ -79,9 +81,22 @@ export interface RunView {
   updated_at: Date;
 }
 
+/** What a workflow has used: all runs below it, and what its planner was asked. One row; its numbers are null where that is nothing. */
+const WORKFLOW_SPEND = `
+  with recursive below as (
+    select b.id, b.tokens_in, b.tokens_out, b.cost_usd from runs b where b.parent_run_id = r.id union all
+    select c.id, c.tokens_in, c.tokens_out, c.cost_usd from below b join runs c on c.parent_run_id = b.id)
+  select sum(u.tokens_in)::bigint as tokens_in, sum(u.tokens_out)::bigint as tokens_out, sum(u.cost_usd) as cost_usd,
+    coalesce(bool_or(u.cost_usd is null), false) as unpriced
+  from (select tokens_in, tokens_out, cost_usd from below union all
+    select o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o
+      where o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
+
 const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
-    r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
+    r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count,
+    coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
+    case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
     r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
     r.updated_at, r.erased_at, r.idle_since, m.content as output,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
@@ -89,6 +104,8 @@ const COLUMNS = `
           when 'user' then jsonb_build_object('question', k.arguments->'question')
           when 'tool_results' then jsonb_build_object('call',
             jsonb_build_object('tool_use_id', k.tool_use_id, 'tool', k.name, 'input', k.arguments))
+          when 'child' then jsonb_build_object('run_id', (select c.id from runs c
+            where c.parent_run_id = r.id and c.parent_task_id = w.id))
           else '{}' end order by w.until, w.id)
       from waits w join tool_calls k on k.id = w.id where w.run_id = r.id and w.closed_at is null) end as waits,
     case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
@@ -101,7 +118,8 @@ const COLUMNS = `
     case when r.status in ('completed', 'failed', 'cancelled') then null
       when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
       when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by`;
-const TABLES = 'runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal';
+const TABLES = `runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal
+  left join lateral (${WORKFLOW_SPEND}) spent on r.kind = 'workflow'`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
   const [row] = await tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = $1`, [id]);
@@ -145,6 +163,15 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
   if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
   return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
+}
+
+/** Of these runs those that wait for something, a provider included. */
+export async function listWaiting(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
+  return tx.query<RunView>(
+    `select ${COLUMNS} from ${TABLES} where r.id = any($1::uuid[])
+       and (r.status in ('awaiting_tool', 'awaiting_human') or r.waiting_for is not null)`,
+    [ids],
+  );
 }
 
 /** The runs below a run, oldest first. */

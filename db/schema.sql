@@ -43,6 +43,7 @@ table agents row level security forced
   constraint agents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
   constraint agents_pkey PRIMARY KEY (id)
+  CREATE INDEX agents_by_tool_name ON public.agents USING btree (workspace_id, "left"(('run_'::text || regexp_replace(name, '[^A-Za-z0-9_-]'::text, '_'::text, 'g'::text)), 60) COLLATE "C") WHERE (status <> 'deprecated'::text)
   CREATE INDEX agents_page ON public.agents USING btree (tenant_id, id)
   CREATE INDEX agents_suspended ON public.agents USING btree (tenant_id) WHERE (suspended_at IS NOT NULL)
   policy maintenance_suspended_agents for select to drover_maintenance using true
@@ -648,6 +649,7 @@ table own_model_calls row level security forced
   constraint own_model_calls_state_check CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'estimated'::text, 'released'::text])))
   constraint own_model_calls_pkey PRIMARY KEY (id)
   CREATE INDEX own_model_calls_age ON public.own_model_calls USING btree (created_at)
+  CREATE INDEX own_model_calls_by_run ON public.own_model_calls USING btree (run_id) WHERE (run_id IS NOT NULL)
   CREATE INDEX own_model_calls_by_thread ON public.own_model_calls USING btree (thread_id) WHERE (thread_id IS NOT NULL)
   CREATE INDEX own_model_calls_open ON public.own_model_calls USING btree (tenant_id, created_at) WHERE (state = 'open'::text)
   CREATE INDEX own_model_calls_page ON public.own_model_calls USING btree (tenant_id, created_at DESC)
@@ -933,6 +935,7 @@ table tasks row level security forced
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
   completed_at timestamp with time zone
+  is_early boolean not null default false
   constraint tasks_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
   constraint tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint tasks_pkey PRIMARY KEY (id)
@@ -1145,10 +1148,11 @@ table waits row level security forced
   created_at timestamp with time zone not null
   claimed_until timestamp with time zone
   closed_at timestamp with time zone
-  constraint waits_type_check CHECK ((type = ANY (ARRAY['user'::text, 'webhook'::text, 'timer'::text, 'tool_results'::text])))
+  constraint waits_type_check CHECK ((type = ANY (ARRAY['user'::text, 'webhook'::text, 'timer'::text, 'tool_results'::text, 'child'::text])))
   constraint waits_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX waits_by_token ON public.waits USING btree (token_hash) WHERE (token_hash IS NOT NULL)
   CREATE INDEX waits_due ON public.waits USING btree (until) WHERE (closed_at IS NULL)
+  CREATE INDEX waits_for_children ON public.waits USING btree (id) WHERE ((closed_at IS NULL) AND (type = 'child'::text))
   CREATE INDEX waits_open ON public.waits USING btree (run_id) WHERE (closed_at IS NULL)
   policy maintenance_claim_due_waits for update to drover_maintenance using true
   policy maintenance_find_waits for select to drover_maintenance using true
@@ -1225,6 +1229,8 @@ table workflows row level security forced
   plans integer not null default 0
   gaps jsonb not null default '[]'::jsonb
   meets_criteria boolean
+  is_planning boolean not null default false
+  recorded_from uuid
   constraint workflows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint workflows_pkey PRIMARY KEY (id)
   CREATE INDEX workflows_page ON public.workflows USING btree (workspace_id, id DESC) WHERE is_listed

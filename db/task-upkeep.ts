@@ -4,21 +4,31 @@ import type { LostFilter } from './maintenance.ts';
 
 export interface LostJoin {
   tenant_id: string;
-  /** The task. */
+  /** The task, or the call. */
   id: string;
   workflow_id: string;
   run_id: string;
 }
 
-/** Tasks that are still open although their child has ended a while ago: its parent has not been told. */
+/**
+ * Tasks that are still open although their child has ended a while ago, and calls that wait for a child which has ended, or
+ * was never begun: their parent has not been told.
+ */
 export async function listLostJoins(db: Database, filter: LostFilter): Promise<LostJoin[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostJoin>(
-      `select t.tenant_id, t.id, t.workflow_id, t.run_id from tasks t join runs r on r.id = t.run_id
-       where t.status in ('assigned', 'in_progress') and t.id > $2 and ($4::uuid is null or t.tenant_id = $4)
-         and r.status in ('completed', 'failed', 'cancelled') and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
-         and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
-       order by t.id limit $3`,
+      `select tenant_id, id, workflow_id, run_id from (
+         select t.tenant_id, t.id, t.workflow_id, t.run_id from tasks t join runs r on r.id = t.run_id
+         where t.status in ('assigned', 'in_progress') and t.id > $2 and ($4::uuid is null or t.tenant_id = $4)
+           and r.status in ('completed', 'failed', 'cancelled') and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
+           and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
+         union all
+         select w.tenant_id, w.id, w.run_id as workflow_id, coalesce(c.id, w.id) as run_id from waits w
+           left join runs c on c.parent_run_id = w.run_id and c.parent_task_id = w.id
+         where w.type = 'child' and w.closed_at is null and w.id > $2 and ($4::uuid is null or w.tenant_id = $4)
+           and (c.id is null or c.status in ('completed', 'failed', 'cancelled'))
+           and coalesce(c.updated_at, w.created_at) < clock_timestamp() - $1 * interval '1 ms') lost
+       order by id limit $3`,
       [filter.quietMs, filter.after, filter.limit, filter.tenantId ?? null],
     ),
   );

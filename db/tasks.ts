@@ -79,6 +79,8 @@ export interface NewTask {
   agentId: string | null;
   dependencies: string[];
   deadline: string | null;
+  /** Its plan is not whole yet. */
+  isEarly?: boolean;
 }
 
 /** Inserts all of them in one statement. */
@@ -96,12 +98,13 @@ export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<vo
     agent_id: task.agentId,
     dependencies: task.dependencies,
     deadline: task.deadline,
+    is_early: task.isEarly ?? false,
   }));
   await tx.query(
     `insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id,
-       dependencies, deadline, status)
+       dependencies, deadline, is_early, status)
      select id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id, dependencies,
-       deadline, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
+       deadline, is_early, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
     [JSON.stringify(rows)],
   );
 }
@@ -156,6 +159,8 @@ export interface ScheduledTask {
   approval_status: string | null;
   /** Its deadline has passed. */
   is_due: boolean;
+  /** Its plan is not whole yet. */
+  is_early: boolean;
   run: {
     status: RunStatus;
     stop_reason: string | null;
@@ -165,18 +170,18 @@ export interface ScheduledTask {
   } | null;
 }
 
-/** All tasks of a workflow, whose run the caller has locked. The row of an ended child does not change any more. */
+/** All tasks of a workflow, whose run the caller has locked, but for those that no plan has any more. The row of an ended child does not change any more. */
 export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
-       t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status,
+       t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status, t.is_early,
        coalesce(t.deadline < clock_timestamp(), false) as is_due,
        case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
          'tokens', r.tokens_in + r.tokens_out,
          'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run
      from tasks t left join runs r on r.id = t.run_id and t.status in ('assigned', 'in_progress')
        left join approvals a on a.id = t.approval_id
-     where t.workflow_id = $1 order by t.place, t.id`,
+     where t.workflow_id = $1 and not (t.is_early and t.status = 'cancelled') order by t.place, t.id`,
     [workflowId],
   );
 }
@@ -231,14 +236,56 @@ export async function cancelOpenTasks(tx: Tx, workflowId: string): Promise<{ id:
   );
 }
 
+/** The plan is whole: these of its subtasks were begun before, under these names in it. */
+export async function keepEarlyTasks(tx: Tx, kept: readonly { id: string; name: string }[]): Promise<void> {
+  await tx.query(
+    `update tasks t set is_early = false, name = k.name, updated_at = now()
+     from jsonb_to_recordset($1::jsonb) as k (id uuid, name text) where t.id = k.id and t.is_early`,
+    [JSON.stringify(kept)],
+  );
+}
+
+/** What was begun and the whole plan has not is no task of the workflow any more, whether it is done or not. */
+export async function dropEarlyTasks(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx.query(
+    `update tasks set status = 'cancelled', completed_at = now(), updated_at = now() where id = any($1::uuid[]) and is_early`,
+    [ids],
+  );
+}
+
 /** Cancels one task; false if it has ended. */
 export async function cancelTaskRow(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
-    `update tasks set status = 'cancelled', completed_at = now(), updated_at = now()
+    `update tasks set status = 'cancelled', is_early = false, completed_at = now(), updated_at = now()
      where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id`,
     [id],
   );
   return rows.length > 0;
+}
+
+/** A task that is taken over by another workflow: under a new id, with its result where it has one that is kept. */
+export interface TakenTask {
+  from: string;
+  id: string;
+  isDone: boolean;
+}
+
+/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun. */
+export async function copyTasks(tx: Tx, workflowId: string, taken: readonly TakenTask[]): Promise<void> {
+  const map = taken.map(({ from, id, isDone }) => ({ old: from, id, is_done: isDone }));
+  await tx.query(
+    `with m as (select * from jsonb_to_recordset($2::jsonb) as m (old uuid, id uuid, is_done boolean))
+     insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id,
+       dependencies, deadline, status, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
+     select m.id, t.tenant_id, t.workspace_id, $1, t.name, t.place, t.description, t.input, t.requirements, t.agent_id,
+       array(select d.id from unnest(t.dependencies) with ordinality as x (id, n) join m d on d.old = x.id order by x.n), t.deadline,
+       case when m.is_done then 'completed' else 'pending' end, case when m.is_done then t.run_id end,
+       case when m.is_done then t.assigned_agent_id end, case when m.is_done then t.assigned_at end,
+       case when m.is_done then t.assignment_reason end, case when m.is_done then t.tokens_used end,
+       case when m.is_done then t.latency_ms end, case when m.is_done then t.completed_at end
+     from m join tasks t on t.id = m.old`,
+    [workflowId, JSON.stringify(map)],
+  );
 }
 
 /** The answers of the children that completed these tasks, by task. */

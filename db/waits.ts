@@ -56,18 +56,18 @@ export async function findOpenWait(tx: Tx, runId: string, id: string): Promise<W
 /** What can be answered of a run: a wait, or an approval. */
 export interface Answerable {
   id: string;
-  type: WaitType | 'approval';
+  type: Exclude<WaitType, 'child'> | 'approval';
   name: string | null;
   /** Of a call that the client is to execute. */
   tool_use_id: string | null;
 }
 
-/** All that can be answered of a run, oldest first. */
+/** All that can be answered of a run, oldest first: a child's end is nobody's to say. */
 export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[]> {
   return tx.query<Answerable>(
     `select id, type, name, tool_use_id from (
        select w.id, w.type, w.name, k.tool_use_id, w.created_at from waits w join tool_calls k on k.id = w.id
-         where w.run_id = $1 and w.closed_at is null
+         where w.run_id = $1 and w.closed_at is null and w.type <> 'child'
        union all
        select id, 'approval', null, null, created_at from approvals where run_id = $1 and status = 'pending') o
      order by created_at, id`,

@@ -24,6 +24,10 @@ export interface WorkflowRow {
   settings: WorkflowSettings;
   /** Plans so far, that of the definition included. */
   plans: number;
+  /** A plan is being written, of which some subtasks are there already. */
+  is_planning: boolean;
+  /** The workflow whose answer is that of this one, too. */
+  recorded_from: string | null;
   meets_criteria: boolean | null;
   gaps: string[];
   status: RunStatus;
@@ -35,7 +39,7 @@ export interface WorkflowRow {
   completed_at: Date | null;
 }
 
-const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.plans, w.meets_criteria, w.gaps, w.created_at,
+const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.plans, w.is_planning, w.recorded_from, w.meets_criteria, w.gaps, w.created_at,
   r.status, r.error, r.started_at, r.completed_at, r.erased_at, m.content as output`;
 const WORKFLOWS = `workflows w join runs r on r.id = w.id
   left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
@@ -72,6 +76,20 @@ export async function insertWorkflow(tx: Tx, made: NewWorkflow): Promise<void> {
   );
 }
 
+/** A workflow beside another one, with the same to do, its plans and what it lacks; `recordedFrom`: with the same answer, too. */
+export async function copyWorkflow(
+  tx: Tx,
+  { from, id, recordedFrom }: { from: string; id: string; recordedFrom: string | null },
+): Promise<void> {
+  await tx.query(
+    `insert into workflows (id, tenant_id, workspace_id, name, agent_id, team_id, input, success_criteria, settings, is_listed,
+       plans, gaps, recorded_from)
+     select $2, tenant_id, workspace_id, name, agent_id, team_id, input, success_criteria, settings, is_listed, plans, gaps, $3
+     from workflows where id = $1`,
+    [from, id, recordedFrom],
+  );
+}
+
 export async function findWorkflow(tx: Tx, id: string): Promise<WorkflowRow | undefined> {
   const [row] = await tx.query<WorkflowRow>(`select ${WORKFLOW} from ${WORKFLOWS} where w.id = $1`, [id]);
   return row;
@@ -97,10 +115,18 @@ export async function rememberPlan(
   { criteria, gaps }: { criteria: string; gaps: readonly string[] },
 ): Promise<void> {
   await tx.query(
-    `update workflows set plans = plans + 1, success_criteria = coalesce(success_criteria, nullif($2, '')), gaps = $3::jsonb
+    `update workflows set plans = plans + 1, is_planning = false, success_criteria = coalesce(success_criteria, nullif($2, '')), gaps = $3::jsonb
      where id = $1`,
     [workflowId, criteria, JSON.stringify(gaps)],
   );
+}
+
+/** Some subtasks of a plan are there before it is whole; `gaps` is what it is for, where it is not the first. */
+export async function rememberPlanning(tx: Tx, workflowId: string, gaps: readonly string[]): Promise<void> {
+  await tx.query('update workflows set is_planning = true, gaps = $2::jsonb where id = $1', [
+    workflowId,
+    JSON.stringify(gaps),
+  ]);
 }
 
 /** What the check of the answer has come to. */

@@ -1,6 +1,6 @@
 import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
-import type { ModelDelta, StopReason, TokenUsage } from '../core/model.ts';
+import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
@@ -77,7 +77,7 @@ export function newAnswer(): AnswerDraft {
 }
 
 /** Takes one stream event into the draft and passes new text on. Throws `ModelError` on an error event. */
-export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delta: ModelDelta) => void): void {
+export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delta: AnswerPiece) => void): void {
   if (event.error) throw streamError(event.error);
   draft.model ??= event.message?.model;
   draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
@@ -92,10 +92,11 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   block.text += event.delta.text ?? event.delta.thinking ?? '';
   if (event.delta.text) onDelta({ type: 'text', text: event.delta.text });
   if (event.delta.thinking) onDelta({ type: 'thinking', text: event.delta.thinking });
+  if (event.delta.partial_json) onDelta({ type: 'arguments', tool: block.name, text: event.delta.partial_json });
 }
 
 /** Takes a message that came in one piece, as some stand-ins answer even when asked for a stream. */
-export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (delta: ModelDelta) => void): void {
+export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (delta: AnswerPiece) => void): void {
   if (message.error) throw streamError(message.error);
   takeEvent(draft, { type: 'message_start', message }, onDelta);
   (message.content ?? []).forEach((block, index) => {

@@ -2,7 +2,7 @@ import { Anthropic } from '@anthropic-ai/sdk';
 import { Stream } from '@anthropic-ai/sdk/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
-import type { ModelDelta, ModelResponse, StreamModel } from '../core/model.ts';
+import type { AnswerPiece, ModelResponse, StreamModel } from '../core/model.ts';
 import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
 import type { AnswerDraft } from './anthropic-answer.ts';
 import { anthropicParams, withoutThinking } from './anthropic-request.ts';
@@ -68,7 +68,7 @@ async function send(client: Anthropic, params: AnthropicParams, guard: CallGuard
 async function readAnswer(
   response: Response,
   guard: CallGuard,
-  onDelta: (delta: ModelDelta) => void,
+  onDelta: (delta: AnswerPiece) => void,
 ): Promise<AnswerDraft> {
   const draft = newAnswer();
   if (formOf('anthropic', response) === 'json') {

@@ -164,8 +164,25 @@ function scoreOf(tool: ToolSpec, words: Set<string>, question: string): number {
 function forcedCall(request: ModelRequest, name: string, question: string): Move {
   const tool = request.tools.find((item) => item.name === name);
   if (!tool) throw new ModelError('invalid_request', `offline: the forced tool "${name}" is not among the tools.`);
+  const example = exampleOf(request.examples, name, question);
+  if (example) return { text: '', call: { tool: name, input: example } };
   // What the question does not hold is left out: validation of the arguments then says so.
   return { text: '', call: { tool: name, input: fillArguments(tool.input_schema, question).input } };
+}
+
+/** The arguments that a worked example has for a forced tool; what Drover asks itself has the question behind a heading. */
+function exampleOf(
+  examples: readonly WorkflowExample[],
+  tool: string,
+  question: string,
+): Record<string, unknown> | undefined {
+  const asked = /^Question:\n(.*?)(?:\n\n|$)/s.exec(question)?.[1] ?? question;
+  for (const example of examples) {
+    const step = example.steps.find((each) => each.tool === tool);
+    const captures = step && matchPattern(example.question, asked);
+    if (captures) return fillTemplate(step.input, { captures, outputs: [] }) as Record<string, unknown>;
+  }
+  return undefined;
 }
 
 function summaryOf(done: readonly Done[]): string {

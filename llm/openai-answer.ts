@@ -1,6 +1,6 @@
 import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
-import type { ModelDelta, StopReason, TokenUsage } from '../core/model.ts';
+import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
 import { modelErrorOf } from './model-errors.ts';
@@ -63,7 +63,7 @@ export function newCompletion(): CompletionDraft {
 }
 
 /** Takes one chunk (or a whole completion) into the draft and passes new text on. Throws `ModelError` on an error in it. */
-export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelta: (delta: ModelDelta) => void): void {
+export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelta: (delta: AnswerPiece) => void): void {
   if (chunk.error) throw errorIn(chunk.error);
   draft.model ??= chunk.model ?? undefined;
   if (chunk.usage) draft.usage = usageOf(chunk.usage);
@@ -78,14 +78,18 @@ export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelt
   draft.refused ||= textIn(message.refusal) !== '';
   draft.text += text;
   if (text !== '') onDelta({ type: 'text', text });
-  if (Array.isArray(message.tool_calls)) message.tool_calls.forEach((call, place) => takeCall(draft, call, place));
+  if (!Array.isArray(message.tool_calls)) return;
+  message.tool_calls.forEach((raw, place) => {
+    const { call, piece } = takeCall(draft, raw, place);
+    if (piece !== '') onDelta({ type: 'arguments', tool: call.name, text: piece });
+  });
 }
 
 /** Takes a completion that came in one piece: it is whole, whether or not it says why it ends. */
 export function takeCompletion(
   draft: CompletionDraft,
   completion: CompletionChunk,
-  onDelta: (delta: ModelDelta) => void,
+  onDelta: (delta: AnswerPiece) => void,
 ): void {
   takeChunk(draft, completion, onDelta);
   draft.ended = Boolean(completion.choices?.[0]);
@@ -139,7 +143,7 @@ function textIn(content: unknown): string {
   return content.map((part: { text?: unknown } | null) => (typeof part?.text === 'string' ? part.text : '')).join('');
 }
 
-function takeCall(draft: CompletionDraft, raw: RawCall, place: number): void {
+function takeCall(draft: CompletionDraft, raw: RawCall, place: number): { call: CallDraft; piece: string } {
   const index = raw.index ?? undefined;
   let call = findCall(draft, raw, place);
   if (!call) {
@@ -149,8 +153,10 @@ function takeCall(draft: CompletionDraft, raw: RawCall, place: number): void {
   call.id ||= raw.id ?? '';
   call.name ||= raw.function?.name ?? '';
   const args = raw.function?.arguments;
-  if (typeof args === 'string') call.json += args;
-  else if (typeof args === 'object' && args !== null) call.json += JSON.stringify(args);
+  const whole = typeof args === 'object' && args !== null ? JSON.stringify(args) : '';
+  const piece = typeof args === 'string' ? args : whole;
+  call.json += piece;
+  return { call, piece };
 }
 
 /**

@@ -2,7 +2,7 @@ import { OpenAI } from 'openai';
 import { _iterSSEMessages } from 'openai/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
-import type { ModelDelta, StreamModel } from '../core/model.ts';
+import type { AnswerPiece, StreamModel } from '../core/model.ts';
 import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
@@ -49,7 +49,7 @@ export function openaiModel(options: ProviderOptions): StreamModel {
 async function readAnswer(
   response: Response,
   guard: CallGuard,
-  onDelta: (delta: ModelDelta) => void,
+  onDelta: (delta: AnswerPiece) => void,
 ): Promise<CompletionDraft> {
   const draft = newCompletion();
   if (formOf('openai', response) === 'json') {

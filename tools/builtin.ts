@@ -5,6 +5,7 @@ import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../core/tool.ts';
 import { ASK_USER, askNobody } from './builtin/ask-user.ts';
 import { calculate, CALCULATOR } from './builtin/calculator.ts';
 import { CURRENT_TIME, tellTime } from './builtin/current-time.ts';
+import { DELEGATE } from './builtin/delegate.ts';
 import { HTTP_GET, httpGet } from './builtin/http-get.ts';
 import { JSON_QUERY, queryJson } from './builtin/json-query.ts';
 import { SLEEP, WAIT_FOR_WEBHOOK, waitForNothing } from './builtin/wait-tools.ts';
@@ -15,6 +16,7 @@ const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
   { tool: ASK_USER, run: askNobody },
   { tool: CALCULATOR, run: calculate },
   { tool: CURRENT_TIME, run: tellTime },
+  { tool: DELEGATE, run: waitForNothing },
   { tool: HTTP_GET, run: httpGet },
   { tool: JSON_QUERY, run: queryJson },
   { tool: SLEEP, run: waitForNothing },

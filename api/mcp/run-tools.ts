@@ -11,7 +11,7 @@ import { cancelRun } from '../../modules/runs/end-run.ts';
 import { readAnswerCalls, readTurns, requireRun } from '../../modules/runs/read-runs.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
-import { recallAnswer, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
+import { findAnswer, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentAnswer, presentRun } from '../runs/schemas.ts';
 import { toolNames } from './names.ts';
@@ -49,7 +49,7 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
           mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
           requestedBy: caller.keyId,
           traceparent: call.traceparent,
-          idempotency: startOf(call, call.id),
+          idempotency: { ...startOf(call, call.id), body: { agent_id: agent.id, message, thread_id: threadId } },
         });
         return awaitRun(call, { run: created.body.run_id, turn: created.body.turn_id }, waitSeconds);
       },
@@ -61,16 +61,17 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
 export async function cancelCall(request: McpRequest, id: string | number): Promise<void> {
   const { context, caller } = request;
   const start = startOf(request, id);
-  const started = start.key === undefined ? undefined : await recallAnswer(context, start);
+  const started = await findAnswer(context, start);
   if (!started) return;
-  const { run_id: runId } = started.body as CreatedRun;
+  const { run_id: runId } = started as CreatedRun;
   await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled by the MCP client');
 }
 
-/** A request that is sent again finds the run that it has started. */
-function startOf({ caller, session }: McpRequest, id: string | number): IdempotentRequest {
-  const key = session === undefined ? undefined : digestOf([session, id]);
-  return { tenantId: caller.tenantId, route: 'MCP tools/call', key, body: { workspace_id: caller.workspaceId } };
+/** A request that is sent again finds the run that it has started; another one under the same id is refused. */
+function startOf({ caller, session }: McpRequest, id: string | number): Omit<IdempotentRequest, 'body'> {
+  const key = session === undefined ? undefined : digestOf([caller.workspaceId, session, id]);
+  const reused = `Another call of this session has the id ${JSON.stringify(id)}: each call needs an id of its own.`;
+  return { tenantId: caller.tenantId, route: 'MCP tools/call', key, reused };
 }
 
 /** Waits for a turn of a run, the one that is given or the last one, and says how it is then. */

@@ -13,7 +13,8 @@ import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { VERSION } from '../../core/version.ts';
-import { readAgentNames } from '../../modules/agents/read-agents.ts';
+import { readAgentNames, readNamesakes } from '../../modules/agents/read-agents.ts';
+import { namesakes } from './names.ts';
 import { READ_TOOLS } from './read-tools.ts';
 import { cancelCall, runTools } from './run-tools.ts';
 import type { McpCall, McpRequest, McpTool } from './tool-kind.ts';
@@ -30,7 +31,7 @@ export function createMcpServer(request: McpRequest): Server {
   );
   server.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: (await toolsOf(request)).map(describe) }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { requestId, _meta: meta, sendNotification }) => {
-    const tool = (await toolsOf(request)).find(({ name }) => name === params.name);
+    const tool = await findTool(request, params.name);
     if (!tool) throw new McpError(ErrorCode.InvalidParams, `There is no tool "${params.name}".`);
     const token = meta?.progressToken;
     const onProgress = (progress: number, message: string) => {
@@ -50,10 +51,23 @@ export function createMcpServer(request: McpRequest): Server {
   return server;
 }
 
-async function toolsOf({ context, caller }: McpRequest): Promise<McpTool[]> {
+async function toolsOf(request: McpRequest): Promise<McpTool[]> {
+  const { context, caller } = request;
   const agents = await context.db.withTenant(caller.tenantId, (tx) => readAgentNames(tx, caller));
-  const others = READ_TOOLS.filter(({ scope }) => scope === undefined || hasScope(caller.scopes, scope));
-  return [...others, ...runTools(agents)];
+  return [...readTools(request), ...runTools(agents)];
+}
+
+function readTools({ caller }: McpRequest): McpTool[] {
+  return READ_TOOLS.filter(({ scope }) => scope === undefined || hasScope(caller.scopes, scope));
+}
+
+/** One tool by its name, whatever number of agents there is. */
+async function findTool(request: McpRequest, wanted: string): Promise<McpTool | undefined> {
+  const { context, caller } = request;
+  const known = readTools(request).find(({ name }) => name === wanted);
+  if (known || !wanted.startsWith('run_')) return known;
+  const agents = await context.db.withTenant(caller.tenantId, (tx) => readNamesakes(tx, caller, namesakes(wanted)));
+  return runTools(agents).find(({ name }) => name === wanted);
 }
 
 function describe({ name, description, input }: McpTool): Tool {

@@ -6,6 +6,7 @@ import { compareRuns } from '../../modules/runs/compare-runs.ts';
 import { requireCheckpoint, requireRun } from '../../modules/runs/read-runs.ts';
 import { replayRun } from '../../modules/runs/replay-run.ts';
 import { retryRun } from '../../modules/runs/retry-run.ts';
+import { replayWorkflow, retryWorkflow } from '../../modules/workflows/restart-workflow.ts';
 import { saveCheckpoint } from '../../modules/runs/save-checkpoint.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -23,8 +24,8 @@ const retry = defineRunRoutes({
   body: z.strictObject({}),
   responses: { 202: retriedRun },
   async handle({ caller, params, context, ctx, idempotency }) {
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-    const answer = await retryRun(context, {
+    const { kind } = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const answer = await (kind === 'workflow' ? retryWorkflow : retryRun)(context, {
       tenantId: caller.tenantId,
       requestedBy: caller.keyId,
       runId: params.run,
@@ -48,8 +49,8 @@ const replay = defineRunRoutes({
   async handle({ caller, params, body, context, ctx, idempotency }) {
     const mayApprove = hasScope(caller.scopes, 'approvals:write');
     if (body.rerun_effects && !mayApprove) throw forbidden('rerun_effects needs the scope approvals:write.');
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-    const answer = await replayRun(context, {
+    const { kind } = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const answer = await (kind === 'workflow' ? replayWorkflow : replayRun)(context, {
       tenantId: caller.tenantId,
       runId: params.run,
       checkpointId: body.checkpoint_id,

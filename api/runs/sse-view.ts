@@ -14,6 +14,7 @@ export interface SseEvent {
     | 'tool_result'
     | 'approval'
     | 'plan'
+    | 'task'
     | 'message'
     | 'status'
     | 'turn_error'
@@ -39,6 +40,12 @@ export const SHOWN: readonly EventType[] = [
   'plan.rejected',
   'plan.started',
   'plan.completed',
+  'workflow.planned',
+  'task.assigned',
+  'task.completed',
+  'task.failed',
+  'task.retried',
+  'task.cancelled',
   'approval.requested',
   'approval.granted',
   'client_tools.requested',
@@ -97,6 +104,16 @@ function viewOf(event: LoggedEvent): View {
     case 'plan.started':
     case 'plan.completed':
       return { event: 'plan', data: { ...payload, status: payload['status'] ?? event.type.slice('plan.'.length) } };
+    case 'workflow.planned':
+      return { event: 'task', data: { status: 'pending', tasks: payload['tasks'] } };
+    case 'task.assigned':
+      return task('in_progress', payload);
+    case 'task.retried':
+      return task('pending', payload);
+    case 'task.completed':
+    case 'task.failed':
+    case 'task.cancelled':
+      return task(event.type.slice('task.'.length), payload);
     case 'approval.requested':
     case 'approval.granted':
       return approval(event, payload);
@@ -139,6 +156,11 @@ function providerWait({ since, next_at, until, error }: Record<string, unknown>)
 function toolCall(event: LoggedEvent, payload: Record<string, unknown>): View {
   const { tool_call_id, tool_use_id, name } = payload;
   return { event: 'tool_call', data: { tool: name, input: event.call?.arguments ?? {}, tool_call_id, tool_use_id } };
+}
+
+/** A subtask, or what was delegated. One that has failed may be tried again: `final` says whether it is. */
+function task(status: string, payload: Record<string, unknown>): View {
+  return { event: 'task', data: { ...payload, status } };
 }
 
 function approval(event: LoggedEvent, payload: Record<string, unknown>): View {

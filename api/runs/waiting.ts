@@ -8,7 +8,7 @@ export const waitingFor = z.object({
     .uuid()
     .nullable()
     .describe("The call's id, or the approval's: what `resume` answers. Null for `turn` and `provider`."),
-  type: z.enum(['turn', 'user', 'approval', 'client_tools', 'timer', 'webhook', 'provider']),
+  type: z.enum(['turn', 'user', 'approval', 'client_tools', 'timer', 'webhook', 'provider', 'child']),
   name: z.string().nullable(),
   until: z.iso.datetime(),
   question: z.string().optional().describe('Of `user`: what is asked.'),
@@ -23,13 +23,17 @@ export const waitingFor = z.object({
   since: z.iso.datetime().optional().describe('Of `provider`: since when no model has answered.'),
   next_at: z.iso.datetime().optional().describe('Of `provider`: when it is asked next.'),
   error: z.object({ code: z.string(), message: z.string() }).optional().describe('Of `provider`: what it said.'),
+  run_id: z
+    .uuid()
+    .optional()
+    .describe('Of `child`: the run whose end is waited for. What it waits for is shown there.'),
   hook_url: z.url().optional(),
 });
 
 type Waiting = z.input<typeof waitingFor>;
 
 /** What somebody can act on comes first, time last. */
-const ORDER = ['client_tools', 'approval', 'user', 'webhook', 'timer'] as const;
+const ORDER = ['client_tools', 'approval', 'user', 'webhook', 'child', 'timer'] as const;
 
 /**
  * A provider, or the first of its waits by what somebody can act on, or its next turn. `until` is when it gives up
@@ -63,7 +67,10 @@ function presentApproval({ id, until, ...approval }: AwaitedApproval): Waiting {
   return { wait_id: id, type: 'approval', name: null, until: toInstant(until), approval_id: id, ...approval };
 }
 
-function presentWait({ id, type, name, until, question, call }: OpenWait, hookUrl: string | undefined): Waiting {
+function presentWait(
+  { id, type, name, until, question, call, run_id }: OpenWait,
+  hookUrl: string | undefined,
+): Waiting {
   return {
     wait_id: id,
     type: type === 'tool_results' ? 'client_tools' : type,
@@ -72,6 +79,7 @@ function presentWait({ id, type, name, until, question, call }: OpenWait, hookUr
     tool_call_id: id,
     ...(typeof question === 'string' && { question }),
     ...call,
+    ...(typeof run_id === 'string' && { run_id }),
     ...(hookUrl !== undefined && { hook_url: hookUrl }),
   };
 }

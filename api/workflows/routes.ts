@@ -5,6 +5,8 @@ import { cancelTask } from '../../modules/workflows/cancel-task.ts';
 import { createWorkflow, submitTask } from '../../modules/workflows/create-workflow.ts';
 import {
   readTasks,
+  readWaiting,
+  readWaitingChildren,
   readWorkflows,
   requireTask,
   requireWorkflow,
@@ -17,6 +19,7 @@ import {
   createTaskBody,
   createWorkflowBody,
   presentTask,
+  presentWhole,
   presentWorkflow,
   task,
   workflow,
@@ -78,8 +81,11 @@ const get = defineRoute({
   params: idOnly,
   responses: { 200: workflowWithTasks },
   async handle({ caller, params, context }) {
-    const found = await context.db.withTenant(caller.tenantId, (tx) => requireWorkflow(tx, caller, params.id));
-    return { status: 200, body: { ...presentWorkflow(found.workflow), tasks: found.tasks.map(presentTask) } };
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const found = await requireWorkflow(tx, caller, params.id);
+      return presentWhole(found, await readWaiting(tx, found));
+    });
+    return { status: 200, body };
   },
 });
 
@@ -112,11 +118,12 @@ const listOfTasks = defineRoute({
   }),
   responses: { 200: pageFields('tasks', task) },
   async handle({ caller, query: { limit, cursor: before, workflow_id: workflowId, status }, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readTasks(tx, caller, { before, limit: limit + 1, workflowId, status }),
-    );
+    const { rows, waiting } = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const found = await readTasks(tx, caller, { before, limit: limit + 1, workflowId, status });
+      return { rows: found, waiting: await readWaitingChildren(tx, found) };
+    });
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { tasks: items.map(presentTask), ...page } };
+    return { status: 200, body: { tasks: items.map((row) => presentTask(row, waiting.get(row.id))), ...page } };
   },
 });
 
@@ -128,8 +135,11 @@ const getTask = defineRoute({
   params: idOnly,
   responses: { 200: task },
   async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireTask(tx, caller, params.id));
-    return { status: 200, body: presentTask(row) };
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const row = await requireTask(tx, caller, params.id);
+      return presentTask(row, (await readWaitingChildren(tx, [row])).get(row.id));
+    });
+    return { status: 200, body };
   },
 });
 

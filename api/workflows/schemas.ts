@@ -4,6 +4,9 @@ import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
+import type { RunView } from '../../modules/runs/read-runs.ts';
+import type { Waiting } from '../../modules/workflows/read-workflows.ts';
+import { presentWaiting, waitingFor } from '../runs/waiting.ts';
 import { idParam } from '../kit/validate.ts';
 
 const name = z.string().min(1).max(200);
@@ -69,6 +72,9 @@ export const task = z
     dependencies: z.array(z.uuid()),
     status: z.enum(TASK_STATUSES),
     run_id: z.uuid().nullable().describe('The child that works on it, or has last.'),
+    waiting_for: waitingFor
+      .optional()
+      .describe('What that child waits for; `POST /v1/runs/{run_id}/resume` answers it.'),
     assignment: z
       .object({ assigned_agent_id: z.uuid(), assigned_at: when, assignment_reason: z.string().nullable() })
       .nullable(),
@@ -110,10 +116,19 @@ export const workflow = z
   })
   .meta({ id: 'Workflow' });
 
-export const workflowWithTasks = workflow.extend({ tasks: z.array(task) });
+export const workflowWithTasks = workflow.extend({
+  usage: z
+    .object({ tokens_in: z.int(), tokens_out: z.int(), cost_usd: z.number().nullable() })
+    .describe('Of all runs below it, and of its planner.'),
+  waiting_for: waitingFor
+    .optional()
+    .describe('A decision about a failed subtask; or `child`: the first of those that wait.'),
+  tasks: z.array(task),
+});
 
-/** A task; what was said in one that is erased is not there any more. */
-export function presentTask(row: TaskRow): z.input<typeof task> {
+/** A task; what was said in one that is erased is not there any more. `child`: the run that works on it, where that waits. */
+export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task> {
+  const waiting = child && presentWaiting(child);
   const hasOutput = row.status === 'completed' || (row.status === 'failed' && row.output !== null);
   return {
     id: row.id,
@@ -126,6 +141,7 @@ export function presentTask(row: TaskRow): z.input<typeof task> {
     dependencies: row.dependencies,
     status: row.status,
     run_id: row.run_id,
+    ...(waiting && { waiting_for: waiting }),
     assignment:
       row.assigned_agent_id && row.assigned_at
         ? {
@@ -172,4 +188,28 @@ export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
     started_at: row.started_at?.toISOString() ?? null,
     completed_at: row.completed_at?.toISOString() ?? null,
   };
+}
+
+/** A workflow with its tasks, and what each of them waits for. */
+export function presentWhole(
+  found: { workflow: WorkflowRow; tasks: readonly TaskRow[] },
+  { own, children }: Waiting,
+): z.input<typeof workflowWithTasks> {
+  const tasks = found.tasks.map((row) => presentTask(row, children.get(row.id)));
+  const waiting = (own && presentWaiting(own)) ?? waitingOfChild(tasks);
+  const { tokens_in = 0, tokens_out = 0, cost_usd = null } = own ?? {};
+  return {
+    ...presentWorkflow(found.workflow),
+    usage: { tokens_in, tokens_out, cost_usd: cost_usd === null ? null : Number(cost_usd) },
+    ...(waiting && { waiting_for: waiting }),
+    tasks,
+  };
+}
+
+/** A workflow goes on beside a child that waits; nobody else says that somebody is to answer it. */
+function waitingOfChild(tasks: readonly z.input<typeof task>[]): z.input<typeof waitingFor> | undefined {
+  const first = tasks.find(({ waiting_for: waits }) => waits !== undefined);
+  if (!first?.waiting_for || !first.run_id) return undefined;
+  const { until } = first.waiting_for;
+  return { wait_id: first.id, type: 'child', name: first.subtask_id, until, run_id: first.run_id };
 }

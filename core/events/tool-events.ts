@@ -36,9 +36,10 @@ export const TOOL_EVENTS = {
   }),
 
   /** A call that something from outside answers: a signal of this type and name. */
-  'input.requested': defineEvent(1, {
+  'input.requested': defineEvent(2, {
     ...requestedCall,
-    type: z.enum(['user', 'webhook', 'timer']),
+    /** `child`: the end of a run that works on what was delegated. */
+    type: z.enum(['user', 'webhook', 'timer', 'child']),
     name: z.string().optional(),
     question: z.string().optional(),
     /** When the wait ends unanswered: so long from now, or then. */
@@ -59,9 +60,9 @@ export const TOOL_EVENTS = {
   }),
 
   /** The time of a wait is up: a timer's is what it waited for, any other's is its failure. */
-  'timer.fired': defineEvent(1, {
+  'timer.fired': defineEvent(2, {
     ...requestedCall,
-    type: z.enum(['user', 'webhook', 'timer', 'tool_results']),
+    type: z.enum(['user', 'webhook', 'timer', 'tool_results', 'child']),
     name: z.string().optional(),
   }),
 } as const;

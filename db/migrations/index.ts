@@ -39,6 +39,9 @@ import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
 import { conflicts } from './0057-conflicts.ts';
 import { extraction } from './0056-extraction.ts';
+import { teamsAtWork } from './0061-teams-at-work.ts';
+import { earlySubtasks } from './0062-early-subtasks.ts';
+import { restartedWorkflows } from './0063-restarted-workflows.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -83,4 +86,7 @@ export const MIGRATIONS: readonly Migration[] = [
   workflowPlans,
   extraction,
   conflicts,
+  teamsAtWork,
+  earlySubtasks,
+  restartedWorkflows,
 ];

@@ -6,6 +6,7 @@ import {
   findAgent,
   findAgentVersion,
   listAgentNames,
+  listNamesakes,
   listAgents,
   listAgentVersions,
   type AgentName,
@@ -35,6 +36,15 @@ export async function readAgents(
 /** What the agents that take runs are called, oldest first, up to `LIMITS.mcpAgents`. */
 export async function readAgentNames(tx: Tx, caller: Caller): Promise<AgentName[]> {
   return listAgentNames(tx, caller.workspaceId, LIMITS.mcpAgents);
+}
+
+/** The same, for those alone that decide what one tool name means. */
+export async function readNamesakes(
+  tx: Tx,
+  caller: Caller,
+  which: { prefix: string; isExact: boolean },
+): Promise<AgentName[]> {
+  return listNamesakes(tx, caller.workspaceId, which);
 }
 
 /** A page of an agent's versions, newest first. Throws 404 if there is no such agent. */

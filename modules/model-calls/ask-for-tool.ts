@@ -6,7 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { cleanJson, type Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { ModelError, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
+import {
+  ModelError,
+  type AnswerPiece,
+  type ModelRequest,
+  type ModelResponse,
+  type TokenUsage,
+} from '../../core/model.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
 import { throttle } from './throttle.ts';
@@ -74,7 +80,7 @@ function requestOf<T>(ask: ToolAsk<T>, { model }: ResolvedModel, complaint: stri
     tools: [{ name, description, input_schema }],
     toolChoice: { tool: name },
     maxTokens: ask.maxTokens ?? OUTPUT_TOKENS,
-    examples: [],
+    examples: [...(ask.examples ?? [])],
   };
 }
 
@@ -113,7 +119,13 @@ async function attemptOnce<T>(
 ): Promise<ModelResponse | ModelError> {
   const maxTokens = Math.min(request.maxTokens, call.maxTokens);
   try {
-    const response = await resolved.stream({ ...request, maxTokens }, { signal: ask.signal, onDelta: () => undefined });
+    let json = '';
+    const onDelta = (piece: AnswerPiece) => {
+      if (piece.type !== 'arguments' || piece.tool !== ask.tool.name) return;
+      json += piece.text;
+      ask.onArguments?.(json);
+    };
+    const response = await resolved.stream({ ...request, maxTokens }, { signal: ask.signal, onDelta });
     await call.settle(response);
     return response;
   } catch (error) {

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { RunBudget } from '../../core/budget.ts';
 import type { Message } from '../../core/content.ts';
+import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { RunState } from '../../core/state.ts';
 
@@ -30,6 +31,10 @@ export interface ToolAsk<T> {
   /** Most output tokens; 1024 where absent. */
   maxTokens?: number;
   signal: AbortSignal;
+  /** What the offline model follows. */
+  examples?: readonly WorkflowExample[];
+  /** Hears the arguments as they are written, all of one answer so far; a further answer begins anew. */
+  onArguments?: ((json: string) => void) | undefined;
   /** The log of the run, where its driver asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
   record?: OwnCallRecord | undefined;
 }

@@ -14,3 +14,14 @@ export function joinJobs(run: Child, events: readonly NewEvent[]): OutboxRow[] {
   if (!runId || !taskId || !ends) return [];
   return [{ id: newId(), queue: SUBTASKS.name, job_id: joinJobId(id), payload: { tenantId, runId } }];
 }
+
+/** The job that begins what these events delegate, if they delegate anything. */
+export function delegationJobs(run: Pick<RunRow, 'id' | 'tenant_id'>, events: readonly NewEvent[]): OutboxRow[] {
+  const delegates = events.some((event) => event.type === 'input.requested' && event.payload.type === 'child');
+  return delegates ? lookAtChildren(run) : [];
+}
+
+/** The job that looks at a run and its children: what is to begin, to be joined, or to be cancelled. */
+export function lookAtChildren({ id: runId, tenant_id: tenantId }: Pick<RunRow, 'id' | 'tenant_id'>): OutboxRow[] {
+  return [{ id: newId(), queue: SUBTASKS.name, at_position: true, payload: { tenantId, runId } }];
+}

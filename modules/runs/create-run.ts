@@ -6,6 +6,7 @@ import {
   isTerminal,
   type NewEvent,
   type PinnedLimits,
+  type PinnedTool,
   type RunKind,
   type TurnInput,
 } from '../../core/events.ts';
@@ -46,6 +47,8 @@ export interface CreateRun {
   kind?: RunKind;
   /** A child works on a task of its parent; `attempt` counts its attempts from 0. */
   child?: { parent: Parent; taskId: string; attempt: number };
+  /** The run that it does again; it is paid from the same budget, unless it brings one of its own. A retry stands in its place on the thread. */
+  again?: { of: Pick<RunRow, 'id' | 'root_run_id'>; isRetry: boolean; bringsBudget: boolean };
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent?: string | undefined;
@@ -122,14 +125,14 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
 
 /**
  * The same in a transaction of the caller's, who announces afterwards what was written. `start`: what was read already, or
- * what no agent has.
+ * what no agent has. `moreTools`: those that it has beside its agent's.
  */
 export async function writeRun(
   context: Pick<Context, 'models'>,
   tx: Tx,
-  request: Omit<CreateRun, 'idempotency'> & { start?: Start },
+  request: Omit<CreateRun, 'idempotency'> & { start?: Start; moreTools?: readonly PinnedTool[] },
 ): Promise<{ body: CreatedRun; written: Announcement }> {
-  const start = request.start ?? (await readStart(tx, request));
+  const start = withTools(request.start ?? (await readStart(tx, request)), request.moreTools ?? []);
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, request.config.model_override);
   const made = newRun(request, { ...start, limits }, await placeOn(tx, request));
@@ -137,6 +140,11 @@ export async function writeRun(
   const result = await commitRunIn(tx, change);
   if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
   return { body: made.body, written: announcement(change, result) };
+}
+
+function withTools(start: Start, more: readonly PinnedTool[]): Start {
+  const added = more.filter(({ id }) => start.tools.every((tool) => tool.id !== id));
+  return added.length === 0 ? start : { ...start, tools: [...start.tools, ...added] };
 }
 
 interface PreparedRun {
@@ -268,6 +276,15 @@ function createdEvent(
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
     ...(parts.previous?.context && { context: parts.previous.context }),
     ...(child ? asChild(child.parent, child.taskId) : onItsOwn(kind)),
+    ...(request.again && againOf(request.again)),
     traceparent: request.traceparent,
   });
+}
+
+function againOf({ of, isRetry, bringsBudget }: NonNullable<CreateRun['again']>) {
+  return {
+    root_run_id: bringsBudget ? null : of.root_run_id,
+    forked_from_run_id: of.id,
+    retried_from: isRetry ? of.id : null,
+  };
 }

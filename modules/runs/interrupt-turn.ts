@@ -7,8 +7,10 @@ import { newId } from '../../lib/new-id.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { listUnfinishedChildren } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import type { Appended, AppendedChange } from '../run-log/append-to-run.ts';
+import { lookAtChildren } from '../run-log/join-parent.ts';
 import { closeApprovals, closeCallsOfTurn, closePlan } from './end/close-open.ts';
 import { waitingMessage } from './message-queue.ts';
 
@@ -44,7 +46,7 @@ export async function interruptedTurn(
     close_waits: true,
     bump_fence: true,
     release: true,
-    outbox: next.outbox,
+    outbox: [...next.outbox, ...((await listUnfinishedChildren(tx, run.id)).length > 0 ? lookAtChildren(run) : [])],
   };
 }
 

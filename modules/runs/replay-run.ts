@@ -3,11 +3,12 @@ import { badRequest, conflict, erased, notFound, type FieldError } from '../../c
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
+import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
-import { forkRun, type ModifiedState, type RecordedEffect } from './creation/fork-run.ts';
+import { effectsOf, forkRun, type ModifiedState, type RecordedEffect } from './creation/fork-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import { firstStartPoint, startPointAt, type StartPoint } from './creation/start-point.ts';
@@ -52,8 +53,7 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const original = await lockRun(tx, request.runId);
     if (!original) throw notFound('The run');
     if (original.erased_at) throw erased('The run');
-    if (original.kind === 'workflow')
-      throw conflict('A workflow cannot be replayed; its children can, each by itself.');
+    if (original.kind === 'workflow') throw conflict('The run is a workflow.');
     const { checkpointId: id } = request;
     const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);
     const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;
@@ -79,6 +79,11 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
   });
   if (written) announceAppended(context, written);
   return answer;
+}
+
+/** What a run has done outside. */
+export async function effectsOfRun(tx: Tx, runId: string): Promise<RecordedEffect[]> {
+  return effectsOf(tx, runId);
 }
 
 /** The channels to replace. Throws 400 with every fault. */

@@ -84,12 +84,18 @@ async function retryIn(
   });
 }
 
-/** The run, and the number that its retry has on the thread. */
+/** The run, and the number that its retry has on the thread. Throws 409 where it cannot be. */
 async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
+  const found = await requireRetryable(tx, runId);
+  if (found.original.kind === 'workflow') throw conflict('The run is a workflow.');
+  return found;
+}
+
+/** The same of a run of whatever kind, which is held with its thread. */
+export async function requireRetryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
   const run = await lockRun(tx, runId);
   if (!run) throw notFound('The run');
   if (run.erased_at) throw erased('The run');
-  if (run.kind === 'workflow') throw conflict('A workflow is not retried as a run; start it again.');
   if (run.parent_task_id) throw conflict('The run works on a task, whose workflow says what is tried again.');
   if (run.status !== 'failed' && run.status !== 'cancelled') {
     throw conflict(`The run is ${run.status}; only a failed or cancelled one can be retried.`, {

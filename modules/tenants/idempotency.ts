@@ -12,6 +12,8 @@ export interface IdempotentRequest {
   key?: string | undefined;
   /** Whatever makes it the same request; compared by its canonical JSON. */
   body: unknown;
+  /** What is said where the key came with another body. */
+  reused?: string;
 }
 
 export interface IdempotentAnswer<T> {
@@ -39,7 +41,8 @@ export async function idempotently<T>(
       return { status, body, replayed: false };
     }
     const digest = digestOf(request.body ?? null);
-    if (!(await claimIdempotencyKey(tx, used, digest))) return replay<T>(await readIdempotencyKey(tx, used), digest);
+    if (!(await claimIdempotencyKey(tx, used, digest)))
+      return replay<T>(await readIdempotencyKey(tx, used), digest, request.reused);
     const { status, body, store } = await work(tx);
     await storeIdempotentAnswer(tx, used, { status, response: store === undefined ? body : store });
     return { status, body, replayed: false };
@@ -56,10 +59,20 @@ export async function recallAnswer(
 ): Promise<IdempotentAnswer<unknown> | undefined> {
   const used = usedKey(request);
   const earlier = used && (await context.db.withTenant(request.tenantId, (tx) => readIdempotencyKey(tx, used)));
-  return earlier && replay(earlier, digestOf(request.body ?? null));
+  return earlier && replay(earlier, digestOf(request.body ?? null), request.reused);
 }
 
-function usedKey({ tenantId, route, key }: IdempotentRequest): IdempotencyKey | undefined {
+/** The answer that was remembered under a key, whatever it came with; undefined if there is none. */
+export async function findAnswer(
+  context: Pick<ProcessContext, 'db'>,
+  request: Omit<IdempotentRequest, 'body'>,
+): Promise<unknown> {
+  const used = usedKey(request);
+  const earlier = used && (await context.db.withTenant(request.tenantId, (tx) => readIdempotencyKey(tx, used)));
+  return earlier?.response;
+}
+
+function usedKey({ tenantId, route, key }: Omit<IdempotentRequest, 'body'>): IdempotencyKey | undefined {
   if (key === undefined) return undefined;
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return { tenantId, route, key };
   const message = 'must be 1 to 255 visible ASCII characters';
@@ -68,10 +81,12 @@ function usedKey({ tenantId, route, key }: IdempotentRequest): IdempotencyKey | 
 
 type Remembered = Awaited<ReturnType<typeof readIdempotencyKey>>;
 
-function replay<T>(earlier: Remembered, digest: string): IdempotentAnswer<T> {
+const REUSED = 'This Idempotency-Key was used for another request; a new request needs a key of its own.';
+
+function replay<T>(earlier: Remembered, digest: string, reused = REUSED): IdempotentAnswer<T> {
   if (!earlier) throw new Error('An idempotency key was taken and is not there: it was swept in between.');
   if (earlier.digest !== digest) {
-    throw impossible('This Idempotency-Key was used for another request; a new request needs a key of its own.');
+    throw impossible(reused);
   }
   return { status: earlier.status, body: earlier.response as T, replayed: true };
 }

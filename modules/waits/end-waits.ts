@@ -12,6 +12,7 @@ import type { Context } from '../governance/context.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
+import { lookAtChildren } from '../run-log/join-parent.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
@@ -57,12 +58,16 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
         left.map(({ id }) => id),
       )
     : [];
-  return { events: [...events, ...again], calls, close_waits: ids, ...continuation(run) };
+  const { outbox } = continuation(run);
+  // A child whose end nobody waits for any more is cancelled by whoever looks at its parent.
+  const orphans = due.some(({ type }) => type === 'child') ? lookAtChildren(run) : [];
+  return { events: [...events, ...again], calls, close_waits: ids, outbox: [...outbox, ...orphans] };
 }
 
 const TOO_LATE: Record<Exclude<WaitType, 'timer'>, { code: string; message: string }> = {
   user: { code: 'no_answer', message: 'Nobody answered the question in time.' },
   webhook: { code: 'no_webhook', message: 'The webhook was not called in time.' },
+  child: { code: 'no_result', message: 'What was delegated did not end in time.' },
   tool_results: { code: 'client_timeout', message: 'The client gave no result in time.' },
 };
 

@@ -8,7 +8,7 @@ import { sha256 } from '../../core/ids.ts';
 import { newSecret } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { CallState } from '../../core/state.ts';
-import type { ToolDefinition } from '../../core/tool.ts';
+import { DELEGATE_TOOL, type ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { NewWait } from '../../db/commit-run.ts';
 import { findToolCall } from '../../db/turns.ts';
@@ -75,7 +75,7 @@ function ask(waiting: WaitingRun, call: CallState, args: Record<string, unknown>
 }
 
 type Wanted =
-  | { type: 'user' | 'webhook' | 'timer'; name?: string; question?: string; seconds: number; until?: string }
+  | { type: 'user' | 'webhook' | 'timer' | 'child'; name?: string; question?: string; seconds: number; until?: string }
   | { fault: string };
 
 /** What a call of a built-in tool waits for, and for how long. */
@@ -91,6 +91,8 @@ function wantedBy({ definition }: WaitingRun, tool: string, args: Record<string,
   switch (tool) {
     case 'wait_for_webhook':
       return { type: 'webhook', ...named, seconds: given.timeout_seconds ?? LIMITS.webhookSeconds };
+    case DELEGATE_TOOL:
+      return { type: 'child', seconds: LIMITS.delegationSeconds };
     case 'sleep':
       return given.until === undefined
         ? { type: 'timer', ...named, seconds: given.seconds ?? 0 }

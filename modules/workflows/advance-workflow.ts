@@ -11,6 +11,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { changeTask, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
@@ -20,11 +21,11 @@ import { suspendedBy } from '../governance/governance.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { announceCancelled } from '../runs/cancel-children.ts';
 import { failure } from '../runs/end-run.ts';
-import { concluded, plainConclusion, statusAfter } from './advance/conclude.ts';
+import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { settleTasks } from './advance/settle-tasks.ts';
 import { startTasks } from './advance/start-tasks.ts';
 import { become, type WorkflowStep } from './advance/workflow-step.ts';
-import { plannerModels } from './planner/ask-planner.ts';
+import { plannerFor } from './planner/ask-planner.ts';
 import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
 /** `passed`: there was nothing to do. */
@@ -90,15 +91,28 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   await askAboutFailed(step);
   const failed = step.tasks.find((task) => isLost(step, task));
   if (failed) return fail(step, failed);
+  if (step.workflow.is_planning) return goOnPlanning(step, isBusy);
   if (step.tasks.every(({ status }) => status === 'completed')) return answer(step);
   return wait(step, isBusy);
+}
+
+/** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
+async function goOnPlanning(step: WorkflowStep, isBusy: boolean): Promise<AppendedChange | null> {
+  const change = await ask(step, 'plan');
+  if (!isBusy) return change;
+  return { events: step.events, outbox: [laterLook(step.run)] };
 }
 
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
 async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
   const { context, run, workflow, tasks } = step;
+  const recorded = await recordedConclusion(step);
+  if (recorded) {
+    settleStatus(step, 'executing');
+    return concluded(step, recorded);
+  }
   const isAlone = workflow.name === '' || (tasks.length === 1 && !workflow.success_criteria);
-  if (isAlone || workflow.team_id || !(await plannerModels(context, run))) {
+  if (isAlone || workflow.team_id || !(await plannerFor(context, run, 'submit_synthesis'))) {
     settleStatus(step, 'executing');
     return concluded(step, await plainConclusion(step));
   }
@@ -165,9 +179,11 @@ function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'exe
 
 function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | null {
   if (events.length === 0 && run.dormant && !isBusy) return null;
-  const payload = { tenantId: run.tenant_id, runId: run.id };
-  const again = { id: newId(), queue: SUBTASKS.name, at_position: true as const, delay_ms: BUSY_MS, payload };
-  return { events, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
+  return { events, ...(isBusy ? { outbox: [laterLook(run)] } : { dormant: true }) };
+}
+
+function laterLook({ id: runId, tenant_id: tenantId }: RunRow): OutboxRow {
+  return { id: newId(), queue: SUBTASKS.name, at_position: true, delay_ms: BUSY_MS, payload: { tenantId, runId } };
 }
 
 /** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */

@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { findTask, listTasks, listTasksOf, type TaskRow, type TaskStatus } from '../../db/tasks.ts';
+import { findRun, listWaiting, type RunView } from '../../db/runs.ts';
 import { findWorkflow, listWorkflows, type WorkflowRow } from '../../db/workflows.ts';
 import type { RunStatus } from '../../core/events.ts';
 
@@ -18,6 +19,42 @@ export async function requireWorkflow(
   const workflow = await findWorkflow(tx, id);
   if (workflow?.workspace_id !== caller.workspaceId) throw notFound('The workflow');
   return { workflow, tasks: await listTasksOf(tx, id) };
+}
+
+/** What is waited for: by the workflow's own run, and by the children that work on open tasks, by task. */
+export interface Waiting {
+  own: RunView | undefined;
+  children: ReadonlyMap<string, RunView>;
+}
+
+/** What a workflow and its tasks wait for. */
+export async function readWaiting(
+  tx: Tx,
+  { workflow, tasks }: { workflow: WorkflowRow; tasks: readonly TaskRow[] },
+): Promise<Waiting> {
+  return { own: await findRun(tx, workflow.id), children: await readWaitingChildren(tx, tasks) };
+}
+
+/** The children that wait for something, by the open task that they work on. */
+export async function readWaitingChildren(
+  tx: Tx,
+  tasks: readonly Pick<TaskRow, 'id' | 'status' | 'run_id'>[],
+): Promise<Waiting['children']> {
+  const open = tasks.flatMap(({ id, status, run_id }) =>
+    run_id !== null && status === 'in_progress' ? [{ id, run_id }] : [],
+  );
+  if (open.length === 0) return new Map();
+  const runs = await listWaiting(
+    tx,
+    open.map(({ run_id }) => run_id),
+  );
+  const byRun = new Map(runs.map((run) => [run.id, run]));
+  const found = new Map<string, RunView>();
+  for (const { id, run_id } of open) {
+    const run = byRun.get(run_id);
+    if (run) found.set(id, run);
+  }
+  return found;
 }
 
 /** A page, newest first. */

@@ -20,7 +20,7 @@ export interface Client {
   /** The answer as it comes. */
   download(path: string): Promise<ReadableStream<Uint8Array>>;
   /** Server-sent events after `lastEventId`, until the stream ends or breaks. */
-  follow(path: string, lastEventId: string | undefined): AsyncGenerator<SseMessage>;
+  follow(path: string, lastEventId: string | undefined, signal?: AbortSignal): AsyncGenerator<SseMessage>;
 }
 
 interface Target {
@@ -63,10 +63,13 @@ export function createClient({ url, key, isIdle = false }: Target): Client {
       if (!response.ok || !response.body) throw await problemOf(response, `GET ${path}`);
       return response.body;
     },
-    async *follow(path, lastEventId) {
+    async *follow(path, lastEventId, signal) {
       const resume = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
       // A stream is open for as long as its run goes on, and pings every 15 s.
-      const response = await reach(url, `${url}${path}`, { headers: { ...headers, ...resume }, signal: null });
+      const response = await reach(url, `${url}${path}`, {
+        headers: { ...headers, ...resume },
+        signal: signal ?? null,
+      });
       if (!response.ok) throw await problemOf(response, `GET ${path}`);
       if (response.body && response.status === 200) yield* readSse(response.body);
     },

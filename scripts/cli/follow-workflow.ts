@@ -23,27 +23,77 @@ export interface Workflow {
 }
 
 const ENDED = new Set(['completed', 'failed', 'cancelled']);
-const POLL_MS = 500;
-/** How many questions in a row may go without an answer, as when the service is started again. */
+/** What its stream does not tell, such as a child that waits for a person, is looked for so often. */
+const LOOK_MS = 5000;
+const PAUSE_MS = 500;
+/** How often in a row the service may be away, as when it is started again. */
 const ATTEMPTS = 60;
 
-/** Shows a workflow as it goes on; answers it when it has ended. */
+/** Shows a workflow as its stream tells that it goes on; answers it when it has ended. */
 export async function followWorkflow(client: Client, id: string, { isQuiet }: { isQuiet: boolean }): Promise<Workflow> {
   const view = isQuiet ? undefined : createView();
-  for (let attempt = 0; ;) {
-    try {
-      const found = await client.get<Workflow>(`/v1/workflows/${id}`);
-      attempt = 0;
-      const hasEnded = ENDED.has(found.status);
-      view?.show(found, hasEnded);
+  const news = listen(client, id);
+  try {
+    for (let attempt = 0; ;) {
+      const found = await look(client, id);
+      attempt = found ? 0 : attempt + 1;
+      if (attempt >= ATTEMPTS) throw new CommandError(EXIT.unreachable, `Nothing answers at ${client.url} any more.`);
+      const hasEnded = found !== undefined && ENDED.has(found.status);
+      if (found) view?.show(found, hasEnded);
       if (hasEnded) return found;
-    } catch (error) {
-      attempt += 1;
-      const isGone = error instanceof CommandError && error.exitCode === EXIT.unreachable;
-      if (!isGone || attempt >= ATTEMPTS) throw error;
+      await news.next(found ? LOOK_MS : PAUSE_MS);
     }
-    await delay(POLL_MS);
+  } finally {
+    news.stop();
   }
+}
+
+/** Undefined where nothing answers. */
+async function look(client: Client, id: string): Promise<Workflow | undefined> {
+  try {
+    return await client.get<Workflow>(`/v1/workflows/${id}`);
+  } catch (error) {
+    if (error instanceof CommandError && error.exitCode === EXIT.unreachable) return undefined;
+    throw error;
+  }
+}
+
+interface News {
+  /** Resolves when something has been told since the last time, or after so long. */
+  next(ms: number): Promise<void>;
+  stop(): void;
+}
+
+/** Reads the stream of the workflow's run; one that breaks is taken up where it was. */
+function listen(client: Client, id: string): News {
+  let lastEventId: string | undefined;
+  let isTold = false;
+  let tell: () => void = () => undefined;
+  const stopped = new AbortController();
+  const read = async () => {
+    while (!stopped.signal.aborted) {
+      try {
+        for await (const message of client.follow(`/v1/runs/${id}/stream`, lastEventId, stopped.signal)) {
+          ({ lastEventId } = message);
+          isTold = true;
+          tell();
+        }
+      } catch {
+        // Whoever asks for the workflow itself learns whether the service is there.
+      }
+      await delay(PAUSE_MS, undefined, { signal: stopped.signal }).catch(() => undefined);
+    }
+  };
+  void read();
+  return {
+    async next(ms) {
+      const waiting = new AbortController();
+      tell = () => waiting.abort();
+      if (!isTold) await delay(ms, undefined, { signal: waiting.signal }).catch(() => undefined);
+      isTold = false;
+    },
+    stop: () => stopped.abort(),
+  };
 }
 
 /** All that there is to say about it. */
@@ -71,7 +121,11 @@ export function printWorkflow(workflow: Workflow): void {
 function linesOf({ id, name, status, tasks }: Workflow): string[] {
   const tree = treeLines({ text: `${line(name, 60)}  ${id}  ${status}`, children: taskBranches(tasks) });
   const isAsking = status === 'awaiting_human';
-  return isAsking ? [...tree, `It waits for a person: drover approvals list --run ${id}`] : tree;
+  const waiting = tasks.flatMap(({ subtask_id: subtask, run_id: run, waiting_for: waits }) => {
+    const isForSomebody = waits?.type === 'user' || waits?.type === 'approval' || waits?.type === 'client_tools';
+    return isForSomebody ? [`${line(subtask, 60)} waits for somebody (${waits.type}): drover runs show ${run}`] : [];
+  });
+  return [...tree, ...(isAsking ? [`It waits for a person: drover approvals list --run ${id}`] : []), ...waiting];
 }
 
 interface View {

@@ -9,6 +9,7 @@ export interface Task {
   dependencies: string[];
   status: string;
   run_id: string | null;
+  waiting_for?: { type: string };
   assignment: { assigned_agent_id: string; assignment_reason: string | null } | null;
   retry_count: number;
   last_error: { code: string; message: string } | null;
@@ -48,6 +49,7 @@ function describe(task: Task, dependencies: readonly Task[]): string {
   const { status, output, retry_count: retries } = task;
   const notes = [
     status,
+    ...(task.waiting_for ? [`waits for ${task.waiting_for.type}`] : []),
     ...(output?.latency_ms == null ? [] : [`${(output.latency_ms / 1000).toFixed(1)} s`]),
     ...(output?.tokens_used == null ? [] : [`${output.tokens_used} tokens`]),
     ...(retries > 0 ? [`attempt ${retries + 1}`] : []),

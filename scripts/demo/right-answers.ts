@@ -21,6 +21,15 @@ export function publishFacts(): string[] {
   return ['Japan', String(cars.length), String(summarise(cars, 'Miles_per_Gallon', 'mean'))];
 }
 
+/** For TEAM_QUESTION: the mean of each region, and how those of Europe and Japan differ from that of the USA. */
+export function teamFacts(): string[] {
+  const means = ['USA', 'Europe', 'Japan'].map(
+    (region) => summarise(carsWith({ column: 'Origin', op: 'eq', value: region }), 'Miles_per_Gallon', 'mean') ?? 0,
+  );
+  const [first = 0, ...others] = means;
+  return [...means, ...others.map((mean) => Math.round((mean - first) * 100) / 100)].map(String);
+}
+
 /** The facts that an answer lacks. A model may round or leave out numbers: of its answers only the first is asked. */
 export function missingFacts(answer: string, facts: readonly string[], exact: boolean): string[] {
   const asked = exact ? facts : facts.slice(0, 1);

@@ -12,7 +12,7 @@ export interface ToolCall {
 export interface Screen {
   title(text: string): void;
   line(label: string, text: string): void;
-  say(text: string): void;
+  say(text?: string): void;
   question(text: string): void;
   /** A piece of a text that the model is writing; shown at once if there is a terminal. */
   delta(step: number, text: string): void;

@@ -142,15 +142,19 @@ describe("Drover's MCP server", () => {
       const { json } = await api.call('GET', '/v1/runs?limit=1');
       return json.runs[0].status === 'completed' && json.runs[0].output.message === 'stayed';
     });
-    const send = async () => {
-      const message = { name: 'run_Mail___more', arguments: { message: 'say once' } };
+    const send = async (said = 'once') => {
+      const message = { name: 'run_Mail___more', arguments: { message: `say ${said}` } };
       const { text } = await api.call('POST', '/mcp', {
         headers: { accept: 'application/json, text/event-stream', 'mcp-session-id': 'here' },
         body: { jsonrpc: '2.0', id: 7, method: 'tools/call', params: message },
       });
-      return /"run_id":"([^"]+)"/.exec(text)?.[1] ?? assert.fail(text);
+      return /"run_id":"([^"]+)"/.exec(text)?.[1] ?? text;
     };
-    assert.equal(await send(), await send());
+    const first = await send();
+    assert.match(first, /^[0-9a-f-]{36}$/);
+    assert.equal(await send(), first);
+    assert.match(await send('another'), /"isError":true/);
+    assert.match(await send('another'), /each call needs an id of its own/);
   });
 
   it('ends the answer to a key that is revoked', async () => {
@@ -189,5 +193,25 @@ describe("Drover's MCP server", () => {
     const long = 'x'.repeat(80);
     const names = [...toolNames([{ name: long }, { name: long }, { name: 'é' }]).keys()];
     assert.deepEqual(names, [`run_${'x'.repeat(56)}`, `run_${'x'.repeat(54)}_2`, 'run__']);
+  });
+
+  it('finds an agent by its tool name among those alone that could bear it', async () => {
+    const { key } = await api.newTenant();
+    const long = 'y'.repeat(70);
+    const made = ['x?', 'x!', 'x__2', 'x_ 2', 'x', 'other', 'x_', long, `${long}2`, `${long}3`, 'é', '😀', 'xy', 'X'];
+    const ids = new Map<string, string>();
+    for (const name of made) {
+      const { status, json, text } = await api.call('POST', '/v1/agents', { key, body: { name, tools: [] } });
+      assert.equal(status, 201, text);
+      ids.set(name, json.id);
+    }
+    const mine = await connect(key);
+    for (const [name, { name: of }] of toolNames(made.map((each) => ({ name: each })))) {
+      const { data, text } = await ask(name, { message: 'say x', wait_seconds: 0 }, mine);
+      const { json: run } = await api.call('GET', `/v1/runs/${data.run.run_id}`, { key });
+      assert.equal(run.agent_id, ids.get(of), `${name}: ${text}`);
+    }
+    await assert.rejects(ask('run_x_9', { message: 'x' }, mine), /no tool/);
+    await assert.rejects(ask('run_', { message: 'x' }, mine), /no tool/);
   });
 });

@@ -48,6 +48,8 @@ describe('workflows', () => {
   before(async () => {
     model = await startFakeAnthropic((request) => {
       const text = answer(briefOf(request));
+      const input = { question: 'Which one?' };
+      if (text === 'ASK') return { content: [{ type: 'tool_use', id: 'toolu_ask', name: 'ask_user', input }] };
       return text === undefined ? { content: [], hang: true } : { content: [{ type: 'text', text }] };
     });
     api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
@@ -118,6 +120,53 @@ describe('workflows', () => {
       'task.completed',
       'workflow.concluded',
     ]);
+  });
+
+  it('counts what its children and its planner have used as its own', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    const { usage } = await ended(id);
+    const { children, ...run } = await read(`/v1/runs/${id}/tree`);
+    const sum = children.reduce(
+      (all: number, child: { usage: { tokens_in: number } }) => all + child.usage.tokens_in,
+      0,
+    );
+    assert.ok(sum > 0);
+    const own = model.requests.filter(({ body }) =>
+      (body as unknown as AnthropicRequest).tools?.some(({ name }) => name.startsWith('submit_')),
+    );
+    assert.ok(own.length > 0);
+    assert.equal(usage.tokens_in, sum + own.length * 10);
+    assert.deepEqual(run.usage, usage);
+    assert.ok(usage.cost_usd === null || usage.cost_usd > 0);
+  });
+
+  it('says which subtask waits for whom, while the others go on', async () => {
+    const { id: asker } = await make('/v1/agents', { name: 'asker', tools: ['ask_user'] }, 201);
+    const reply = answer;
+    let asked = 0;
+    answer = (brief) => (/Do wait/.test(brief) && asked++ === 0 ? 'ASK' : reply(brief));
+    const { id } = await start([subtask('wait', [], { agent: 'asker' }), subtask('go')]);
+    await waitUntil('go is done and the other waits', async () => {
+      const { tasks } = await read(`/v1/workflows/${id}`);
+      return tasks[1].status === 'completed' && tasks[0].waiting_for !== undefined;
+    });
+    const workflow = await read(`/v1/workflows/${id}`);
+    const [waiting] = workflow.tasks;
+    assert.deepEqual([workflow.status, waiting.status, waiting.waiting_for.type], ['executing', 'in_progress', 'user']);
+    assert.equal(waiting.waiting_for.question, 'Which one?');
+    const { type, name, run_id } = workflow.waiting_for;
+    assert.deepEqual([type, name, run_id], ['child', 'wait', waiting.run_id]);
+    assert.equal((await read(`/v1/tasks/${waiting.id}`)).waiting_for.type, 'user');
+    assert.equal((await read(`/v1/tasks?workflow_id=${id}`)).tasks[1].waiting_for.type, 'user');
+    const tree = await read(`/v1/runs/${id}/tree`);
+    assert.deepEqual(
+      tree.children.map((child: { waiting_for?: { type: string } }) => child.waiting_for?.type),
+      ['user', undefined],
+    );
+    await make(`/v1/runs/${run_id}/resume`, { answer: 'This one.' }, 200);
+    const done = await ended(id);
+    assert.deepEqual([done.status, done.waiting_for, done.tasks[0].waiting_for], ['completed', undefined, undefined]);
+    await api.call('DELETE', `/v1/agents/${asker}`, { key });
   });
 
   it('refuses a circle with the way around it, and what is named twice or not at all', async () => {
@@ -224,6 +273,57 @@ describe('workflows', () => {
     assert.equal((await make(`/v1/tasks/${unwanted.id}/cancel`, {})).status, 'cancelled');
     assert.equal((await make(`/v1/tasks/${unwanted.id}/cancel`, {}, 200)).status, 'cancelled');
     await make(`/v1/tasks/${done.id}/cancel`, {}, 409);
+  });
+
+  it('is tried again from what it has finished, none of which is repeated', async () => {
+    const subtasks = [
+      subtask('a'),
+      subtask('b', ['a'], { required_capabilities: ['cooking'] }),
+      subtask('c', ['a', 'b']),
+    ];
+    const { id } = await start(subtasks);
+    const failed = await ended(id);
+    assert.deepEqual([failed.status, statuses(failed)], ['failed', { a: 'completed', b: 'failed', c: 'cancelled' }]);
+    const { id: cook } = await make('/v1/agents', { name: 'cook', capabilities: [{ skill_name: 'cooking' }] }, 201);
+    model.requests.length = 0;
+    const made = await make(`/v1/runs/${id}/retry`, {});
+    assert.deepEqual([made.retried_from, made.thread_id], [id, (await read(`/v1/runs/${id}`)).thread_id]);
+    const again = await ended(made.new_run_id);
+    assert.deepEqual([again.status, again.result], ['completed', 'done: c']);
+    assert.deepEqual(statuses(again), { a: 'completed', b: 'completed', c: 'completed' });
+    assert.equal(again.tasks[0].run_id, failed.tasks[0].run_id, 'the child that did it');
+    assert.ok(!model.requests.some(({ body }) => /"text":"Do a\./.test(JSON.stringify(body))), 'a is not done again');
+    const run = await read(`/v1/runs/${made.new_run_id}`);
+    assert.deepEqual([run.kind, run.retried_from, run.forked_from_run_id], ['workflow', id, id]);
+    await make(`/v1/runs/${id}/retry`, {}, 409);
+    await make(`/v1/runs/${made.new_run_id}/retry`, {}, 409);
+    const erase = (run_id: string) => api.call('DELETE', `/v1/runs/${run_id}`, { key });
+    assert.equal((await erase(failed.tasks[0].run_id)).json.code, 'has_dependents');
+    assert.equal((await erase(id)).json.code, 'has_dependents');
+    await api.call('DELETE', `/v1/agents/${cook}`, { key });
+  });
+
+  it('is replayed from the record of its children, which does nothing again unless it is to', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    const first = await ended(id);
+    const replay = async (body: Record<string, unknown>) => {
+      model.requests.length = 0;
+      const made = await make(`/v1/runs/${id}/replay`, { checkpoint_id: 'start', ...body });
+      const done = await ended(made.new_run_id);
+      assert.deepEqual([done.status, done.result], ['completed', first.result]);
+      const own = model.requests.filter(({ body: asked }) => /submit_/.test(JSON.stringify(asked['tools'])));
+      return { made, done, planner: own.length, workers: model.requests.length - own.length };
+    };
+    const recorded = await replay({ mode: 'recorded' });
+    assert.deepEqual([recorded.planner, recorded.workers, recorded.made.effects], [0, 0, []]);
+    assert.notEqual(recorded.made.thread_id, (await read(`/v1/runs/${id}`)).thread_id);
+    assert.equal((await read(`/v1/runs?parent=${recorded.made.new_run_id}`)).runs.length, 0);
+    const live = await replay({ mode: 'live' });
+    assert.ok(live.planner > 0 && live.workers === 0);
+    assert.equal((await replay({ rerun_effects: true })).workers, 2);
+    await make(`/v1/runs/${id}/replay`, { checkpoint_id: 'start', modified_state: { iteration: 1 } }, 400);
+    await make(`/v1/runs/${id}/replay`, { checkpoint_id: 'start', config: { max_turns: 1 } }, 400);
+    await make(`/v1/runs/${id}/replay`, { checkpoint_id: id }, 400);
   });
 
   it('is created once for each Idempotency-Key', async () => {

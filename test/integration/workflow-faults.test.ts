@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { DOMAIN_MODE, MODES } from '../support/modes.ts';
-import { createAgent, toolOf } from '../support/runs.ts';
+import { createAgent, startRun, toolOf, untilRun } from '../support/runs.ts';
 import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -76,6 +76,38 @@ for (const mode of sized({ usual: [DOMAIN_MODE], nightly: MODES })) {
       assert.deepEqual(
         json.runs.map((run: { status: string }) => run.status),
         tasks.map(() => 'completed'),
+      );
+    });
+
+    it('kill -9 while agents do what another one has delegated', async () => {
+      const label = randomUUID();
+      const { json: lead } = await drover.call('POST', '/v1/agents', {
+        body: { name: `lead ${label}`, tools: ['delegate'] },
+      });
+      const parts = Array.from({ length: 6 }, (_, n) => `${label}-${n}`);
+      const wishes = parts.map((part, n) => {
+        const effect = JSON.stringify({ label: part, ms: 100 * (n + 1) });
+        return `delegate ${JSON.stringify({ agent, description: `call ${toolOf(agent, 'charge')} ${effect}` })}`;
+      });
+      const { run } = await startRun(drover, lead.id, `call ${wishes.join(' & ')} | say all of it`);
+      const victims = drover.names.filter((name) => mode === 'embedded' || name !== 'api');
+      const children = async () =>
+        (await drover.call('GET', `/v1/runs?parent=${run}`)).json.runs as { status: string }[];
+      for (const [round, count] of [1, 4].entries()) {
+        await waitUntil('children are there, or have ended', async () => {
+          const there = await children();
+          return (round === 0 ? there : there.filter(({ status }) => ENDED.includes(status))).length >= count;
+        });
+        const name = victims[round % victims.length] ?? '';
+        await drover.end(name, 'SIGKILL');
+        await drover.start(name);
+      }
+      const { status, output } = await untilRun(drover, run);
+      assert.deepEqual([status, output?.message], ['completed', 'all of it']);
+      for (const part of parts) assert.equal(drover.world.deliveries(part).length, 1, `${part} had its effect once`);
+      assert.deepEqual(
+        (await children()).map((child) => child.status),
+        parts.map(() => 'completed'),
       );
     });
   });

@@ -58,6 +58,17 @@ describe('npm run demo', function () {
     assert.deepEqual(demoFolders(temporary), []);
   });
 
+  it('has three agents answer what a planner has split, rightly and as a tree', async () => {
+    const demo = start(process.execPath, ...(await programOf('scripts/demo-team.ts')));
+    assert.equal(await demo.ended, 0, demo.output());
+    assert.match(demo.output(), /├─ ✓ USA .*\n│ {2}├─ ✓ USA to Europe .* after USA, Europe\n│ {2}│ {2}└─ ✓ report/);
+    const said = /^Mean fuel economy.*$/m.exec(demo.output())?.[0] ?? '';
+    const means = ['USA', 'Europe', 'Japan'].map((region) => String(publishAnswer(region).mean));
+    assert.deepEqual(missingFacts(said, means, true), [], said);
+    assert.match(demo.output(), /6 subtasks/);
+    assert.deepEqual(demoFolders(temporary), []);
+  });
+
   it('stops the service and removes its data at Ctrl-C', async () => {
     const demo = start(...compiled);
     await waitUntil('a question', () => demo.output().includes('Question:'), 240_000);

@@ -17,6 +17,8 @@ export interface AnthropicReply extends Faults {
   pings?: { count: number; everyMs: number };
   /** Instead of tool arguments in JSON. */
   rawInput?: string;
+  /** The same in pieces: before those that are functions go on, what comes before them is sent. */
+  pieces?: readonly (string | (() => Promise<unknown>))[];
 }
 
 /** What a request of the Messages API holds, as far as scripts look into it. */
@@ -85,11 +87,17 @@ async function stream(response: ServerResponse, reply: AnthropicReply): Promise<
     if (response.destroyed) return;
     send({ type: 'ping' });
   }
-  (reply.content ?? []).forEach((block, index) => {
+  for (const [index, block] of (reply.content ?? []).entries()) {
     send({ type: 'content_block_start', index, content_block: emptied(block) });
-    for (const delta of deltasOf(block, reply.rawInput)) send({ type: 'content_block_delta', index, delta });
-    send({ type: 'content_block_stop', index });
-  });
+    for (const piece of reply.pieces ?? []) {
+      if (typeof piece !== 'string') await piece();
+      else send({ type: 'content_block_delta', index, delta: { type: 'input_json_delta', partial_json: piece } });
+    }
+    if (response.destroyed) return;
+    if (!reply.pieces)
+      for (const delta of deltasOf(block, reply.rawInput)) send({ type: 'content_block_delta', index, delta });
+    if (!reply.breakOff) send({ type: 'content_block_stop', index });
+  }
   if (reply.hang) return;
   if (reply.breakOff) {
     response.destroy();

@@ -26,7 +26,12 @@ export async function ask(
   signal: AbortSignal = new AbortController().signal,
 ): Promise<{ response: ModelResponse; deltas: ModelDelta[] }> {
   const deltas: ModelDelta[] = [];
-  const response = await stream(request, { signal, onDelta: (delta) => deltas.push(delta) });
+  const response = await stream(request, {
+    signal,
+    onDelta: (delta) => {
+      if (delta.type !== 'arguments') deltas.push(delta);
+    },
+  });
   return { response, deltas };
 }
 

@@ -154,8 +154,9 @@ function madeByWorkers(state: RunState): CallState[] {
 /** Workers make some of their calls, or the client gives a result. */
 function othersAct(simulation: Simulation): void {
   const made = madeByWorkers(simulation.state);
-  const clients = simulation.state.calls.filter((call) => call.wait?.type === 'tool_results' && !isSettled(call));
-  const [client] = clients;
+  const isOfType = (type: string) => (call: CallState) => call.wait?.type === type && !isSettled(call);
+  const clients = simulation.state.calls.filter(isOfType('tool_results'));
+  const client = clients[0] ?? simulation.state.calls.find(isOfType('child'));
   if (!client || (made.length > 0 && simulation.pick(2) === 0)) return settleSome(simulation, made);
   actOn(people(simulation), client);
   const left = clients.slice(1).map(({ id }) => id);
@@ -164,11 +165,11 @@ function othersAct(simulation: Simulation): void {
 
 function openWaits(simulation: Simulation, calls: readonly CallState[]): void {
   assert.equal(simulation.state.status, 'executing');
-  const types = ['user', 'webhook', 'timer', 'tool_results'] as const;
+  const types = ['user', 'webhook', 'timer', 'tool_results', 'child'] as const;
   const clients: string[] = [];
   for (const { id, status } of calls) {
     assert.equal(status, 'pending', 'a wait is opened twice, or before it may be');
-    const type = types[simulation.pick(4)] ?? 'user';
+    const type = types[simulation.pick(5)] ?? 'user';
     if (type === 'tool_results') clients.push(id);
     else emit(simulation, requestInput(simulation.state, { tool_call_id: id, type }));
   }

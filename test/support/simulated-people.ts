@@ -42,6 +42,7 @@ function answer({ emit, state, pick, nextId }: People, call: CallState, { type }
     const failed = settledEvent({ ...how, settlement: { status: 'failed', ...PROBLEM } });
     return emit(...fireTimer(state().turn?.id, { ...about, type }, type === 'timer' ? succeeded : failed));
   }
+  if (type === 'child') return emit({ ...succeeded, actor: 'system' });
   const forOne = type !== 'tool_results' && pick(2) === 1 ? about : {};
   emit({ type: 'signal.received', actor: 'user', payload: { signal_id: nextId(), type, payload: {}, ...forOne } });
   if (type === 'tool_results') emit({ ...succeeded, actor: 'user' });

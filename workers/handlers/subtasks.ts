@@ -1,12 +1,12 @@
 import { SUBTASKS } from '../../jobs/subtasks.ts';
-import { advanceWorkflow } from '../../modules/workflows/advance-workflow.ts';
+import { advanceParent } from '../../modules/workflows/advance-parent.ts';
 import { driveJob } from '../drive-job.ts';
 import { defineHandler } from '../handler.ts';
 
-/** Drives the child that works on a task, or looks at a workflow. */
+/** Drives the child that works on a task, or looks at a run that has children. */
 export const handler = defineHandler(SUBTASKS, async (context, payload, held) => {
   const { taskId, ...job } = payload;
   if (taskId !== undefined) return driveJob(context, job, held);
-  const outcome = await advanceWorkflow(context, payload, held.stop);
+  const outcome = await advanceParent(context, payload, held.stop);
   return { outcome, result: outcome };
 });

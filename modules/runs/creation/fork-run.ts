@@ -225,6 +225,11 @@ function become(way: RunStatus[]): NewEvent[] {
   });
 }
 
+/** What a run has done outside, from its first step on. */
+export async function effectsOf(tx: Tx, runId: string): Promise<RecordedEffect[]> {
+  return effectsAfter(tx, runId, { seq: 0, redo: null });
+}
+
 async function effectsAfter(
   tx: Tx,
   runId: string,

@@ -208,6 +208,7 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
     {
       signal: deadline.signal,
       onDelta: (delta) => {
+        if (delta.type === 'arguments') return;
         if (delta.type === 'text') partial.text += delta.text;
         session.context.bus.publish({ runId: session.run.id, kind: 'delta', turnId, step, delta, at });
         at += delta.text.length;

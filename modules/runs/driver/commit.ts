@@ -10,7 +10,7 @@ import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { makeDispatched } from './dispatch-calls.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
-import { joinJobs } from '../../run-log/join-parent.ts';
+import { delegationJobs, joinJobs } from '../../run-log/join-parent.ts';
 import { advance, type Pending } from '../../run-log/run-log.ts';
 import { learnFromTurn } from './learn-from-turn.ts';
 import { reauthorizePending, reload } from './load.ts';
@@ -110,7 +110,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
     change.outbox = jobsAfter(session, handOver);
   learnFromTurn(session, change);
-  const joins = joinJobs(run, events);
+  const joins = [...joinJobs(run, events), ...delegationJobs(run, events)];
   if (joins.length > 0) change.outbox = [...(change.outbox ?? []), ...joins];
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }

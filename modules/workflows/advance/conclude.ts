@@ -6,6 +6,7 @@ import { majority } from '../../../core/team.ts';
 import { lastSubtasks } from '../../../core/workflow.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
+import { findWorkflow, rememberVerdict } from '../../../db/workflows.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import type { WorkflowStep } from './workflow-step.ts';
@@ -39,6 +40,15 @@ export async function plainConclusion({
   const result =
     texts.length === 1 ? (texts[0]?.text ?? '') : texts.map(({ name, text }) => `${name}:\n${text}`).join('\n\n');
   return { result, meetsCriteria: null, gaps: 0 };
+}
+
+/** The answer of the workflow that this one is a recorded replay of; undefined where it is none, or that one's is gone. */
+export async function recordedConclusion({ tx, workflow }: WorkflowStep): Promise<Conclusion | undefined> {
+  const original = workflow.recorded_from ? await findWorkflow(tx, workflow.recorded_from) : undefined;
+  if (!original?.output || original.erased_at) return undefined;
+  const { meets_criteria: meetsCriteria, gaps } = original;
+  await rememberVerdict(tx, workflow.id, { meets_criteria: meetsCriteria, gaps });
+  return { result: textOf(original.output), meetsCriteria, gaps: gaps.length };
 }
 
 /** Ends the run with an answer, whose message and that of the question make its conversation. */

@@ -6,6 +6,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { changeTask, readTaskResults, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
 import { writeRun } from '../../runs/create-run.ts';
+import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, type Worker } from './choose-worker.ts';
 import { fail } from './settle-tasks.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
@@ -72,11 +73,14 @@ async function start(step: WorkflowStep, task: ScheduledTask, worker: Worker): P
 async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): Promise<void> {
   const { tx, run, context } = step;
   const { max_cost_tokens } = task.requirements;
+  const lead = await leadOf(step, worker.agentId);
+  const message = await messageFor(step, task);
   const { body, written } = await writeRun(context, tx, {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
     agentId: worker.agentId,
-    input: { message: await messageFor(step, task) },
+    ...(lead && { moreTools: lead.tools }),
+    input: { message: lead ? `${message}\n\n${lead.members}` : message },
     config: max_cost_tokens === undefined ? {} : { budget: { max_tokens: max_cost_tokens } },
     mayRaiseAutonomy: false,
     child: { parent: run, taskId: task.id, attempt: task.retry_count },

@@ -1,7 +1,7 @@
 /** What a workflow asks its planner: to split the work, to make one answer of the results, and to look for gaps (000, "Hierarchical Planning"). */
 import { z } from 'zod';
 import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
-import type { AgentDefinition } from '../../../core/definition.ts';
+import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { findCycle, planFaults } from '../../../core/workflow.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
@@ -29,17 +29,26 @@ export interface FinishedTask {
 }
 
 const MODEL_TIMEOUT_MS = 300_000;
-const OUTPUT_TOKENS = 4096;
+const OUTPUT_TOKENS = 16_384;
 
-/** The names of the planner's models in order; undefined where it is the offline one, which splits nothing. */
-export async function plannerModels(
+/** A planner, and the names of its models in order. */
+interface Planner {
+  definition: AgentDefinition;
+  models: (string | undefined)[];
+}
+
+/** Who is asked by this tool; undefined for the offline model, unless a worked example shows it how the tool is called. */
+export async function plannerFor(
   context: Pick<Context, 'definitions' | 'models'>,
   run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
-): Promise<(string | undefined)[] | undefined> {
+  tool: string,
+): Promise<Planner | undefined> {
   const definition = await definitionOf(context, run);
   const first = primaryModelOf(definition, undefined);
   const isOffline = (first ?? context.models.defaultName()).split('/')[0] === 'offline';
-  return isOffline ? undefined : [first, ...fallbackModelsOf(definition)];
+  const isShown = workflowExamplesOf(definition).some(({ steps }) => steps.some((step) => step.tool === tool));
+  if (isOffline && !isShown) return undefined;
+  return { definition, models: [first, ...fallbackModelsOf(definition)] };
 }
 
 async function definitionOf(
@@ -54,9 +63,21 @@ async function definitionOf(
 /** A plan for the question, or for what `gaps` says is missing from what is done. Its subtasks may depend on what is done. */
 export function askForPlan(
   planning: Planning,
-  about: { skills: readonly string[]; done: readonly FinishedTask[]; gaps: readonly string[] },
+  about: {
+    skills: readonly string[];
+    done: readonly FinishedTask[];
+    gaps: readonly string[];
+    /** What was begun of a plan that was never whole. */
+    begun?: readonly string[];
+    /** Hears the plan as it is written. */
+    onArguments?: ((json: string) => void) | undefined;
+  },
 ): Promise<ToolAnswer<Plan>> {
-  const { done, gaps, skills } = about;
+  const { done, gaps, skills, begun = [], onArguments } = about;
+  const underWay =
+    begun.length > 0
+      ? [`Under way already; where you need one of these, plan it in the same words:\n${begun.join('\n')}`]
+      : [];
   const missing = gaps.length > 0 ? [`Plan only what is missing:\n${gaps.map((gap) => `- ${gap}`).join('\n')}`] : [];
   const known = skills.length > 0 ? [`Capabilities that workers have: ${skills.join(', ')}`] : [];
   return ask(planning, {
@@ -64,7 +85,8 @@ export function askForPlan(
     tool: submitPlan(done.map(({ name }) => name)),
     system:
       'You split work into subtasks for workers who see nothing but the description of their own subtask and the results of those that it depends on. Give each an id, what is to be done in full, and the ids of the subtasks whose results it needs. Subtasks that need nothing of each other are done at the same time.',
-    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...known].join('\n\n'),
+    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...underWay, ...known].join('\n\n'),
+    onArguments,
   });
 }
 
@@ -110,12 +132,16 @@ interface Asked<T> {
   tool: OwnTool<T>;
   system: string;
   text: string;
+  onArguments?: ((json: string) => void) | undefined;
 }
 
-async function ask<T>(planning: Planning, { purpose, tool, system, text }: Asked<T>): Promise<ToolAnswer<T>> {
+async function ask<T>(
+  planning: Planning,
+  { purpose, tool, system, text, onArguments }: Asked<T>,
+): Promise<ToolAnswer<T>> {
   const { context, run, signal } = planning;
-  const models = await plannerModels(context, run);
-  if (!models) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
+  const planner = await plannerFor(context, run, tool.name);
+  if (!planner) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
   const { budget } = run.config;
   return askForTool(context, {
     tenantId: run.tenant_id,
@@ -123,24 +149,29 @@ async function ask<T>(planning: Planning, { purpose, tool, system, text }: Asked
     agentId: run.agent_id === BUILTIN_PLANNER.id ? undefined : run.agent_id,
     run: { id: run.id, rootId: run.root_run_id, ...(budget && { budget }) },
     purpose,
-    models,
+    models: planner.models,
+    examples: workflowExamplesOf(planner.definition),
     tool,
     system,
     messages: [{ role: 'user', content: [{ type: 'text', text: text.toWellFormed() }] }],
     maxTokens: OUTPUT_TOKENS,
+    onArguments,
     signal: AbortSignal.any([signal, AbortSignal.timeout(MODEL_TIMEOUT_MS)]),
   });
 }
 
+const subtaskName = z.string().min(1).max(200);
+
+/** A subtask as a model gives it. */
+export const subtask = z.object({
+  id: subtaskName,
+  description: z.string().min(1).max(100_000),
+  dependencies: z.array(subtaskName).max(LIMITS.subtasksPerPlan).default([]),
+  required_capabilities: z.array(subtaskName).max(100).optional(),
+});
+
 /** A plan with a circle, or with ids that name nothing, is no answer: it is asked for once more. */
 function submitPlan(known: readonly string[]): OwnTool<Plan> {
-  const name = z.string().min(1).max(200);
-  const subtask = z.object({
-    id: name,
-    description: z.string().min(1).max(100_000),
-    dependencies: z.array(name).max(LIMITS.subtasksPerPlan).default([]),
-    required_capabilities: z.array(name).max(100).optional(),
-  });
   const plan = z.object({
     subtasks: z.array(subtask).min(1).max(LIMITS.subtasksPerPlan),
     success_criteria: z.string().max(20_000).default(''),

@@ -1,19 +1,18 @@
 /** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
 import { textOf } from '../../../core/content.ts';
-import { statusChanged } from '../../../core/decision-events/turns.ts';
-import { isTerminal } from '../../../core/events.ts';
+import { canonicalJson } from '../../../core/ids.ts';
 import { listWorkers } from '../../../db/agents.ts';
-import { listScheduledTasks, readTaskResults, type ScheduledTask } from '../../../db/tasks.ts';
+import { listScheduledTasks, readTaskResults } from '../../../db/tasks.ts';
 import { findWorkflow, rememberPlan, rememberVerdict } from '../../../db/workflows.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
-import { appendToRun, type AppendedChange } from '../../run-log/append-to-run.ts';
 import { failure } from '../../runs/end-run.ts';
 import { concluded, plainConclusion, type Conclusion } from '../advance/conclude.ts';
-import type { WorkflowStep } from '../advance/workflow-step.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
+import { append } from './append.ts';
 import { askForPlan, askForSynthesis, askForVerdict, type FinishedTask, type Planning } from './ask-planner.ts';
+import { backToPlanning, listenToPlan, settleEarly, worksOf } from './early-plan.ts';
 import { holdWorkflow } from './hold-workflow.ts';
 
 /** What a model is to be asked for next. */
@@ -39,16 +38,16 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
         tasks.map(({ id }) => id),
       );
       const skills = await skillsOf(tx, held.run.workspace_id);
-      const done = tasks.map(({ id, name, description }) => ({
-        name,
-        description,
-        result: textOf(results.get(id) ?? []),
-      }));
-      return workflow && { workflow, done, skills };
+      const done = tasks
+        .filter(({ is_early }) => !is_early)
+        .map(({ id, name, description }) => ({ name, description, result: textOf(results.get(id) ?? []) }));
+      const begun = worksOf(tasks).map((work) => canonicalJson(work));
+      return workflow && { workflow, done, skills, begun };
     });
     if (!found) return;
     const planning: Planning = { ...held, context, workflow: found.workflow };
-    if (need === 'plan') await plan(planning, { ...found, gaps: [] });
+    // A plan for gaps that was never whole is asked for with the gaps that were found then.
+    if (need === 'plan') await plan(planning, { ...found, gaps: found.workflow.gaps });
     else await answer(planning, found);
   });
 }
@@ -62,10 +61,15 @@ async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: stri
 interface Known {
   done: FinishedTask[];
   skills: string[];
+  /** Subtasks that were begun of a plan that was never whole. */
+  begun: string[];
 }
 
 async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
-  const asked = await askForPlan(planning, known);
+  const isEager = planning.workflow.settings.execution === 'eager';
+  const early = listenToPlan(planning, { known: known.done.map(({ name }) => name), gaps: known.gaps });
+  const asked = await askForPlan(planning, { ...known, onArguments: isEager ? early.hear : undefined });
+  await early.written();
   if ('arguments' in asked) {
     const { subtasks, success_criteria } = asked.arguments;
     return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps });
@@ -100,20 +104,6 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   await plan(planning, { ...known, gaps });
 }
 
-/** Appends under the lease that the planner has: whoever has taken the run since then decides anew. */
-async function append(
-  { context, run }: Planning,
-  act: (step: Omit<WorkflowStep, 'context'>) => Promise<AppendedChange>,
-): Promise<void> {
-  await appendToRun(context, { tenantId: run.tenant_id, runId: run.id }, async (now, tx) => {
-    if (isTerminal(now.status) || now.fence !== run.fence) return null;
-    const workflow = await findWorkflow(tx, now.id);
-    if (!workflow) return null;
-    const tasks: ScheduledTask[] = await listScheduledTasks(tx, now.id);
-    return act({ tx, run: now, workflow, tasks, events: [], created: [], cancelled: [] });
-  });
-}
-
 function jobFor({ run }: Pick<Planning, 'run'>, delay_ms?: number) {
   const payload = { tenantId: run.tenant_id, runId: run.id };
   const job = { id: newId(), queue: SUBTASKS.name, at_position: true as const, payload };
@@ -132,18 +122,17 @@ function writePlan(
   planning: Planning,
   made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[] },
 ): Promise<void> {
-  return append(planning, async ({ tx, run, workflow, tasks }) => {
+  return append(planning, async (step) => {
+    const { tx, run, workflow } = step;
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
-    const rows = await tasksOf(tx, owner, { subtasks: made.subtasks, known: tasks });
+    const { subtasks, known } = await settleEarly(step, made.subtasks);
+    const rows = await tasksOf(tx, owner, { subtasks, known });
     const planned = await writeTasks(tx, rows, workflow.plans);
     await rememberPlan(tx, run.id, { criteria: made.criteria, gaps: made.gaps });
     const turnId = run.open_turn_id ?? undefined;
-    // What is planned anew was reflected on before.
-    const way = run.status === 'executing' ? (['reflecting', 'planning'] as const) : [];
-    const changes = way.map((to, index) =>
-      statusChanged({ from: way[index - 1] ?? run.status, to, turnId, actor: 'system' }),
-    );
-    return { events: [...changes, { ...planned, actor: 'system', turn_id: turnId }], ...jobFor(planning) };
+    const changes = workflow.is_planning ? [] : backToPlanning(run);
+    const events = [...changes, ...step.events, { ...planned, actor: 'system' as const, turn_id: turnId }];
+    return { events, ...jobFor(planning) };
   });
 }
 

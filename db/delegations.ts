@@ -1,0 +1,82 @@
+/** What runs have delegated: each is an open wait of type `child`, whose id is that of the call and of the child's task. */
+import type { StoredBlock } from '../core/content.ts';
+import type { RunStatus } from '../core/events.ts';
+import type { BriefedRun } from '../core/brief.ts';
+import type { Tx } from './database.ts';
+
+interface Problem {
+  code: string;
+  message: string;
+}
+
+/** A call that waits for a child, and how that stands: null where there is none yet. */
+export interface Delegation {
+  /** The call's. */
+  id: string;
+  turn_id: string;
+  arguments: Record<string, unknown>;
+  child: {
+    id: string;
+    agent_id: string;
+    status: RunStatus;
+    stop_reason: string | null;
+    error: Problem | null;
+    tokens: number;
+    latency_ms: number | null;
+    output: StoredBlock[] | null;
+  } | null;
+}
+
+/** The open delegations of a run whose row the caller has locked, in the order in which they were made. */
+export async function listDelegations(tx: Tx, runId: string): Promise<Delegation[]> {
+  return tx.query<Delegation>(
+    `select w.id, w.turn_id, k.arguments,
+       case when c.id is not null then jsonb_build_object('id', c.id, 'agent_id', c.agent_id, 'status', c.status,
+         'stop_reason', c.stop_reason, 'error', c.error, 'tokens', c.tokens_in + c.tokens_out, 'output', m.content,
+         'latency_ms', round(extract(epoch from c.completed_at - c.created_at) * 1000)) end as child
+     from waits w join tool_calls k on k.id = w.id
+       left join runs c on c.parent_run_id = w.run_id and c.parent_task_id = w.id
+       left join messages m on m.lineage = c.lineage and m.ordinal = c.output_ordinal and c.erased_at is null
+     where w.run_id = $1 and w.closed_at is null and w.type = 'child' and k.status = 'running'
+     order by k.step, k.place`,
+    [runId],
+  );
+}
+
+/** Unfinished children of a run for whose end it does not wait any more. */
+export async function listOrphans(tx: Tx, runId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select c.id from runs c join waits w on w.id = c.parent_task_id and w.type = 'child'
+     where c.parent_run_id = $1 and c.status not in ('completed', 'failed', 'cancelled') and w.closed_at is not null
+     order by c.id`,
+    [runId],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** What a run and those above it were asked to do, from below to above: a task, what was delegated, or a message. */
+export async function listBriefs(tx: Tx, runId: string): Promise<BriefedRun[]> {
+  return tx.query<BriefedRun>(
+    `with recursive above as (
+       select id, parent_run_id, parent_task_id, depth from runs where id = $1 union all
+       select r.id, r.parent_run_id, r.parent_task_id, r.depth from above a join runs r on r.id = a.parent_run_id)
+     select a.id as run_id, coalesce(t.description, k.arguments->>'description', n.input->>'message', '') as brief
+     from above a left join tasks t on t.id = a.parent_task_id
+       left join tool_calls k on k.id = a.parent_task_id
+       left join lateral (select input from turns where run_id = a.id order by number desc limit 1) n on true
+     order by a.depth desc`,
+    [runId],
+  );
+}
+
+/** The team in whose workflow a run works, at whatever depth; undefined if in none. */
+export async function findTeamOfRun(tx: Tx, runId: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ team_id: string }>(
+    `with recursive above as (
+       select id, parent_run_id from runs where id = $1 union all
+       select r.id, r.parent_run_id from above a join runs r on r.id = a.parent_run_id)
+     select w.team_id from above a join workflows w on w.id = a.id where w.team_id is not null`,
+    [runId],
+  );
+  return row?.team_id;
+}

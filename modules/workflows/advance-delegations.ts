@@ -1,0 +1,114 @@
+/**
+ * What agents delegate. Each look is one transaction under the lock of the run that has delegated: a call that waits for a child
+ * gets one, a child that has ended answers its call, and a child that nobody waits for any more is cancelled. So nothing is
+ * begun twice or lost, whoever looks how often, and whenever a process dies. A child that waits for a person keeps its own
+ * call waiting, and no other.
+ */
+import { textOf } from '../../core/content.ts';
+import { settledEvent, type SettledAs } from '../../core/decision-events/tool-calls.ts';
+import { DroverError } from '../../core/errors.ts';
+import { isTerminal, OUT_OF_BUDGET, type NewEvent } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { CallChange } from '../../db/commit-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { listDelegations, listOrphans, type Delegation } from '../../db/delegations.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
+import type { Context } from '../governance/context.ts';
+import { announceAppended, appendToRun, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
+import { settlementChange } from '../run-log/settlement.ts';
+import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
+import { beginDelegation } from './delegation/begin-delegation.ts';
+
+interface Look {
+  context: Context;
+  tx: Tx;
+  run: RunRow;
+  events: NewEvent[];
+  calls: CallChange[];
+  created: Announcement[];
+  cancelled: CancelledRun[];
+}
+
+/** Answers whether there was anything to do. Infrastructure errors throw. */
+export async function advanceDelegations(
+  context: Context,
+  ref: { tenantId: string; runId: string },
+): Promise<'passed' | 'advanced'> {
+  const created: Announcement[] = [];
+  const cancelled: CancelledRun[] = [];
+  const appended = await appendToRun(context, ref, async (run, tx) => {
+    const look: Look = { context, tx, run, events: [], calls: [], created, cancelled };
+    for (const id of await listOrphans(tx, run.id)) {
+      cancelled.push(...(await cancelChild(tx, { tenantId: ref.tenantId, runId: id }, 'nobody waits for it any more')));
+    }
+    if (isTerminal(run.status)) return null;
+    for (const delegation of await listDelegations(tx, run.id)) await advance(look, delegation);
+    return changeOf(look);
+  });
+  for (const written of created) announceAppended(context, written);
+  announceCancelled(context, cancelled);
+  return appended || cancelled.length > 0 ? 'advanced' : 'passed';
+}
+
+function changeOf({ run, events, calls }: Look): AppendedChange | null {
+  if (events.length === 0) return null;
+  const ended = calls.map(({ id }) => id);
+  return { events, calls, ...(ended.length > 0 && { close_waits: ended, ...continuation(run) }) };
+}
+
+async function advance(look: Look, delegation: Delegation): Promise<void> {
+  const { child } = delegation;
+  if (child && !isTerminal(child.status)) return;
+  if (child) return join(look, delegation, child);
+  try {
+    const begun = await beginDelegation(look, delegation);
+    look.created.push(begun.written);
+    tell(look, delegation, begun.event);
+  } catch (error) {
+    if (!(error instanceof DroverError)) throw error;
+    settle(look, delegation, { status: 'failed', code: error.code, message: error.message });
+  }
+}
+
+type Child = NonNullable<Delegation['child']>;
+
+function join(look: Look, delegation: Delegation, child: Child): void {
+  const { id: run_id, agent_id, tokens } = child;
+  const latency_ms = Math.max(0, child.latency_ms ?? 0);
+  const task_id = delegation.id;
+  const error = errorOf(child);
+  if (error) {
+    tell(look, delegation, { type: 'task.failed', payload: { task_id, run_id, error, final: true } });
+    // The log keeps no content: what it had said by then is with its run.
+    const said = child.output ? ` What it had said by then is the output of run ${run_id}.` : '';
+    return settle(look, delegation, { status: 'failed', code: error.code, message: `${error.message}${said}` });
+  }
+  tell(look, delegation, { type: 'task.completed', payload: { task_id, run_id, tokens, latency_ms } });
+  const result = shortened(textOf(child.output ?? []), run_id);
+  const output = { result, agent_id, run_id, tokens_used: tokens };
+  settle(look, delegation, { status: 'succeeded', output });
+}
+
+function errorOf({ status, stop_reason, error }: Child): { code: string; message: string } | undefined {
+  if (stop_reason === OUT_OF_BUDGET) return { code: OUT_OF_BUDGET, message: 'The tokens of the task are used up.' };
+  if (status === 'completed') return undefined;
+  if (status === 'cancelled') return { code: 'cancelled', message: 'The run that worked on it was cancelled.' };
+  return error ?? { code: 'failed', message: 'The run that worked on it has failed.' };
+}
+
+function shortened(text: string, runId: string): string {
+  const most = LIMITS.dependencyResultChars;
+  return text.length <= most ? text : `${text.slice(0, most)}\n[cut; the whole is the output of run ${runId}]`;
+}
+
+function tell({ events }: Look, { turn_id }: Delegation, event: Pick<NewEvent, 'type' | 'payload'>): void {
+  events.push({ actor: 'system', turn_id, ...event } as NewEvent);
+}
+
+function settle(look: Look, delegation: Delegation, settlement: SettledAs): void {
+  const latencyMs = Math.max(0, delegation.child?.latency_ms ?? 0);
+  const settled = { callId: delegation.id, attempt: 1, settlement, latencyMs };
+  tell(look, delegation, settledEvent(settled));
+  look.calls.push(settlementChange(settled));
+}

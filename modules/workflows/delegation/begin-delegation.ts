@@ -1,0 +1,126 @@
+/** Begins what an agent has delegated: chooses who does it, and creates the child with the event that says so. */
+import { DEFAULT_AUTONOMY } from '../../../core/definition.ts';
+import { unchangedBrief } from '../../../core/brief.ts';
+import { DroverError } from '../../../core/errors.ts';
+import type { NewEvent } from '../../../core/events.ts';
+import { canonicalJson } from '../../../core/ids.ts';
+import { matchAgents } from '../../../core/matching.ts';
+import { listWorkers, type WorkerRow } from '../../../db/agents.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import type { Tx } from '../../../db/database.ts';
+import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
+import { findTeam } from '../../../db/teams.ts';
+import { toCandidate } from '../../agents/find-workers.ts';
+import type { Context } from '../../governance/context.ts';
+import type { Announcement } from '../../run-log/append-to-run.ts';
+import { writeRun } from '../../runs/create-run.ts';
+
+interface Asked {
+  description: string;
+  agent?: string;
+  capability?: string;
+  context?: unknown;
+  max_cost_tokens?: number;
+}
+
+interface Begun {
+  written: Announcement;
+  event: Pick<Extract<NewEvent, { type: 'task.assigned' }>, 'type' | 'payload'>;
+}
+
+/** Throws a `DroverError`, which the model reads, where nobody can do it, or where it hands on what it was asked itself. */
+export async function beginDelegation(
+  { context, tx, run }: { context: Context; tx: Tx; run: RunRow },
+  { id, arguments: args }: Delegation,
+): Promise<Begun> {
+  const asked = args as unknown as Asked;
+  await mustBeNew(tx, run, asked.description);
+  const worker = await chooseDelegate(tx, run, asked);
+  const { autonomy_level } = run.config;
+  const { max_cost_tokens } = asked;
+  const { body, written } = await writeRun(context, tx, {
+    tenantId: run.tenant_id,
+    workspaceId: run.workspace_id,
+    agentId: worker.agentId,
+    input: { message: messageFor(asked) },
+    config: {
+      ...(max_cost_tokens !== undefined && { budget: { max_tokens: max_cost_tokens } }),
+      // What its parent may not do by itself it may not have done by others.
+      ...(autonomy_level !== undefined && { autonomy_level: Math.min(autonomy_level, worker.autonomyLevel) }),
+    },
+    mayRaiseAutonomy: false,
+    child: { parent: run, taskId: id, attempt: 0 },
+    traceparent: run.traceparent ?? undefined,
+  });
+  const { agentId: agent_id, reason, score } = worker;
+  const payload = {
+    task_id: id,
+    run_id: body.run_id,
+    agent_id,
+    attempt: 1,
+    reason,
+    ...(score !== undefined && { score }),
+  };
+  return { written, event: { type: 'task.assigned', payload } };
+}
+
+/** A brief that goes from one agent to the next unchanged comes to nothing, at the price of each of them. */
+async function mustBeNew(tx: Tx, run: RunRow, description: string): Promise<void> {
+  const same = unchangedBrief(description, await listBriefs(tx, run.id));
+  if (!same) return;
+  const whose = same.run_id === run.id ? 'you were given' : `an agent above you was given (run ${same.run_id})`;
+  throw new DroverError(
+    'unchanged_brief',
+    409,
+    `This is the very task that ${whose}, so it was not handed on. Do it yourself, or delegate a part of it in words of its own.`,
+  );
+}
+
+interface Delegate {
+  agentId: string;
+  autonomyLevel: number;
+  reason: 'named' | 'matched';
+  score?: number;
+}
+
+/** A member of the team in whose workflow the run works, else any agent of the workspace; never the one that asks. */
+async function chooseDelegate(tx: Tx, run: RunRow, { agent, capability, max_cost_tokens }: Asked): Promise<Delegate> {
+  const teamId = await findTeamOfRun(tx, run.id);
+  const team = teamId === undefined ? undefined : await findTeam(tx, teamId);
+  const ids = team?.members.map(({ agent_id }) => agent_id);
+  const skills = agent === undefined && capability !== undefined ? [capability] : [];
+  const found = await listWorkers(tx, { workspaceId: run.workspace_id, skills, ...(ids && { ids }) });
+  const others = found.filter(({ id }) => id !== run.agent_id);
+  if (agent !== undefined) {
+    const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
+    if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
+    return { agentId: named.id, autonomyLevel: levelOf(named), reason: 'named' };
+  }
+  const [best] = matchAgents({ required_capabilities: skills, max_cost_tokens }, others.map(toCandidate));
+  const row = others.find(({ id }) => id === best?.id);
+  if (!best || !row)
+    throw nobody(capability ? `No agent has the capability "${capability}".` : 'There is no other agent.', []);
+  return {
+    agentId: row.id,
+    autonomyLevel: levelOf(row),
+    reason: 'matched',
+    score: Math.round(best.score * 1000) / 1000,
+  };
+}
+
+function levelOf({ definition }: WorkerRow): number {
+  return definition.autonomy_level ?? DEFAULT_AUTONOMY;
+}
+
+const MOST_NAMES = 20;
+
+function nobody(message: string, others: readonly WorkerRow[]): DroverError {
+  const names = others.slice(0, MOST_NAMES).map(({ definition }) => definition.name);
+  const there = names.length > 0 ? ` There are: ${names.join(', ')}.` : '';
+  return new DroverError('InsufficientAgents', 422, `${message}${there}`);
+}
+
+function messageFor({ description, context }: Asked): string {
+  if (context === undefined || context === null || context === '') return description;
+  return `${description}\n\ncontext:\n${typeof context === 'string' ? context : canonicalJson(context)}`;
+}

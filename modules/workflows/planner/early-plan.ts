@@ -1,0 +1,166 @@
+/**
+ * A plan that is still being written: each of its subtasks that is whole, and needs nothing but what is known, is written down
+ * and begins. When the plan is whole, what it has in common with these goes on as part of it; what it has not is cancelled.
+ * So nothing is done twice where the stream breaks, the plan turns out to be none, or its planner dies: whoever asks for the
+ * next plan finds what was begun.
+ */
+import { sameWork, wholeElements, type PlannedWork } from '../../../core/plan-stream.ts';
+import { statusChanged } from '../../../core/decision-events/turns.ts';
+import type { NewEvent } from '../../../core/events.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { dropEarlyTasks, keepEarlyTasks, type ScheduledTask } from '../../../db/tasks.ts';
+import { rememberPlanning } from '../../../db/workflows.ts';
+import { lookAtChildren } from '../../run-log/join-parent.ts';
+import { cancelChild } from '../../runs/cancel-children.ts';
+import type { WorkflowStep } from '../advance/workflow-step.ts';
+import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
+import { append } from './append.ts';
+import { subtask, type Planning } from './ask-planner.ts';
+
+export interface EarlyPlan {
+  /** Takes the arguments of the planner's answer as far as they are there. */
+  hear: (json: string) => void;
+  /** Resolves when all that was heard is written. */
+  written: () => Promise<void>;
+}
+
+/** What a plan is for: the subtasks that it may depend on, and the gaps that it is to fill. */
+interface PlanFor {
+  known: readonly string[];
+  gaps: readonly string[];
+}
+
+/** Listens to a plan. */
+export function listenToPlan(planning: Planning, { known, gaps }: PlanFor): EarlyPlan {
+  let seen = '';
+  let writing: Promise<void> = Promise.resolve();
+  const names = new Set(known);
+  const heard = new Set<string>();
+  const waiting: PlannedSubtask[] = [];
+  const hear = (json: string) => {
+    // A further answer begins anew: what it has in common with what was begun is told apart when it is whole.
+    if (!json.startsWith(seen)) {
+      heard.clear();
+      waiting.length = 0;
+    }
+    const isNews = json.slice(seen.length).includes('}') || !json.startsWith(seen);
+    seen = json;
+    if (!isNews) return;
+    for (const element of wholeElements(json, 'subtasks').slice(0, LIMITS.subtasksPerPlan)) {
+      const { data } = subtask.safeParse(element);
+      if (!data || heard.has(data.id)) continue;
+      heard.add(data.id);
+      if (!names.has(data.id)) waiting.push(data);
+    }
+    const ready = takeReady(waiting, names);
+    if (ready.length === 0) return;
+    writing = writing
+      .then(() => writeEarly(planning, ready, gaps))
+      // They begin with the whole plan then.
+      .catch((error: unknown) =>
+        planning.context.log.warn({ run: planning.run.id, err: error }, 'subtasks not begun early'),
+      );
+  };
+  return { hear, written: () => writing };
+}
+
+/** Those whose inputs are known; each makes itself known to those after it. */
+function takeReady(waiting: PlannedSubtask[], names: Set<string>): PlannedSubtask[] {
+  const ready: PlannedSubtask[] = [];
+  for (let at = 0; at < waiting.length;) {
+    const next = waiting[at];
+    if (!next?.dependencies.every((dependency) => names.has(dependency))) {
+      at += 1;
+      continue;
+    }
+    names.add(next.id);
+    ready.push(next);
+    waiting.splice(at, 1);
+    at = 0;
+  }
+  return ready;
+}
+
+function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gaps: readonly string[]): Promise<void> {
+  return append(planning, async ({ tx, run, workflow, tasks }) => {
+    const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
+    // What an earlier plan that was never whole has begun is under way.
+    const begun = sameWork(subtasks, worksOf(tasks), doneNames(tasks));
+    const fresh = subtasks.filter(({ id }) => !begun.has(id));
+    if (fresh.length === 0) return null;
+    const known = [...tasks.map(({ id, name }) => ({ id, name })), ...aliases(begun, tasks)];
+    const rows = (await tasksOf(tx, owner, { subtasks: fresh, known })).map((row) => ({ ...row, isEarly: true }));
+    const planned = await writeTasks(tx, rows, workflow.plans);
+    await rememberPlanning(tx, run.id, gaps);
+    const turnId = run.open_turn_id ?? undefined;
+    const events: NewEvent[] = [...backToPlanning(run), { ...planned, actor: 'system', turn_id: turnId }];
+    return { events, outbox: lookAtChildren(run) };
+  });
+}
+
+/** What is planned anew was reflected on before. */
+export function backToPlanning({ status, open_turn_id }: WorkflowStep['run']): NewEvent[] {
+  if (status !== 'executing') return [];
+  const way = ['reflecting', 'planning'] as const;
+  const turnId = open_turn_id ?? undefined;
+  return way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'system' }));
+}
+
+/** Names of this plan for work that was begun under other ones. */
+function aliases(begun: ReadonlyMap<string, string>, tasks: readonly ScheduledTask[]): { id: string; name: string }[] {
+  return [...begun].flatMap(([name, was]) => {
+    const task = tasks.find((each) => each.is_early && each.name === was);
+    return task ? [{ id: task.id, name }] : [];
+  });
+}
+
+/** The subtasks that were begun early, in the words of a plan. */
+export function worksOf(tasks: readonly ScheduledTask[]): PlannedWork[] {
+  const names = new Map(tasks.map(({ id, name }) => [id, name]));
+  return tasks
+    .filter(({ is_early }) => is_early)
+    .map(({ name, description, dependencies, requirements }) => ({
+      id: name,
+      description,
+      dependencies: dependencies.map((id) => names.get(id) ?? id),
+      required_capabilities: requirements.required_capabilities,
+    }));
+}
+
+/** Names of the subtasks of whole plans. */
+export function doneNames(tasks: readonly ScheduledTask[]): string[] {
+  return tasks.filter(({ is_early }) => !is_early).map(({ name }) => name);
+}
+
+/**
+ * The plan is whole: keeps of what was begun early what it has, and cancels the rest with its children. Answers the subtasks
+ * that are still to be written, and all that these may depend on.
+ */
+export async function settleEarly(
+  step: Pick<WorkflowStep, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
+  plan: readonly PlannedSubtask[],
+): Promise<{ subtasks: PlannedSubtask[]; known: { id: string; name: string }[] }> {
+  const { tx, run, tasks } = step;
+  const early = tasks.filter(({ is_early }) => is_early);
+  const same = sameWork(plan, worksOf(tasks), doneNames(tasks));
+  const kept = [...same].flatMap(([name, was]) => {
+    const task = early.find((each) => each.name === was);
+    return task ? [{ id: task.id, name }] : [];
+  });
+  const dropped = early.filter(({ id }) => kept.every((each) => each.id !== id));
+  await keepEarlyTasks(tx, kept);
+  await dropEarlyTasks(
+    tx,
+    dropped.map(({ id }) => id),
+  );
+  for (const { id, run_id } of dropped) {
+    if (run_id) {
+      const ref = { tenantId: run.tenant_id, runId: run_id };
+      step.cancelled.push(...(await cancelChild(tx, ref, 'not part of the plan')));
+    }
+    const payload = { task_id: id, ...(run_id && { run_id }) };
+    step.events.push({ type: 'task.cancelled', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload });
+  }
+  const done = tasks.filter(({ is_early }) => !is_early).map(({ id, name }) => ({ id, name }));
+  return { subtasks: plan.filter(({ id }) => !same.has(id)), known: [...done, ...kept] };
+}

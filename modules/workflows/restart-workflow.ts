@@ -1,0 +1,185 @@
+/**
+ * Does a workflow again as a new one: a retry goes on from the subtasks that are finished, a replay answers from the record of
+ * those that the original had. Neither repeats one; what is taken over has the child of the original as its run.
+ */
+import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
+import { badRequest, conflict, erased, notFound } from '../../core/errors.ts';
+import { isTerminal, type NewEvent } from '../../core/events.ts';
+import type { RequestedConfig } from '../../core/run-config.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { lockRun } from '../../db/runs.ts';
+import { copyTasks, listScheduledTasks, listTasksOf, readTaskResults, type TaskRow } from '../../db/tasks.ts';
+import { copyWorkflow, findWorkflow } from '../../db/workflows.ts';
+import { newId } from '../../lib/new-id.ts';
+import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import type { Context } from '../governance/context.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { writeRun } from '../runs/create-run.ts';
+import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-run.ts';
+import { requireRetryable, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
+import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
+
+/** Throws 409 for a workflow that has not failed, or whose thread has gone on. */
+export async function retryWorkflow(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
+  return announced(context, request, async (tx) => {
+    const { original } = await requireRetryable(tx, request.runId);
+    const made = await restart(context, tx, {
+      ...request,
+      original,
+      isRetry: true,
+      keeps: true,
+      recorded: false,
+      config: {},
+    });
+    return { body: { ...made.ids, retried_from: original.id }, written: made.written };
+  });
+}
+
+/**
+ * `live` asks the planner's model again for what it makes of the results, `recorded` answers as the original did where that has
+ * completed. Only `rerunEffects` has subtasks done again. Throws 400 for a state or a checkpoint, which workflows have not, 409
+ * where it has not ended.
+ */
+export async function replayWorkflow(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
+  checkReplay(request);
+  const { mode, rerunEffects, by } = request;
+  return announced(context, request, async (tx) => {
+    const original = await lockRun(tx, request.runId);
+    if (!original) throw notFound('The run');
+    if (original.erased_at) throw erased('The run');
+    if (!isTerminal(original.status)) throw conflict(`The workflow is ${original.status}; wait for its end.`);
+    const tasks = await listTasksOf(tx, original.id);
+    const effects = await effectsBelow(tx, tasks);
+    const recorded = mode === 'recorded' && !rerunEffects && original.status === 'completed';
+    const made = await restart(context, tx, {
+      ...request,
+      original,
+      isRetry: false,
+      keeps: !rerunEffects,
+      recorded,
+      requestedBy: by?.keyId,
+    });
+    if (rerunEffects) await auditRerun(tx, request, { newRunId: made.ids.run_id, effects: effects.length });
+    return { body: { ...made.ids, forked_from_run_id: original.id, effects }, written: made.written };
+  });
+}
+
+function checkReplay({ checkpointId, modified, config }: ReplayRun): void {
+  const fault = (path: string, message: string) => badRequest(`${path} ${message}`, [{ path, message }]);
+  if (checkpointId !== 'start') throw fault('body.checkpoint_id', 'must be "start": a workflow has no checkpoints');
+  const state = Object.entries(modified).find(([, value]) => value !== undefined);
+  if (state) throw fault('body.modified_state', 'is not for workflows');
+  const setting = Object.entries(config).find(([name, value]) => name !== 'budget' && value !== undefined);
+  if (setting) throw fault(`body.config.${setting[0]}`, 'is not for workflows: they take a budget alone');
+}
+
+/** What the children of the original have done outside. */
+async function effectsBelow(tx: Tx, tasks: readonly TaskRow[]): Promise<ReplayedRun['effects']> {
+  const effects: ReplayedRun['effects'] = [];
+  for (const { run_id } of tasks) if (run_id) effects.push(...(await effectsOfRun(tx, run_id)));
+  return effects;
+}
+
+async function auditRerun(
+  tx: Tx,
+  { tenantId, runId, by }: { tenantId: string; runId: string; by?: AuditedBy },
+  { newRunId, effects }: { newRunId: string; effects: number },
+): Promise<void> {
+  const details = { new_run_id: newRunId, checkpoint_id: 'start', effects };
+  await recordAudit(tx, by ?? { tenantId }, { action: 'run.effects_rerun', target: ['run', runId], details });
+}
+
+interface Restart {
+  original: RunRow;
+  isRetry: boolean;
+  /** Finished subtasks are taken over. */
+  keeps: boolean;
+  /** So is the answer. */
+  recorded: boolean;
+  config: RequestedConfig;
+  requestedBy?: string | undefined;
+  traceparent: string | undefined;
+}
+
+async function restart(
+  context: Context,
+  tx: Tx,
+  { original, isRetry, keeps, recorded, config, requestedBy, traceparent }: Restart,
+): Promise<{ ids: Omit<RetriedRun, 'retried_from'>; written: Announcement }> {
+  const { tenant_id: tenantId, workspace_id: workspaceId } = original;
+  const workflow = await findWorkflow(tx, original.id);
+  if (!workflow) throw notFound('The workflow');
+  const budget = config.budget ?? original.config.budget;
+  const created = await writeRun(context, tx, {
+    tenantId,
+    workspaceId,
+    kind: 'workflow',
+    agentId: original.agent_id,
+    ...(original.agent_id === BUILTIN_PLANNER.id && { start: { ...BUILTIN_PLANNER, tools: [] } }),
+    ...(isRetry && { threadId: original.thread_id }),
+    input: { message: workflow.input.user_query ?? workflow.name },
+    config: budget ? { budget } : {},
+    mayRaiseAutonomy: false,
+    // The budget of the original is that of its root; another one stands for itself.
+    again: { of: original, isRetry, bringsBudget: config.budget !== undefined },
+    requestedBy,
+    traceparent,
+  });
+  const { run_id: id, thread_id, turn_id } = created.body;
+  await copyWorkflow(tx, { from: original.id, id, recordedFrom: recorded ? original.id : null });
+  const written = await takeOver(tx, { tenantId, from: original.id, id, keeps });
+  const ids = { id, run_id: id, new_run_id: id, thread_id, ...(turn_id && { turn_id }), status: 'running' as const };
+  return { ids, written: written ? { ...created.written, seq: written.seq } : created.written };
+}
+
+/** Its tasks, with what became of those that are finished; a plan that was never whole is made anew. */
+async function takeOver(
+  tx: Tx,
+  { tenantId, from, id, keeps }: { tenantId: string; from: string; id: string; keeps: boolean },
+): Promise<{ seq: number } | null> {
+  const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
+  if (tasks.length === 0) return null;
+  const kept = keeps ? await finished(tx, tasks) : new Set<string>();
+  const taken = tasks.map((task) => ({ from: task.id, id: newId(), isDone: kept.has(task.id) }));
+  await copyTasks(tx, id, taken);
+  const copies = await listTasksOf(tx, id);
+  return appendIn(tx, { tenantId, runId: id }, (run) => {
+    const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
+    const planned = copies.map(({ id: task_id, dependencies }) => ({ task_id, dependencies }));
+    const ends = copies
+      .filter(({ status }) => status === 'completed')
+      .map((task): NewEvent => {
+        const { id: task_id, run_id, tokens_used, latency_ms } = task;
+        const payload = {
+          task_id,
+          run_id: run_id ?? '',
+          tokens: Number(tokens_used ?? 0),
+          latency_ms: latency_ms ?? 0,
+        };
+        return { ...by, type: 'task.completed', payload };
+      });
+    return { events: [{ ...by, type: 'workflow.planned', payload: { replan: 0, tasks: planned } }, ...ends] };
+  });
+}
+
+/** Those whose results are there. */
+async function finished(tx: Tx, tasks: readonly { id: string; status: string }[]): Promise<Set<string>> {
+  const done = tasks.filter(({ status }) => status === 'completed').map(({ id }) => id);
+  return new Set((await readTaskResults(tx, done)).keys());
+}
+
+async function announced<T>(
+  context: Context,
+  { idempotency }: Pick<RetryRun, 'idempotency'>,
+  work: (tx: Tx) => Promise<{ body: T; written: Announcement }>,
+): Promise<IdempotentAnswer<T>> {
+  let written: Announcement | undefined;
+  const answer = await idempotently<T>(context, idempotency, async (tx) => {
+    const made = await work(tx);
+    ({ written } = made);
+    return { status: 202, body: made.body };
+  });
+  if (written) announceAppended(context, written);
+  return answer;
+}

@@ -1,0 +1,246 @@
+/** Agents that have others do a part of their work, over HTTP. */
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+interface Use {
+  name: string;
+  input: Record<string, unknown>;
+}
+
+interface Node {
+  run_id: string;
+  agent_id: string;
+  status: string;
+  waiting_for?: { type: string; run_id?: string };
+  children: Node[];
+}
+
+describe('delegation', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  let key: string;
+  const agents: Record<string, string> = {};
+  /** What an agent does first, by its name, with its brief; a string is its answer, undefined is to think for ever. */
+  let first: Record<string, (brief: string) => Use[] | string | undefined>;
+
+  const make = async (path: string, body: unknown, expected = 201) => {
+    const { status, json, text } = await api.call('POST', path, { key, body });
+    assert.equal(status, expected, text);
+    return json;
+  };
+  const read = async (path: string) => (await api.call('GET', path, { key })).json;
+  const delegate = (agent: string, description: string, more = {}): Use => ({
+    name: 'delegate',
+    input: { agent, description, ...more },
+  });
+  const start = async (agent: string, message: string, config = {}): Promise<string> => {
+    const { run_id } = await make(`/v1/agents/${agents[agent]}/runs`, { input: { message }, config }, 202);
+    return run_id;
+  };
+  const ended = async (run: string) => {
+    await waitUntil('the run ends', async () => ENDED.includes((await read(`/v1/runs/${run}`)).status));
+    return read(`/v1/runs/${run}`);
+  };
+  const tree = async (run: string): Promise<Node> => read(`/v1/runs/${run}/tree`);
+
+  function reply({ system, messages }: AnthropicRequest): AnthropicReply {
+    const name = /I am (\w+)/.exec(JSON.stringify(system))?.[1] ?? '';
+    const results = messages.flatMap(({ content }) =>
+      typeof content === 'string' ? [] : content.filter(({ type }) => type === 'tool_result'),
+    );
+    if (results.length > 0) {
+      const said = results.map(({ content }) => JSON.stringify(content)).join(' + ');
+      return { content: [{ type: 'text', text: `${name} made of ${said}` }] };
+    }
+    const does = first[name]?.(JSON.stringify(messages[0]?.content));
+    if (does === undefined) return { content: [], hang: true };
+    if (typeof does === 'string') return { content: [{ type: 'text', text: does }] };
+    return { content: does.map((use, place) => ({ type: 'tool_use', id: `toolu_${place}`, ...use })) };
+  }
+
+  before(async () => {
+    model = await startFakeAnthropic(reply);
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    ({ key } = await api.newTenant());
+    const tools: Record<string, string[]> = { lead: ['delegate'], middle: ['delegate'], asker: ['ask_user'] };
+    for (const name of ['boss', 'lead', 'middle', 'north', 'south', 'asker']) {
+      const capabilities = name === 'south' ? [{ skill_name: 'law' }] : [];
+      const body = { name, system_prompt: `I am ${name}.`, tools: tools[name] ?? [], capabilities };
+      ({ id: agents[name] = '' } = await make('/v1/agents', body));
+    }
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await model.close();
+  });
+  beforeEach(() => {
+    model.requests.length = 0;
+    first = {
+      north: (brief) => (/once/.test(brief) ? 'north did it' : 'north'),
+      south: () => 'south',
+      asker: () => [{ name: 'ask_user', input: { question: 'Which?' } }],
+    };
+  });
+
+  it('gives parts of the work to others, by name or by what they can do, and goes on with what they came to', async () => {
+    first['lead'] = () => [
+      delegate('north', 'Do it once.', { context: { year: 2026 } }),
+      { name: 'delegate', input: { capability: 'law', description: 'Look it up.' } },
+    ];
+    const run = await ended(await start('lead', 'Do all of it.'));
+    assert.equal(run.status, 'completed', JSON.stringify(run));
+    assert.match(run.output.message, /north did it.* \+ .*south/);
+    const { children } = await tree(run.run_id);
+    assert.deepEqual(
+      children.map(({ agent_id, status }) => [agent_id, status]),
+      [
+        [agents['north'], 'completed'],
+        [agents['south'], 'completed'],
+      ],
+    );
+    assert.match(run.output.message, new RegExp(children[0]?.run_id ?? 'none'));
+    const brief = model.requests.map(({ body }) => JSON.stringify(body)).find((body) => body.includes('I am north'));
+    assert.match(
+      brief ?? '',
+      /Do it once\.\\n\\ncontext:\\n\{\\\\\\"year\\\\\\":2026\}|Do it once\.\\n\\ncontext:\\n\{\\"year\\":2026\}/,
+    );
+    assert.doesNotMatch(brief ?? '', /Do all of it/);
+    const { events } = await read(`/v1/runs/${run.run_id}/events?types=task.assigned,task.completed&limit=50`);
+    assert.deepEqual(
+      events
+        .map(({ type, payload }: { type: string; payload: { reason?: string } }) => [type, payload.reason])
+        .slice(0, 2),
+      [
+        ['task.assigned', 'named'],
+        ['task.assigned', 'matched'],
+      ],
+    );
+    assert.equal(events.length, 4);
+    assert.equal((await read(`/v1/runs?parent=${run.run_id}`)).runs.length, 2);
+  });
+
+  it('parks the branch of a child that waits for a person, and no other', async () => {
+    first['lead'] = () => [delegate('asker', 'Ask which.'), delegate('north', 'Do it once.')];
+    const id = await start('lead', 'Find out.');
+    await waitUntil('one is done and the other waits', async () => {
+      const { children } = await tree(id);
+      return children[0]?.waiting_for?.type === 'user' && children[1]?.status === 'completed';
+    });
+    const run = await read(`/v1/runs/${id}`);
+    const [child] = (await tree(id)).children;
+    assert.deepEqual(
+      [run.status, run.waiting_for.type, run.waiting_for.run_id],
+      ['awaiting_tool', 'child', child?.run_id],
+    );
+    const refused = await api.call('POST', `/v1/runs/${id}/resume`, { key, body: { answer: 'x' } });
+    assert.equal(refused.status, 409, refused.text);
+    await make(`/v1/runs/${child?.run_id}/resume`, { answer: 'That.' }, 200);
+    assert.match((await ended(id)).output.message, /asker made of .*That.* \+ .*north did it/);
+    assert.equal((await tree(id)).children.length, 2, 'nothing was done twice');
+  });
+
+  it('refuses to hand on a brief that it was given itself, at whatever depth, and tells the model why', async () => {
+    first['lead'] = () => [delegate('middle', '  do THE  whole thing ')];
+    const alone = await ended(await start('lead', 'Do the whole thing!'));
+    assert.match(alone.output.message, /very task that you were given/);
+    assert.equal((await tree(alone.run_id)).children.length, 0);
+
+    first['lead'] = () => [delegate('middle', 'Do a part.')];
+    first['middle'] = () => [delegate('lead', 'Do the whole thing.'), delegate('north', 'Do it once.')];
+    const deep = await ended(await start('lead', 'Do the whole thing.'));
+    assert.match(deep.output.message, /an agent above you was given/);
+    assert.match(deep.output.message, /north did it/);
+  });
+
+  it('tells the model whom there is where nobody fits, and goes no deeper than runs may', async () => {
+    first['lead'] = () => [
+      delegate('nobody', 'Do it.'),
+      { name: 'delegate', input: { capability: 'x', description: 'y' } },
+    ];
+    const { output } = await ended(await start('lead', 'Try.'));
+    assert.match(output.message, /There are: .*middle.*north/);
+    assert.match(output.message, /No agent has the capability/);
+
+    let depth = 0;
+    first['lead'] = () => [delegate('middle', `Part ${(depth += 1)}.`)];
+    first['middle'] = () => [delegate('lead', `Part ${(depth += 1)}.`)];
+    const deep = await ended(await start('lead', 'Start.'));
+    assert.equal(depth, 6);
+    assert.match(deep.output.message, /5 levels deep/);
+  });
+
+  it('cancels what it has delegated with itself', async () => {
+    first['north'] = () => undefined;
+    first['lead'] = () => [delegate('middle', 'Pass it on.')];
+    first['middle'] = () => [delegate('north', 'Think.'), delegate('south', 'Answer.')];
+    const id = await start('lead', 'Do it.');
+    await waitUntil(
+      'the last one thinks',
+      async () => (await tree(id)).children[0]?.children[1]?.status === 'completed',
+    );
+    await make(`/v1/runs/${id}/cancel`, {}, 202);
+    const all = await tree(id);
+    assert.deepEqual(
+      [all.status, all.children[0]?.status, ...(all.children[0]?.children ?? []).map(({ status }) => status)],
+      ['cancelled', 'cancelled', 'cancelled', 'completed'],
+    );
+  });
+
+  it('holds children to the tokens that their parent gives them, and to those that it has itself', async () => {
+    first['lead'] = () => [delegate('north', 'Do it once.', { max_cost_tokens: 5 })];
+    const { output } = await ended(await start('lead', 'Cheap.'));
+    assert.match(output.message, /tokens of the task are used up/);
+    first['lead'] = () => [delegate('north', 'Do it once.')];
+    const run = await ended(await start('lead', 'Cheap again.', { budget: { max_tokens: 5000 } }));
+    const spent = [run, ...(await tree(run.run_id)).children].reduce(
+      (sum, { usage }) => sum + usage.tokens_in + usage.tokens_out,
+      0,
+    );
+    assert.ok(spent <= 5000, `${spent}`);
+  });
+
+  it('passes the gate: a person is asked where the level of autonomy says so', async () => {
+    first['lead'] = () => [delegate('north', 'Do it once.')];
+    const id = await start('lead', 'Carefully.', { autonomy_level: 1 });
+    await waitUntil('it asks', async () => (await read(`/v1/runs/${id}`)).waiting_for?.type === 'approval');
+    assert.equal((await tree(id)).children.length, 0);
+    const { approval_id } = (await read(`/v1/runs/${id}`)).waiting_for;
+    await make(`/v1/approvals/${approval_id}`, { decision: 'approve' }, 200);
+    assert.match((await ended(id)).output.message, /north did it/);
+  });
+
+  it('is how the supervisor of a hierarchical team has its members work', async () => {
+    const members = ['north', 'south'].map((name) => ({ agent_id: agents[name], role: `the ${name}` }));
+    const { id: team_id } = await make('/v1/teams', {
+      name: 'team',
+      orchestration_pattern: 'hierarchical',
+      supervisor_agent_id: agents['boss'],
+      members,
+    });
+    first['boss'] = (brief) => {
+      assert.match(brief, /- north \(the north\)/);
+      assert.match(brief, /- south \(the south\): can: law/);
+      return [delegate('north', 'Do it once.'), delegate('south', 'Check it.'), delegate('middle', 'Not of the team.')];
+    };
+    const { id } = await make('/v1/workflows', { name: 'x', team_id, input: { user_query: 'Why?' } }, 202);
+    await waitUntil('the workflow ends', async () => ENDED.includes((await read(`/v1/workflows/${id}`)).status));
+    const workflow = await read(`/v1/workflows/${id}`);
+    assert.equal(workflow.status, 'completed', JSON.stringify(workflow.error));
+    assert.match(workflow.result, /^boss made of .*north did it.* \+ .*south.* \+ .*no agent .*middle/);
+    const all = await tree(id);
+    assert.deepEqual(
+      [all.children.length, all.children[0]?.children.map(({ agent_id }) => agent_id)],
+      [1, [agents['north'], agents['south']]],
+    );
+    assert.ok(workflow.usage.tokens_in >= 40, 'grandchildren count');
+  });
+});

@@ -1,0 +1,200 @@
+/** Subtasks begin while their plan is still being written, and nothing is repeated or lost whatever becomes of it. */
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+type Pieces = NonNullable<AnthropicReply['pieces']>;
+
+interface Flow {
+  id: string;
+  status: string;
+  result: string;
+  plans: number;
+  error?: { code: string };
+  tasks: { subtask_id: string; status: string; dependencies: string[]; retry_count: number; run_id: string | null }[];
+}
+
+describe('a plan that is still being written', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  let key: string;
+  let agent: string;
+  /** Answers of the planner in their order. */
+  let plans: (Pieces | { pieces: Pieces; breakOff: true })[];
+  let asked: string[];
+  /** How often each piece of work was done. */
+  let done: Record<string, number>;
+  let hangs: string | undefined;
+  let id: string;
+
+  const call = async (method: string, path: string, body?: unknown) => {
+    const { status, json, text } = await api.call(method, path, { key, body });
+    assert.ok(status < 300, text);
+    return json;
+  };
+  const read = (): Promise<Flow> => call('GET', `/v1/workflows/${id}`);
+  const begin = async (more = {}) => {
+    const body = { name: 'x', agent_id: agent, input: { user_query: 'What is it?' }, ...more };
+    ({ id } = await call('POST', '/v1/workflows', body));
+  };
+  const end = async (): Promise<Flow> => {
+    await waitUntil('the workflow ends', async () => ENDED.includes((await read()).status));
+    const { runs } = await call('GET', `/v1/runs?root=${id}&limit=200`);
+    assert.ok(
+      runs.every(({ status }: { status: string }) => ENDED.includes(status)),
+      'something was left running',
+    );
+    return read();
+  };
+  const states = ({ tasks }: Flow) => tasks.map(({ subtask_id, status }) => `${subtask_id} ${status}`);
+  const is = (name: string, status: string) => () =>
+    waitUntil(`${name} is ${status}`, async () => states(await read()).includes(`${name} ${status}`));
+  const json = (name: string, ...dependencies: string[]) =>
+    JSON.stringify({ id: name, description: `Do ${name}.`, dependencies });
+  const OPEN = '{"subtasks": [';
+  const CLOSE = '], "success_criteria": ""}';
+
+  before(async () => {
+    model = await startFakeAnthropic(({ messages, tools }: AnthropicRequest) => {
+      const said = JSON.stringify(messages);
+      if (tools?.some(({ name }) => name === 'submit_synthesis')) {
+        const input = { result: [...said.matchAll(/done: (\w+)/g)].map(([, name]) => name).join(' ') };
+        return { content: [{ type: 'tool_use', id: 'toolu_s', name: 'submit_synthesis', input }] };
+      }
+      if (tools?.some(({ name }) => name === 'submit_plan')) {
+        asked.push(said);
+        const next = plans.shift() ?? ['{}'];
+        const reply = 'pieces' in next ? next : { pieces: next };
+        return { content: [{ type: 'tool_use', id: 'toolu_p', name: 'submit_plan', input: {} }], ...reply };
+      }
+      const name = /Do (\w+)\./.exec(said)?.[1] ?? '?';
+      if (name === hangs) return { content: [], hang: true };
+      done[name] = (done[name] ?? 0) + 1;
+      return { content: [{ type: 'text', text: `done: ${name}` }] };
+    });
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+    ({ key } = await api.newTenant());
+    ({ id: agent } = await call('POST', '/v1/agents', { name: 'worker' }));
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await model.close();
+  });
+  beforeEach(() => {
+    plans = [];
+    asked = [];
+    done = {};
+    hangs = undefined;
+  });
+
+  it('has its first subtasks done before it is whole, and goes on from them', async () => {
+    plans = [
+      [
+        OPEN,
+        json('a'),
+        is('a', 'completed'),
+        `, ${json('last', 'later', 'a')}, ${json('b', 'a').slice(0, -3)}`,
+        async () => assert.deepEqual(states(await read()), ['a completed'], 'neither is whole with known inputs'),
+        json('b', 'a').slice(-3),
+        is('b', 'completed'),
+        `, ${json('later')}`,
+        is('last', 'completed'),
+        CLOSE,
+      ],
+    ];
+    await begin();
+    const flow = await end();
+    assert.deepEqual([flow.status, flow.plans], ['completed', 1]);
+    assert.deepEqual(states(flow).toSorted(), ['a completed', 'b completed', 'last completed', 'later completed']);
+    assert.deepEqual(done, { a: 1, b: 1, last: 1, later: 1 });
+    assert.match(flow.result, /a/);
+    const { events } = await call('GET', `/v1/runs/${id}/events?types=run.status_changed&limit=50`);
+    assert.deepEqual(
+      events.map(({ payload }: { payload: { to: string } }) => payload.to),
+      ['initializing', 'planning', 'executing', 'reflecting', 'completed'],
+    );
+  });
+
+  it('waits for the whole plan where it goes by levels', async () => {
+    plans = [[OPEN, json('a'), async () => assert.deepEqual((await read()).tasks, []), CLOSE]];
+    await begin({ execution: 'levels' });
+    assert.deepEqual(states(await end()), ['a completed']);
+  });
+
+  it('that breaks off is asked for anew, keeps what is the same work, and cancels what is not needed any more', async () => {
+    hangs = 'never';
+    plans = [
+      {
+        pieces: [OPEN, `${json('a')}, ${json('never')}`, is('a', 'completed'), is('never', 'in_progress')],
+        breakOff: true,
+      },
+      [OPEN, JSON.stringify({ id: 'one', description: 'Do a.', dependencies: [] }), `, ${json('b', 'one')}`, CLOSE],
+    ];
+    await begin();
+    const flow = await end();
+    assert.equal(flow.status, 'completed', JSON.stringify(flow));
+    assert.deepEqual(states(flow).toSorted(), ['b completed', 'never cancelled', 'one completed']);
+    assert.deepEqual(done, { a: 1, b: 1 });
+    const one = flow.tasks.find(({ subtask_id }) => subtask_id === 'one');
+    assert.equal(one?.retry_count, 0);
+  });
+
+  it('that goes in a circle is asked for once more, and what was begun goes on in the new one', async () => {
+    plans = [
+      [OPEN, `${json('a')}, ${json('b', 'c')}, ${json('c', 'b')}`, is('a', 'completed'), CLOSE],
+      [OPEN, `${json('a')}, ${json('b', 'a')}, ${json('c', 'b')}`, CLOSE],
+    ];
+    await begin();
+    assert.deepEqual(states(await end()).toSorted(), ['a completed', 'b completed', 'c completed']);
+    assert.deepEqual(done, { a: 1, b: 1, c: 1 });
+    assert.equal(asked.length, 2);
+  });
+
+  it('fails with InvalidPlan where no plan comes of it, and leaves nothing running', async () => {
+    hangs = 'never';
+    const broken = [OPEN, json('never'), is('never', 'in_progress'), `, ${json('b', 'nobody')}`, CLOSE];
+    plans = [broken, broken];
+    await begin();
+    const flow = await end();
+    assert.deepEqual([flow.status, flow.error?.code, ...states(flow)], ['failed', 'InvalidPlan', 'never cancelled']);
+  });
+
+  it('is taken up by another process where its planner stops, which is told what was begun', async () => {
+    let reached: () => void = () => undefined;
+    const stopped = new Promise<void>((resolve) => (reached = resolve));
+    plans = [
+      [OPEN, json('a'), is('a', 'completed'), async () => reached(), () => new Promise(() => undefined)],
+      [OPEN, `${json('a')}, ${json('b', 'a')}`, CLOSE],
+    ];
+    await begin();
+    await stopped;
+    await workers.stop(1);
+    workers = await startWorkers(api.context);
+    const flow = await end();
+    assert.deepEqual([flow.status, flow.plans, ...states(flow)], ['completed', 1, 'a completed', 'b completed']);
+    assert.deepEqual(done, { a: 1, b: 1 });
+    assert.match(asked[1] ?? '', /Under way already.*Do a\./);
+  });
+
+  it('ends with its workflow where that is cancelled', async () => {
+    hangs = 'never';
+    let reached: () => void = () => undefined;
+    const stopped = new Promise<void>((resolve) => (reached = resolve));
+    plans = [
+      [OPEN, json('never'), is('never', 'in_progress'), async () => reached(), () => new Promise(() => undefined)],
+    ];
+    await begin();
+    await stopped;
+    await call('POST', `/v1/runs/${id}/cancel`, {});
+    const flow = await end();
+    assert.deepEqual([flow.status, ...states(flow)], ['cancelled', 'never cancelled']);
+  });
+});

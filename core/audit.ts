@@ -6,6 +6,8 @@ const AUDIT_ACTIONS = [
   'agent.created',
   'agent.updated',
   'agent.deprecated',
+  'agent.lapsed',
+  'agent.returned',
   'tool.registered',
   'tool.updated',
   'tool.deleted',

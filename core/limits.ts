@@ -75,6 +75,8 @@ export const LIMITS = {
   treeRuns: 2000,
   /** Further attempts of a task that has failed. */
   taskRetries: 2,
+  /** Seconds for which an agent may stay offline before it is deprecated. */
+  agentOfflineSeconds: 604_800,
   /** What a subtask is told of the result of one that it depends on, in characters; the whole is with that task. */
   dependencyResultChars: 50_000,
   /** Time a person has to decide where the agent does not say, in seconds. */

@@ -39,10 +39,15 @@ table agents row level security forced
   suspended_at timestamp with time zone
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  heartbeats integer not null default 0
+  offline_since timestamp with time zone
   constraint agents_status_check CHECK ((status = ANY (ARRAY['active'::text, 'idle'::text, 'busy'::text, 'offline'::text, 'deprecated'::text])))
   constraint agents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
   constraint agents_pkey PRIMARY KEY (id)
+  CREATE INDEX agents_beating ON public.agents USING btree (last_heartbeat_at) WHERE ((last_heartbeat_at IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'idle'::text])))
+  CREATE INDEX agents_by_status ON public.agents USING btree (tenant_id, status)
+  CREATE INDEX agents_offline ON public.agents USING btree (offline_since) WHERE (status = 'offline'::text)
   CREATE INDEX agents_page ON public.agents USING btree (tenant_id, id)
   CREATE INDEX agents_suspended ON public.agents USING btree (tenant_id) WHERE (suspended_at IS NOT NULL)
   policy maintenance_suspended_agents for select to drover_maintenance using true

@@ -156,6 +156,8 @@ export interface ScheduledTask {
   approval_status: string | null;
   /** Its deadline has passed. */
   is_due: boolean;
+  /** Who works on it has not been heard of. */
+  is_stranded: boolean;
   run: {
     status: RunStatus;
     stop_reason: string | null;
@@ -171,6 +173,8 @@ export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<Sc
     `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
        t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status,
        coalesce(t.deadline < clock_timestamp(), false) as is_due,
+       t.status in ('assigned', 'in_progress') and exists (
+         select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
        case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
          'tokens', r.tokens_in + r.tokens_out,
          'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run

@@ -8,6 +8,7 @@ export const MAINTENANCE_ACTS = [
   'expire-approvals',
   'end-waits',
   'end-tasks',
+  'lapse-agents',
   'wake-parked',
   'expire-idle',
   'forget-old',
@@ -42,6 +43,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'end-waits':
     case 'end-tasks':
+    case 'lapse-agents':
     case 'wake-parked':
     case 'send-webhooks':
     case 'title-threads':

@@ -13,6 +13,7 @@ import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { sweepFiles } from '../files/sweep-files.ts';
 import { endDueTasks } from '../workflows/end-due-tasks.ts';
+import { lapseAgents } from '../workflows/lapse-agents.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
@@ -45,6 +46,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { ended: await endDueWaits(context) };
     case 'end-tasks':
       return { ended: await endDueTasks(context) };
+    case 'lapse-agents':
+      return lapseAgents(context);
     case 'renew-priorities': {
       const moved = await Promise.all(
         CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),

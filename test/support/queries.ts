@@ -1,4 +1,5 @@
 /** What tests read and move in tables, where no function of Drover does. One function for each question. */
+import type { Database } from '../../db/database.ts';
 import type { Engine } from './engine.ts';
 import { query } from './template.ts';
 
@@ -35,4 +36,15 @@ export function approvalsOfRun<R extends object = { id: string }>(engine: Rows, 
 export async function makeDeliveriesDue(databaseUrl: string): Promise<void> {
   await query(databaseUrl, 'update webhook_deliveries set next_at = now()');
   await query(databaseUrl, 'update webhooks set next_at = null, taken_until = null');
+}
+
+/** As if an agent had been silent, and offline where it is, for so many seconds. */
+export async function silenceAgent(db: Database, id: string, seconds: number): Promise<void> {
+  await db.asOwner((client) =>
+    client.query(
+      `update agents set last_heartbeat_at = clock_timestamp() - $2 * interval '1 second',
+         offline_since = case when status = 'offline' then clock_timestamp() - $2 * interval '1 second' end where id = $1`,
+      [id, seconds],
+    ),
+  );
 }

@@ -18,6 +18,7 @@ export async function settleTasks(step: WorkflowStep): Promise<void> {
     const { run } = task;
     if (run && isTerminal(run.status)) await settle(step, task, run);
     else if (task.is_due && (task.status === 'pending' || task.status === 'in_progress')) await expire(step, task);
+    else if (task.is_stranded) await reassign(step, task);
     else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(step, task);
   }
 }
@@ -53,6 +54,15 @@ async function expire(step: WorkflowStep, task: ScheduledTask): Promise<void> {
   await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
 }
 
+/** Whoever else can do it gets the task of an agent that has fallen silent. */
+async function reassign(step: WorkflowStep, task: ScheduledTask): Promise<void> {
+  const tenantId = step.run.tenant_id;
+  if (task.run_id)
+    step.cancelled.push(...(await cancelChild(step.tx, { tenantId, runId: task.run_id }, 'agent offline')));
+  const error = { code: 'agent_offline', message: 'The agent that worked on it has not been heard of.' };
+  await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: false });
+}
+
 interface Failure {
   error: Problem;
   tokens: number | null;
@@ -85,6 +95,13 @@ async function again(
   await changeTask(step.tx, task.id, { to: 'pending', error, failed_agent: failedAgent });
   const retry = task.retry_count + 1;
   const failed_agents = [...task.failed_agents, ...(failedAgent ? [failedAgent] : [])];
-  become(step, task.id, { status: 'pending', retry_count: retry, failed_agents, approval_status: null, run: null });
+  become(step, task.id, {
+    status: 'pending',
+    retry_count: retry,
+    failed_agents,
+    approval_status: null,
+    run: null,
+    is_stranded: false,
+  });
   tell(step, { type: 'task.retried', payload: { task_id: task.id, retry, asked } });
 }

@@ -5,6 +5,7 @@ import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { changeTask, readTaskResults, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
+import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { writeRun } from '../../runs/create-run.ts';
 import { chooseWorker, type Worker } from './choose-worker.ts';
 import { fail } from './settle-tasks.ts';
@@ -85,6 +86,7 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
   step.created.push(written);
   const reason = worker.score === undefined ? worker.reason : `${worker.reason}, score ${worker.score}`;
   const { agentId: agent_id } = worker;
+  await noteAssigned(tx, agent_id);
   await changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
   become(step, task.id, { status: 'in_progress', run_id: body.run_id, assigned_agent_id: agent_id, run: null });
   const payload = { task_id: task.id, run_id: body.run_id, agent_id, attempt: task.retry_count + 1 };

@@ -57,6 +57,8 @@ const AUDIT_ACTIONS = [
   'budget.created',
   'budget.updated',
   'budget.deleted',
+  'handoff.initiated',
+  'handoff.rejected',
   'file.stored',
   'file.deleted',
 ] as const;

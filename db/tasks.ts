@@ -149,6 +149,8 @@ export interface ScheduledTask {
   dependencies: string[];
   status: TaskStatus;
   retry_count: number;
+  /** How often it was handed over, or came back. */
+  handoff_count: number;
   failed_agents: string[];
   assigned_agent_id: string | null;
   run_id: string | null;
@@ -171,7 +173,7 @@ export interface ScheduledTask {
 export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
-       t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status,
+       t.handoff_count, t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status,
        coalesce(t.deadline < clock_timestamp(), false) as is_due,
        t.status in ('assigned', 'in_progress') and exists (
          select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
@@ -232,6 +234,22 @@ export async function cancelOpenTasks(tx: Tx, workflowId: string): Promise<{ id:
     `update tasks set status = 'cancelled', completed_at = now(), updated_at = now()
      where workflow_id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id, run_id`,
     [workflowId],
+  );
+}
+
+/** It waits for the agent that it is handed to. */
+export async function handOverTask(tx: Tx, id: string): Promise<void> {
+  await tx.query(
+    `update tasks set status = 'awaiting_handoff', handoff_count = handoff_count + 1, approval_id = null, updated_at = now() where id = $1`,
+    [id],
+  );
+}
+
+/** It comes back to the agent that had handed it over. */
+export async function returnTask(tx: Tx, id: string, agentId: string): Promise<void> {
+  await tx.query(
+    `update tasks set status = 'pending', agent_id = $2, handoff_count = handoff_count + 1, updated_at = now() where id = $1`,
+    [id, agentId],
   );
 }
 

@@ -9,6 +9,7 @@ export const MAINTENANCE_ACTS = [
   'end-waits',
   'end-tasks',
   'lapse-agents',
+  'carry-handoffs',
   'wake-parked',
   'expire-idle',
   'forget-old',
@@ -44,6 +45,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'end-waits':
     case 'end-tasks':
     case 'lapse-agents':
+    case 'carry-handoffs':
     case 'wake-parked':
     case 'send-webhooks':
     case 'title-threads':

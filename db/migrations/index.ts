@@ -38,6 +38,7 @@ import { workflows } from './0042-workflows.ts';
 import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
 import { agentLifecycle } from './0050-agent-lifecycle.ts';
+import { handoffs } from './0051-handoffs.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -81,4 +82,5 @@ export const MIGRATIONS: readonly Migration[] = [
   teams,
   workflowPlans,
   agentLifecycle,
+  handoffs,
 ];

@@ -9,7 +9,7 @@ import type { WorkflowStep } from './workflow-step.ts';
 
 export interface Worker {
   agentId: string;
-  reason: 'named' | 'matched' | 'workflow_agent';
+  reason: 'named' | 'matched' | 'workflow_agent' | 'handoff';
   score?: number;
 }
 
@@ -67,7 +67,8 @@ async function candidates(
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 
-function isFree(workers: readonly WorkerRow[], id: string): boolean {
+/** Whether an agent of these has fewer tasks than it takes at a time. */
+export function isFree(workers: readonly WorkerRow[], id: string): boolean {
   const worker = workers.find((each) => each.id === id);
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
 }

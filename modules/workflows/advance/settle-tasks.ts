@@ -1,14 +1,17 @@
 /** What the ends of children mean for their tasks: done, tried again, or failed for good. */
 import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { changeTask, type ScheduledTask } from '../../../db/tasks.ts';
+import { changeTask, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
+import { settleHandoff } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
 
 interface Problem {
   code: string;
   message: string;
 }
+
+const DUE: readonly TaskStatus[] = ['pending', 'in_progress', 'awaiting_handoff'];
 
 type Ended = NonNullable<ScheduledTask['run']>;
 
@@ -17,7 +20,7 @@ export async function settleTasks(step: WorkflowStep): Promise<void> {
   for (const task of step.tasks) {
     const { run } = task;
     if (run && isTerminal(run.status)) await settle(step, task, run);
-    else if (task.is_due && (task.status === 'pending' || task.status === 'in_progress')) await expire(step, task);
+    else if (task.is_due && DUE.includes(task.status)) await expire(step, task);
     else if (task.is_stranded) await reassign(step, task);
     else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(step, task);
   }
@@ -25,6 +28,7 @@ export async function settleTasks(step: WorkflowStep): Promise<void> {
 
 async function settle(step: WorkflowStep, task: ScheduledTask, run: Ended): Promise<void> {
   const error = errorOf(run);
+  if (await settleHandoff(step, task, !error)) return;
   if (error) return fail(step, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
   const done = { tokens: run.tokens, latency_ms: Math.max(0, run.latency_ms ?? 0) };
   await changeTask(step.tx, task.id, { to: 'completed', ...done });

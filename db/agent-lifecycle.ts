@@ -48,6 +48,23 @@ export async function noteAssigned(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`update agents set status = 'active' where id = $1 and status = 'idle'`, [agentId]);
 }
 
+/**
+ * How many tasks an agent works on, while nobody else gives it one before this transaction ends; undefined where somebody is
+ * about to: who waited for that could wait for each other.
+ */
+export async function holdTaskPlaces(tx: Tx, agentId: string): Promise<number | undefined> {
+  const [lock] = await tx.query<{ held: boolean }>(
+    `select pg_try_advisory_xact_lock(hashtextextended('drover:tasks-of:' || $1, 0)) as held`,
+    [agentId],
+  );
+  if (!lock?.held) return undefined;
+  const [row] = await tx.query<{ running: number }>(
+    `select count(*)::int as running from tasks where assigned_agent_id = $1 and status in ('assigned', 'in_progress')`,
+    [agentId],
+  );
+  return row?.running ?? 0;
+}
+
 interface AgentRef {
   tenant_id: string;
   id: string;

@@ -100,6 +100,30 @@ describe('the lifecycle of agents', () => {
     await waitUntil('it is free again', async () => (await statusOf(quick)) === 'active');
   });
 
+  it('gives an agent no more tasks at a time than it takes, whoever gives them', async () => {
+    const capabilities = [{ skill_name: 'solo' }];
+    const { id } = await make('/v1/agents', { name: 'solo', capabilities, constraints: { max_concurrent_tasks: 2 } });
+    isHanging = () => true;
+    const requirements = { required_capabilities: ['solo'] };
+    const submit = () => make('/v1/tasks', { description: 'Do it.', requirements }, 202);
+    await Promise.all([1, 2, 3, 4, 5, 6].map(submit));
+    const working = async () => (await read('/v1/tasks?status=in_progress')).tasks.length;
+    await waitUntil('two are worked on', async () => (await working()) === 2);
+    const { agents } = await read('/v1/agents/discover?status=busy&capabilities=solo');
+    // 0.5 × 0.5 + 0.25 + 0.15 + 0.10 × (1 − 2 ÷ 2)
+    assert.deepEqual([agents[0].id, agents[0].match_score], [id, 0.65]);
+    const { tasks } = await read('/v1/tasks?status=in_progress');
+    isHanging = () => false;
+    for (const { run_id } of tasks) {
+      assert.ok((await working()) <= 2);
+      await make(`/v1/runs/${run_id}/cancel`, {}, 202);
+    }
+    await waitUntil('the others are done', async () => {
+      assert.ok((await working()) <= 2);
+      return (await read('/v1/tasks?status=completed')).tasks.length === 4;
+    });
+  });
+
   it('lets a task wait for the only agent that can do it, until that is back', async () => {
     const { id } = await make('/v1/agents', { name: 'only', capabilities: [{ skill_name: 'rare' }] });
     await beat(id);

@@ -3,7 +3,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
+import { attemptOf } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { handOver } from '../../modules/workflows/hand-over.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
@@ -18,6 +20,7 @@ describe('handoffs', () => {
   let workers: Workers;
   let model: FakeServer;
   let key: string;
+  let tenant: { id: string; key: string };
   const ids: Record<string, string> = {};
   /** What an agent says, by its name and what it reads; undefined is a model that thinks for ever. */
   let say: (agent: string, said: string, request: AnthropicRequest) => AnthropicReply | undefined;
@@ -80,7 +83,8 @@ describe('handoffs', () => {
     await model.close();
   });
   beforeEach(async () => {
-    ({ key } = await api.newTenant());
+    tenant = await api.newTenant();
+    ({ key } = tenant);
     await agent('ann', { capabilities: [{ skill_name: 'ann' }], tools: ['handoff'] });
     await agent('bob', { capabilities: [{ skill_name: 'bob' }], tools: ['reject_handoff'] });
     say = (name) => (name === 'ann' ? undefined : text(`done by ${name}`));
@@ -247,6 +251,29 @@ describe('handoffs', () => {
     assert.equal(status, 'rejected');
     const back = await inState(`/v1/runs/${returned}`, 'completed');
     assert.deepEqual([back.agent_id, back.thread_id, back.output.message], [ids['ann'], second.thread_id, 'ann again']);
+  });
+
+  it('are made once, however often the call is made and whoever carries them', async () => {
+    const { run_id: runId, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Go' } }, 202);
+    const { id: tenantId } = tenant;
+    const call = { ...attemptOf({ to_agent: 'bob', reason: 'x' }), tenantId, runId, toolCallId: randomUUID() };
+    const made = await Promise.all([1, 2, 3, 4].map(() => handOver(api.context, call)));
+    const outputs = new Set(made.map((outcome) => JSON.stringify(outcome)));
+    assert.equal(outputs.size, 1, [...outputs].join());
+    const second = await handOver(api.context, { ...call, toolCallId: randomUUID() });
+    assert.equal(second.kind === 'error' && second.code, 'handed-over');
+    await carryHandoffs(api.context);
+    assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'initiated');
+    say = (name) => text(`done by ${name}`);
+    await make(`/v1/runs/${runId}/cancel`, {}, 202);
+    await carryHandoffs(api.context);
+    assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'cancelled');
+    assert.equal((await read(`/v1/runs?thread_id=${thread_id}`)).runs.length, 1);
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'completed');
+    await hand(task);
+    await Promise.all([1, 2, 3].map(() => carryHandoffs(api.context)));
+    assert.equal((await read(`/v1/runs?agent_id=${ids['bob']}`)).runs.length, 1);
   });
 
   it('do not go around without end', async () => {

@@ -1,6 +1,7 @@
 /** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
 import { matchAgents, type Match } from '../../../core/matching.ts';
 import type { AgentStatus } from '../../../core/agent-lifecycle.ts';
+import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import { listWorkers, type WorkerRow } from '../../../db/agents.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
@@ -37,7 +38,8 @@ export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Pro
   if (usable.length === 0) return (await isAwaited(step, task, { skills, preferred, isOpen })) ? 'busy' : 'none';
   const favourite = usable.find(({ id }) => id === preferred);
   const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
-  return chosen ? toWorker(chosen, task.agent_id, preferred) : 'busy';
+  if (!chosen || !(await takePlace(step, found, chosen.id))) return 'busy';
+  return toWorker(chosen, task.agent_id, preferred);
 }
 
 /** Whether somebody who is offline could do it: agents come back, or are deprecated at last. */
@@ -67,10 +69,17 @@ async function candidates(
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 
-/** Whether an agent of these has fewer tasks than it takes at a time. */
-export function isFree(workers: readonly WorkerRow[], id: string): boolean {
+function isFree(workers: readonly WorkerRow[], id: string): boolean {
   const worker = workers.find((each) => each.id === id);
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
+}
+
+/** Of several workflows that see the same agent free at the same time, as many get it as it takes. */
+export async function takePlace({ tx }: WorkflowStep, workers: readonly WorkerRow[], id: string): Promise<boolean> {
+  const most = workers.find((each) => each.id === id)?.definition.constraints?.max_concurrent_tasks;
+  if (most === undefined) return true;
+  const running = await holdTaskPlaces(tx, id);
+  return running !== undefined && running < most;
 }
 
 function toWorker({ id, score }: Match, named: string | null, preferred: string | null): Worker {

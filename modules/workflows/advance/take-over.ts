@@ -10,7 +10,7 @@ import {
   type HandoffRow,
 } from '../../../db/handoffs.ts';
 import { briefOf, rejectionNote } from '../handoffs/brief.ts';
-import { isFree, type WorkerChoice } from './choose-worker.ts';
+import { takePlace, type WorkerChoice } from './choose-worker.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
 
 /**
@@ -45,7 +45,8 @@ export async function targetOf(step: WorkflowStep, task: ScheduledTask): Promise
   const ids = [handoff.target_agent_id];
   const found = await listWorkers(step.tx, { workspaceId: step.workflow.workspace_id, skills: [], ids });
   if (found.length === 0) return 'none';
-  return isFree(found, handoff.target_agent_id) ? { agentId: handoff.target_agent_id, reason: 'handoff' } : 'busy';
+  const agentId = handoff.target_agent_id;
+  return (await takePlace(step, found, agentId)) ? { agentId, reason: 'handoff' } : 'busy';
 }
 
 /** The target works on it, in this run. */

@@ -13,7 +13,7 @@ import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
-import { SUBTASKS } from '../../jobs/subtasks.ts';
+import { lookJobId, SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
 import { suspendedBy } from '../governance/governance.ts';
@@ -166,7 +166,8 @@ function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'exe
 function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | null {
   if (events.length === 0 && run.dormant && !isBusy) return null;
   const payload = { tenantId: run.tenant_id, runId: run.id };
-  const again = { id: newId(), queue: SUBTASKS.name, at_position: true as const, delay_ms: BUSY_MS, payload };
+  const job_id = lookJobId(run.id, new Date(Date.now() + BUSY_MS));
+  const again = { id: newId(), queue: SUBTASKS.name, job_id, delay_ms: BUSY_MS, payload };
   return { events, ...(isBusy ? { outbox: [again] } : { dormant: true }) };
 }
 

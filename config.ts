@@ -48,6 +48,8 @@ export interface Config {
   readonly egressAllow: readonly string[];
   readonly stdioCommands: readonly string[];
   readonly leaseMs: number;
+  /** How long after its last heartbeat an agent that sends them counts as offline. */
+  readonly heartbeatTimeoutMs: number;
   /** What the outputs of one run's tool calls may come to, in bytes. */
   readonly runOutputBytes: number;
   readonly queuePrefix: string;
@@ -114,6 +116,11 @@ export function loadConfig(env: Environment = process.env): Config {
     egressAllow: readEgressAllow(env),
     stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
     leaseMs: readInteger(env, 'DROVER_LEASE_MS', { fallback: 30_000, min: 100, max: 3_600_000 }),
+    heartbeatTimeoutMs: readInteger(env, 'DROVER_HEARTBEAT_TIMEOUT_MS', {
+      fallback: 30_000,
+      min: 100,
+      max: 86_400_000,
+    }),
     runOutputBytes: readInteger(env, 'DROVER_RUN_OUTPUT_BYTES', {
       fallback: LIMITS.runOutputBytes,
       min: 0,

@@ -1,6 +1,8 @@
 /** Every route there is; the order decides where two paths fit. */
 import { A2A_ROUTES } from './a2a/routes.ts';
 import { DISCOVER_ROUTES } from './agents/discover.ts';
+import { HANDOFF_ROUTES } from './handoffs/routes.ts';
+import { HEARTBEAT_ROUTES } from './agents/heartbeat.ts';
 import { AGENT_ROUTES } from './agents/routes.ts';
 import { API_KEY_ROUTES } from './api-keys.ts';
 import { APPROVAL_ROUTES } from './approvals.ts';
@@ -43,6 +45,8 @@ import { WORKFLOW_ROUTES } from './workflows/routes.ts';
 export const ROUTES: readonly Route[] = [
   ...SYSTEM_ROUTES,
   ...DISCOVER_ROUTES,
+  ...HEARTBEAT_ROUTES,
+  ...HANDOFF_ROUTES,
   ...AGENT_ROUTES,
   ...CONSOLIDATION_ROUTES,
   ...TEAM_ROUTES,

@@ -6,6 +6,8 @@ const AUDIT_ACTIONS = [
   'agent.created',
   'agent.updated',
   'agent.deprecated',
+  'agent.lapsed',
+  'agent.returned',
   'tool.registered',
   'tool.updated',
   'tool.deleted',
@@ -55,6 +57,8 @@ const AUDIT_ACTIONS = [
   'budget.created',
   'budget.updated',
   'budget.deleted',
+  'handoff.initiated',
+  'handoff.rejected',
   'file.stored',
   'file.deleted',
 ] as const;

@@ -4,6 +4,7 @@ import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
 import type { ConsolidationSettings } from './memory/consolidation.ts';
 import { CONFLICT_CHECKS, memoryType, type ConflictCheck, type MemoryType } from './memory/entry.ts';
+import { toolBinding } from './tool-bindings.ts';
 
 const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
@@ -151,7 +152,11 @@ export const agentDefinition = z
     model_preferences: modelPreferences.optional(),
     execution_config: executionConfig.optional(),
     tools: z.array(z.string().min(1).max(200)).max(200).optional().describe('Tools by id or by name.'),
-    tool_bindings: emptyList.optional(),
+    tool_bindings: z
+      .array(toolBinding)
+      .max(200)
+      .optional()
+      .describe('Tools beside those in `tools`, or what holds for these.'),
     capabilities: z.array(capability).max(200).optional(),
     permissions: z.array(z.string().min(1).max(200)).max(200).optional(),
     autonomy_level: z.int().min(0).max(3).optional(),

@@ -75,6 +75,12 @@ export const LIMITS = {
   treeRuns: 2000,
   /** Further attempts of a task that has failed. */
   taskRetries: 2,
+  /** Handoffs of one piece of work, tokens of one where neither it nor its target says, and seconds for which it may wait to be taken. */
+  handoffChain: 10,
+  handoffTokens: 32_000,
+  handoffSeconds: 86_400,
+  /** Seconds for which an agent may stay offline before it is deprecated. */
+  agentOfflineSeconds: 604_800,
   /** What a subtask is told of the result of one that it depends on, in characters; the whole is with that task. */
   dependencyResultChars: 50_000,
   /** Characters of what is delegated, and the longest time in seconds that its end is waited for. */

@@ -1,9 +1,8 @@
+import type { AgentStatus } from '../core/agent-lifecycle.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
 import { TOOL_NAME } from './migrations/0061-teams-at-work.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
-
-export type AgentStatus = 'active' | 'idle' | 'busy' | 'offline' | 'deprecated';
 
 /** An agent with its current definition. */
 export interface AgentRow {
@@ -36,8 +35,11 @@ export interface NewAgentVersion {
   contentHash: string;
 }
 
+/** Busy is who works on a task: that follows from the tasks, and is stored nowhere. */
+const STATUS = `case when a.status in ('active', 'idle') and exists (
+  select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
 const AGENT_COLUMNS = `
-  a.id, a.workspace_id, a.name, a.status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at`;
+  a.id, a.workspace_id, a.name, ${STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at`;
 const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
 
 const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
@@ -96,8 +98,8 @@ export async function listAgents(
   const query = selectFrom(AGENT_COLUMNS, AGENT_TABLES, [
     ['a.workspace_id', '=', page.workspaceId],
     ['a.id', '<', page.before],
-    ['a.status', '=', page.status],
   ]);
+  if (page.status) void query.whereRaw(`(${STATUS}) = ?`, [page.status]);
   return fetchRows<AgentRow>(tx, query.orderBy('a.id', 'desc').limit(page.limit));
 }
 
@@ -111,7 +113,8 @@ export interface AgentName {
 export async function listAgentNames(tx: Tx, workspaceId: string, limit: number): Promise<AgentName[]> {
   return tx.query<AgentName>(
     `select a.id, a.name, v.definition->>'description' as description from ${AGENT_TABLES}
-     where a.workspace_id = $1 and a.status <> 'deprecated' order by a.id limit $2`,
+     where a.workspace_id = $1 and a.status <> 'deprecated' and v.definition->'is_active' is distinct from 'false'::jsonb
+     order by a.id limit $2`,
     [workspaceId, limit],
   );
 }
@@ -168,6 +171,7 @@ export async function loadAgentVersion(tx: Tx, agentId: string, version: string)
 /** An agent that may be given a task, and how many tasks it works on. */
 export interface WorkerRow {
   id: string;
+  status: AgentStatus;
   definition: AgentDefinition;
   running: number;
   /** What its runs of the last seven days have shown: of those that there are, 200 at most. */
@@ -181,17 +185,17 @@ export interface WorkerFilter {
   /** They have all of these. */
   skills: readonly string[];
   ids?: readonly string[] | undefined;
-  /** Active and idle ones where nobody says. */
+  /** Those that may be given a task where nobody says: a busy one may have room for another. */
   statuses?: readonly AgentStatus[] | undefined;
 }
 
 /** Agents of a workspace that take tasks, oldest first. */
 export async function listWorkers(
   tx: Tx,
-  { workspaceId, skills, ids, statuses = ['active', 'idle'] }: WorkerFilter,
+  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'] }: WorkerFilter,
 ): Promise<WorkerRow[]> {
   return tx.query<WorkerRow>(
-    `select a.id, v.definition,
+    `select a.id, ${STATUS} as status, v.definition,
        (select count(*)::int from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) as running,
        jsonb_strip_nulls(jsonb_build_object('success_rate_7d', h.success, 'avg_latency_ms', h.latency, 'avg_tokens_per_task', h.tokens,
          'last_active', h.last_active)) as health
@@ -202,7 +206,7 @@ export async function listWorkers(
          round(avg(tokens_in + tokens_out))::int as tokens
        from (select * from runs r where r.agent_id = a.id and r.id > uuid_floor(current_date - 7)
          and r.kind = 'agent' and r.status in ('completed', 'failed') order by r.id desc limit 200) r) h
-     where a.workspace_id = $1 and a.status = any($4) and a.suspended_at is null
+     where a.workspace_id = $1 and (${STATUS}) = any($4) and a.suspended_at is null
        and v.definition->'is_active' is distinct from 'false'::jsonb
        and ($2::jsonb = '[]' or v.definition->'capabilities' @> $2::jsonb) and ($3::uuid[] is null or a.id = any($3))
      order by a.id limit ${MOST_WORKERS}`,

@@ -39,6 +39,9 @@ export const ERASERS: Readonly<Record<string, string>> = {
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
     where run_id = $1 or workflow_id = $1`,
   workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,
+  handoffs: `update handoffs set reason = '', expected_action = null, context = '{}', summary = '{}',
+    rejection = case when rejection is not null then jsonb_build_object('code', rejection->'code', 'message', '') end
+    where source_run_id = $1 or target_run_id = $1 or returned_run_id = $1 or workflow_id = $1`,
   memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',

@@ -250,7 +250,7 @@ export interface FragmentSearch {
 }
 
 /** What an agent may see of a space, as a condition on `f`; the agent is `$2`. */
-const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::text is null or $2 <> all(f.denied_agents))
+export const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::text is null or $2 <> all(f.denied_agents))
   and (f.created_by_agent = $2 or (f.visibility <> 'private' and (f.allowed_agents = '{}' or $2 = any(f.allowed_agents)))
     or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
 

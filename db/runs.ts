@@ -1,6 +1,7 @@
 /** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
 import type { StoredBlock } from '../core/content.ts';
 import type { RunKind, RunStatus } from '../core/events.ts';
+import type { RunConfig } from '../core/run-config.ts';
 import type { Wait } from '../core/waits.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -58,6 +59,7 @@ export interface RunView {
   error: { code: string; message: string } | null;
   output: StoredBlock[] | null;
   keep_open: boolean;
+  config: RunConfig;
   steps: number;
   turn_count: number;
   tokens_in: number;
@@ -94,7 +96,7 @@ const WORKFLOW_SPEND = `
 
 const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
-    r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count,
+    r.stop_reason, r.error, r.keep_open, r.config, r.steps, r.turn_count,
     coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
     case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
     r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,

@@ -152,6 +152,8 @@ export interface ScheduledTask {
   dependencies: string[];
   status: TaskStatus;
   retry_count: number;
+  /** How often it was handed over, or came back. */
+  handoff_count: number;
   failed_agents: string[];
   assigned_agent_id: string | null;
   run_id: string | null;
@@ -161,6 +163,8 @@ export interface ScheduledTask {
   is_due: boolean;
   /** Its plan is not whole yet. */
   is_early: boolean;
+  /** Who works on it has not been heard of. */
+  is_stranded: boolean;
   run: {
     status: RunStatus;
     stop_reason: string | null;
@@ -174,8 +178,10 @@ export interface ScheduledTask {
 export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
-       t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status, t.is_early,
+       t.handoff_count, t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status, t.is_early,
        coalesce(t.deadline < clock_timestamp(), false) as is_due,
+       t.status in ('assigned', 'in_progress') and exists (
+         select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
        case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
          'tokens', r.tokens_in + r.tokens_out,
          'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run
@@ -250,6 +256,22 @@ export async function dropEarlyTasks(tx: Tx, ids: readonly string[]): Promise<vo
   await tx.query(
     `update tasks set status = 'cancelled', completed_at = now(), updated_at = now() where id = any($1::uuid[]) and is_early`,
     [ids],
+  );
+}
+
+/** It waits for the agent that it is handed to. */
+export async function handOverTask(tx: Tx, id: string): Promise<void> {
+  await tx.query(
+    `update tasks set status = 'awaiting_handoff', handoff_count = handoff_count + 1, approval_id = null, updated_at = now() where id = $1`,
+    [id],
+  );
+}
+
+/** It comes back to the agent that had handed it over. */
+export async function returnTask(tx: Tx, id: string, agentId: string): Promise<void> {
+  await tx.query(
+    `update tasks set status = 'pending', agent_id = $2, handoff_count = handoff_count + 1, updated_at = now() where id = $1`,
+    [id, agentId],
   );
 }
 

@@ -8,6 +8,8 @@ export const MAINTENANCE_ACTS = [
   'expire-approvals',
   'end-waits',
   'end-tasks',
+  'lapse-agents',
+  'carry-handoffs',
   'wake-parked',
   'expire-idle',
   'forget-old',
@@ -42,6 +44,8 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
   switch (act) {
     case 'end-waits':
     case 'end-tasks':
+    case 'lapse-agents':
+    case 'carry-handoffs':
     case 'wake-parked':
     case 'send-webhooks':
     case 'title-threads':

@@ -33,6 +33,11 @@ export const SUBTASKS = defineJob({
   },
 });
 
+/** Id of the job that looks at a workflow again after a while: nothing was appended to its log, whose position it would share. */
+export function lookJobId(runId: string, at: Date): string {
+  return `look-${runId}-${Math.ceil(at.getTime() / 1000)}`;
+}
+
 /** Id of the job that tells a parent of its child's end. */
 export function joinJobId(childId: string): string {
   return `join-${childId}`;

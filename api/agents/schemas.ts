@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { AGENT_STATUSES } from '../../core/agent-lifecycle.ts';
 import { agentDefinition } from '../../core/definition.ts';
 import type { AgentRow, AgentVersionRow } from '../../modules/agents/read-agents.ts';
 
@@ -30,7 +31,7 @@ export const agent = z
     id: z.uuid(),
     agent_id: z.uuid(),
     version: z.string(),
-    status: z.enum(['active', 'idle', 'busy', 'offline', 'deprecated']),
+    status: z.enum(AGENT_STATUSES),
     suspended,
     workspace_id: z.uuid(),
     created_at: time,

@@ -42,6 +42,8 @@ import { extraction } from './0056-extraction.ts';
 import { teamsAtWork } from './0061-teams-at-work.ts';
 import { earlySubtasks } from './0062-early-subtasks.ts';
 import { restartedWorkflows } from './0063-restarted-workflows.ts';
+import { agentLifecycle } from './0050-agent-lifecycle.ts';
+import { handoffs } from './0051-handoffs.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -89,4 +91,6 @@ export const MIGRATIONS: readonly Migration[] = [
   teamsAtWork,
   earlySubtasks,
   restartedWorkflows,
+  agentLifecycle,
+  handoffs,
 ];

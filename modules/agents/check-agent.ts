@@ -7,7 +7,11 @@ import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
 /** Throws `impossible` (422) with every field that names a model or a tool which does not exist. */
 export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> {
-  const errors = [...modelErrors(agent), ...(await toolErrors(tx, agent.tools ?? []))];
+  const errors = [
+    ...modelErrors(agent),
+    ...(await toolErrors(tx, agent.tools ?? [])),
+    ...(await bindingErrors(tx, agent)),
+  ];
   if (errors.length > 0) throw impossible('The agent names models or tools that do not exist.', errors);
 }
 
@@ -36,6 +40,18 @@ function modelFault(name: string): string | undefined {
     if (error instanceof DroverError) return error.message;
     throw error;
   }
+}
+
+/** An address may be that of a tool which is registered later; an id or a name is that of one there is. */
+async function bindingErrors(tx: Tx, { tool_bindings: bindings = [] }: AgentDefinition): Promise<FieldError[]> {
+  const found = await resolveTools(
+    tx,
+    bindings.map(({ tool_id }) => tool_id ?? ''),
+  );
+  return bindings.flatMap(({ tool_id }, index) => {
+    if (tool_id === undefined || found[index]) return [];
+    return [{ path: `body.tool_bindings.${index}.tool_id`, message: `there is no tool "${tool_id}"` }];
+  });
 }
 
 async function toolErrors(tx: Tx, named: readonly string[]): Promise<FieldError[]> {

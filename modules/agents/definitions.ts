@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
+import { withOverrides } from '../../core/tool-bindings.ts';
 import type { PinnedTool } from '../../core/events.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
 import { loadToolVersions } from '../../db/tools.ts';
@@ -44,7 +45,9 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
   const kept = (pins: Pins): PinnedDefinitions | undefined => {
     const definition = agents.get(agentKey(pins));
     const found = keptTools(pins);
-    return definition && found.length === pins.tools.length ? { definition, tools: byName(found) } : undefined;
+    return definition && found.length === pins.tools.length
+      ? { definition, tools: byName(definition, found) }
+      : undefined;
   };
 
   // What is put together is what was found and what was loaded, not what the cache holds afterwards: a run with more
@@ -59,7 +62,7 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
     if (loaded.length < missing.length) throw new Error(`a tool of agent ${pins.agentId} has lost its pinned version`);
     agents.set(agentKey(pins), definition);
     for (const tool of loaded) tools.set(toolKey(pins.tenantId, tool), tool);
-    return { definition, tools: byName(inOrder(pins, [...found, ...loaded])) };
+    return { definition, tools: byName(definition, inOrder(pins, [...found, ...loaded])) };
   };
 
   return {
@@ -71,7 +74,8 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
 const agentKey = (pins: Pins) => `${pins.tenantId}/${pins.agentId}/${pins.agentVersion}`;
 const pinKey = ({ id, version }: { id: string; version: string }) => `${id}/${version}`;
 const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${pinKey(tool)}`;
-const byName = (found: readonly ToolDefinition[]) => new Map(found.map((tool) => [tool.name, tool]));
+const byName = (definition: AgentDefinition, found: readonly ToolDefinition[]) =>
+  new Map(found.map((tool) => [tool.name, withOverrides(definition, tool)]));
 
 /** As the run has pinned them: a model's provider finds a prompt that it has seen before by its bytes. */
 function inOrder({ tools }: Pins, found: readonly ToolDefinition[]): ToolDefinition[] {

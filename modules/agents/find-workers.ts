@@ -4,7 +4,8 @@ import { DroverError } from '../../core/errors.ts';
 import { matchAgents, type Candidate } from '../../core/matching.ts';
 import { composeTeam, type ComposedMember, type CompositionWeights, type TeamTask } from '../../core/team.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
-import { listWorkers, type AgentStatus, type WorkerRow } from '../../db/agents.ts';
+import type { AgentStatus } from '../../core/agent-lifecycle.ts';
+import { listWorkers, type WorkerRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 
 /** An agent as matching knows it. What its runs of the last seven days have shown counts before what was registered. */
@@ -23,7 +24,8 @@ export interface Discovery {
   capabilities: readonly string[];
   domain?: string | undefined;
   minProficiency: number;
-  status: AgentStatus;
+  /** Without one, those that may be given a task. */
+  status?: AgentStatus | undefined;
   limit: number;
 }
 
@@ -42,13 +44,17 @@ export async function discoverAgents(
   wanted: Discovery,
 ): Promise<{ agents: DiscoveredAgent[]; total: number }> {
   const { capabilities: skills, status } = wanted;
-  const found = await listWorkers(tx, { workspaceId: caller.workspaceId, skills, statuses: [status] });
+  const found = await listWorkers(tx, {
+    workspaceId: caller.workspaceId,
+    skills,
+    statuses: status ? [status] : ['active', 'idle'],
+  });
   const fitting = found.filter(({ definition }) => isFit(definition, wanted));
   const candidates = fitting.map(toCandidate);
   const agents = matchAgents({ required_capabilities: skills }, candidates).flatMap(({ id, score }) => {
     const row = fitting.find((each) => each.id === id);
     const known = candidates.find((each) => each.id === id);
-    return row && known ? [{ id, definition: row.definition, status, score, health: known.health }] : [];
+    return row && known ? [{ id, definition: row.definition, status: row.status, score, health: known.health }] : [];
   });
   return { agents: agents.slice(0, wanted.limit), total: agents.length };
 }

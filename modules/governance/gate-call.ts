@@ -23,6 +23,8 @@ interface WantedCall {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
+  /** Calls of the tool by the agent in the last minute, where they are counted. */
+  callsInMinute?: number | undefined;
   step: number;
 }
 

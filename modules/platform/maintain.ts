@@ -13,7 +13,9 @@ import { expireRun } from '../runs/end-run.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { sweepFiles } from '../files/sweep-files.ts';
+import { carryHandoffs } from '../workflows/carry-handoffs.ts';
 import { endDueTasks } from '../workflows/end-due-tasks.ts';
+import { lapseAgents } from '../workflows/lapse-agents.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
@@ -47,6 +49,10 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { ended: await endDueWaits(context) };
     case 'end-tasks':
       return { ended: await endDueTasks(context) };
+    case 'carry-handoffs':
+      return { carried: await carryHandoffs(context) };
+    case 'lapse-agents':
+      return lapseAgents(context);
     case 'renew-priorities': {
       const moved = await Promise.all(
         CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),

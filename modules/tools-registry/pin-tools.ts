@@ -2,6 +2,7 @@
 import { conflict } from '../../core/errors.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { PinnedTool } from '../../core/events.ts';
+import { bindingOf, referencesOf } from '../../core/tool-bindings.ts';
 import { PURE_BUILTINS } from '../../core/tool.ts';
 import { findTools } from '../../db/tools.ts';
 import type { Tx } from '../../db/database.ts';
@@ -15,19 +16,31 @@ function readerOf({ memory_config: memory }: AgentDefinition): string[] {
   return (memory?.short_term?.strategy ?? 'fifo') === 'fifo' ? [] : ['read_tool_output'];
 }
 
-/** Throws 409 if a tool that the agent names has been deleted since. */
+/**
+ * Throws 409 if a tool that the agent names has been deleted since. An address in a binding that no registered tool is at brings
+ * none; what a binding disables is not pinned.
+ */
 export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {
-  const wanted = [...new Set([...(definition.tools ?? DEFAULT_TOOLS), ...readerOf(definition)])];
+  const bindings = definition.tool_bindings ?? [];
+  const named = definition.tools ?? (bindings.length > 0 ? [] : DEFAULT_TOOLS);
+  const ids = bindings.flatMap(({ tool_id, is_enabled: isEnabled = true }) => (isEnabled ? (tool_id ?? []) : []));
+  const wanted = [...new Set([...named, ...ids, ...readerOf(definition)])];
   const builtins = new Map(BUILTIN_TOOLS.flatMap((tool) => [[tool.id, tool] as const, [tool.name, tool] as const]));
   const others = wanted.filter((reference) => !builtins.has(reference));
-  const registered = others.length > 0 ? await findTools(tx, others) : [];
+  const addressed = bindings.flatMap(referencesOf).filter((reference) => !builtins.has(reference));
+  const asked = [...new Set([...others, ...addressed])];
+  const registered = asked.length > 0 ? await findTools(tx, asked) : [];
   const found = new Map(
     registered.flatMap(({ definition: tool }) => [[tool.id, tool] as const, [tool.name, tool] as const]),
   );
   const pins = wanted.map((reference) => {
     const tool = builtins.get(reference) ?? found.get(reference);
     if (!tool) throw conflict(`The agent's tool "${reference}" is not registered any more.`);
-    return { id: tool.id, name: tool.name, version: tool.version };
+    return tool;
   });
-  return [...new Map(pins.map((pin) => [pin.id, pin])).values()];
+  const known = [...BUILTIN_TOOLS, ...registered.map(({ definition: tool }) => tool)];
+  const bound = bindings.length === 0 ? [] : known.filter((tool) => bindingOf(definition, tool));
+  const enabled = [...pins, ...bound].filter((tool) => bindingOf(definition, tool)?.is_enabled ?? true);
+  const pinned = enabled.map(({ id, name, version }) => ({ id, name, version }));
+  return [...new Map(pinned.map((pin) => [pin.id, pin])).values()];
 }

@@ -7,6 +7,7 @@ import { checkMayLoosen, looseningDetails, looseningOfTool, type Loosening } fro
 import { hasScope } from '../../core/scopes.ts';
 import { DEFAULT_RISK, type ToolDefinition, type ToolTransport } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
+import { advancePolicyEpoch } from '../../db/governance.ts';
 import { insertToolServer } from '../../db/tool-servers.ts';
 import { findDeletedTool, insertTool } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
@@ -54,6 +55,8 @@ export async function registerTool(
 
 /** Stores a checked tool under a name that must be free. Throws 403 for one that the caller may not make so safe. */
 export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefinition): Promise<ToolRow> {
+  // An agent may be bound to an address at which there was no tool until now.
+  await advancePolicyEpoch(tx);
   const builtin = BUILTIN_TOOLS.some(({ name }) => name === definition.name);
   const contentHash = hashTool(definition);
   const deleted = await findDeletedTool(tx, definition.name);

@@ -123,6 +123,10 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'task.failed': ['task_id', 'run_id', 'error.code', 'final'],
   'task.retried': ['task_id', 'retry', 'asked'],
   'task.cancelled': ['task_id', 'run_id'],
+  'handoff.initiated': ['handoff_id', 'task_id', 'source_agent_id', 'target_agent_id', 'tool_call_id'],
+  'handoff.accepted': ['handoff_id', 'task_id', 'run_id', 'agent_id'],
+  'handoff.completed': ['handoff_id', 'task_id', 'run_id'],
+  'handoff.rejected': ['handoff_id', 'task_id', 'error.code'],
 };
 
 /** By type: the fields that are read from the log at all. */

@@ -14,7 +14,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
-import { SUBTASKS } from '../../jobs/subtasks.ts';
+import { lookJobId, SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
 import { suspendedBy } from '../governance/governance.ts';
@@ -183,7 +183,8 @@ function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | 
 }
 
 function laterLook({ id: runId, tenant_id: tenantId }: RunRow): OutboxRow {
-  return { id: newId(), queue: SUBTASKS.name, at_position: true, delay_ms: BUSY_MS, payload: { tenantId, runId } };
+  const job_id = lookJobId(runId, new Date(Date.now() + BUSY_MS));
+  return { id: newId(), queue: SUBTASKS.name, job_id, delay_ms: BUSY_MS, payload: { tenantId, runId } };
 }
 
 /** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */

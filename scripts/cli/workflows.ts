@@ -1,7 +1,5 @@
 /** `drover workflows`: work in subtasks, from its start to its end. */
-import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { messageOf } from '../../core/errors.ts';
 import { agentOf } from './agents.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
@@ -9,6 +7,7 @@ import { followWorkflow, printWorkflow, type Workflow } from './follow-workflow.
 import { connected, id, whole, withPlace, type Shared } from './options.ts';
 import { line, print, printJson, printTable } from './print.ts';
 import { printTasks } from './tasks.ts';
+import { readJsonFile } from './read-json-file.ts';
 import type { Task } from './task-tree.ts';
 
 const RUN_HELP = `
@@ -77,7 +76,7 @@ async function run(query: string, options: Running): Promise<void> {
   if (options.agent !== undefined && options.team !== undefined) {
     throw new CommandError(EXIT.usage, 'Give either --agent or --team, not both.');
   }
-  const definition = options.definition === undefined ? undefined : await readDefinition(options.definition);
+  const definition = options.definition === undefined ? undefined : await readJsonFile(options.definition);
   await connected(options, async (client) => {
     if (client.isIdle && !options.detach) {
       const how = '`drover start` starts one; with --detach the workflow waits for it.';
@@ -95,17 +94,6 @@ async function run(query: string, options: Running): Promise<void> {
     if (options.detach) return options.json ? printJson(made) : print(made.id);
     return look(client, made.id, options);
   });
-}
-
-async function readDefinition(path: string): Promise<unknown> {
-  const text = await readFile(path, 'utf8').catch((error: unknown) => {
-    throw new CommandError(EXIT.usage, `${path} cannot be read: ${messageOf(error)}`, error);
-  });
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw new CommandError(EXIT.usage, `${path} is not JSON: ${messageOf(error)}`, error);
-  }
 }
 
 async function look(client: Client, workflow: string, { json }: Shared): Promise<void> {

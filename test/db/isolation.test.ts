@@ -42,6 +42,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   file_contents: ['select'],
   file_uses: ['select'],
   idempotency_keys: ['delete', 'select'],
+  // How they stand, not what they say.
+  handoffs: ['select'],
   // Whose they are, not what they say.
   memory_accesses: ['delete', 'select'],
   // Ids and times: what is due.

@@ -145,6 +145,13 @@ describe('drover, the command line', function () {
     assert.match((await there('tasks', 'list')).out, new RegExp(`^${task} `, 'm'));
     assert.equal((await there('tasks', 'cancel', task)).out, `cancelled: ${task}\n`);
     assert.match((await there('tasks', 'show', task)).out, /^status +cancelled\n[^]*description +What is 6\*7\?$/m);
+    const { id: other } = await post('/v1/agents', { name: 'another worker' });
+    const asked = (await there('tasks', 'submit', 'What is 6*7?', '--prefer', agent)).out.trim();
+    await waitUntil('it is worked on', async () => /^agent +\S/m.test((await there('tasks', 'show', asked)).out));
+    const handed = await there('handoffs', 'create', asked, '--from', agent, '--to', other, '--reason', 'Better at it');
+    assert.equal(handed.code, 0, handed.err);
+    assert.match((await there('handoffs', 'list', '--task', asked)).out, new RegExp(`^${handed.out.trim()} `, 'm'));
+    assert.match((await there('handoffs', 'show', handed.out.trim())).out, /^reason +Better at it$/m);
     const wrong = await there('tasks', 'submit', 'Sleep', '--deadline', 'tomorrow');
     assert.deepEqual([wrong.code, /deadline/.test(wrong.err)], [1, true], wrong.err);
   });

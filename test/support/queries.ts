@@ -38,6 +38,17 @@ export async function makeDeliveriesDue(databaseUrl: string): Promise<void> {
   await query(databaseUrl, 'update webhooks set next_at = null, taken_until = null');
 }
 
+/** As if an agent had been silent, and offline where it is, for so many seconds. */
+export async function silenceAgent(db: Owned, id: string, seconds: number): Promise<void> {
+  await db.asOwner((client) =>
+    client.query(
+      `update agents set last_heartbeat_at = clock_timestamp() - $2 * interval '1 second',
+         offline_since = case when status = 'offline' then clock_timestamp() - $2 * interval '1 second' end where id = $1`,
+      [id, seconds],
+    ),
+  );
+}
+
 type Owned = Pick<Database, 'asOwner'>;
 
 /** As if the time to decide on every open approval had passed. */

@@ -14,11 +14,13 @@ const egress = createEgress({ allow: [], allowLoopback: true });
 const run = (name: string, args: Record<string, unknown>, now?: () => Date) =>
   runBuiltin(name, attemptOf(args), { egress, validator, now });
 
+const WRITING = ['remember', 'handoff', 'reject_handoff'];
+
 describe('BUILTIN_TOOLS', () => {
-  it('are read-only but for one, described, and have schemas that can be registered', () => {
+  it('are read-only but for some, described, and have schemas that can be registered', () => {
     for (const tool of BUILTIN_TOOLS) {
       assert.deepEqual(checkSchema(tool.input_schema), [], tool.name);
-      assert.equal(tool.risk_level, tool.name === 'remember' ? 'WRITE_LOW_RISK' : 'READ_ONLY');
+      assert.equal(tool.risk_level, WRITING.includes(tool.name) ? 'WRITE_LOW_RISK' : 'READ_ONLY');
       assert.ok(tool.description.length > 50, tool.name);
     }
     assert.equal(new Set(BUILTIN_TOOLS.map((tool) => tool.id)).size, BUILTIN_TOOLS.length);

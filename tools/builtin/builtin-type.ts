@@ -13,7 +13,7 @@ export type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) =>
 
 /** What the tools of `domain-tools.ts` do. */
 export type DomainFunctions = Readonly<
-  Record<'read_tool_output' | 'read_resource' | 'remember' | 'recall', BuiltinFunction>
+  Record<'read_tool_output' | 'read_resource' | 'remember' | 'recall' | 'handoff' | 'reject_handoff', BuiltinFunction>
 >;
 
 export interface BuiltinRuntime {

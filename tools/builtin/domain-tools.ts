@@ -98,7 +98,75 @@ const RECALL: DomainTool = {
   output_schema: { type: 'object', properties: { entries: { type: 'array' } }, required: ['entries'] },
 };
 
+const words = { type: 'string', minLength: 1, maxLength: 5000 };
+const sentences = { type: 'array', maxItems: 100, items: words };
+
+const HANDOFF: DomainTool = {
+  name: 'handoff',
+  display_name: 'Hand over',
+  description:
+    'Hands your work over to another agent, which goes on in your place: name it, or say what it has to be able to do. Say what you have found out and decided, then end your turn. Use it where somebody else is better at what is left.',
+  input_schema: {
+    type: 'object',
+    properties: {
+      to_agent: { ...words, maxLength: 200, description: 'Name or id of the agent.' },
+      capabilities: {
+        type: 'array',
+        minItems: 1,
+        maxItems: 20,
+        items: { ...words, maxLength: 200 },
+        description: 'In place of an agent: what it has to be able to do. The best one gets it.',
+      },
+      reason: { ...words, description: 'Why you hand over.' },
+      expected_action: { ...words, description: 'What you expect of the agent.' },
+      urgency: { type: 'string', enum: ['low', 'medium', 'high', 'critical'], description: 'medium if left out.' },
+      key_findings: { ...sentences, description: 'What you have found out, the most important first.' },
+      decisions: { ...sentences, description: 'What was decided.' },
+      uncertainties: { ...sentences, description: 'What is not clear yet.' },
+      recommendations: { ...sentences, description: 'What you would do next.' },
+      progress: { ...words, description: 'How far the work is.' },
+    },
+    required: ['reason'],
+    anyOf: [{ required: ['to_agent'] }, { required: ['capabilities'] }],
+    additionalProperties: false,
+  },
+  output_schema: {
+    type: 'object',
+    properties: { handoff_id: { type: 'string' }, to_agent: { type: 'string' }, status: { type: 'string' } },
+    required: ['handoff_id', 'to_agent', 'status'],
+  },
+  risk_level: 'WRITE_LOW_RISK',
+  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+};
+
+const REJECT_HANDOFF: DomainTool = {
+  name: 'reject_handoff',
+  display_name: 'Reject a handoff',
+  description:
+    'Rejects what was handed over to you, because you cannot do it or should not. It goes back to the agent that had it; end your turn then.',
+  input_schema: {
+    type: 'object',
+    properties: { reason: { ...words, description: 'Why you do not take it.' } },
+    required: ['reason'],
+    additionalProperties: false,
+  },
+  output_schema: {
+    type: 'object',
+    properties: { handoff_id: { type: 'string' }, status: { type: 'string' } },
+    required: ['handoff_id', 'status'],
+  },
+  risk_level: 'WRITE_LOW_RISK',
+  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+};
+
 /** One without a function does not compile. */
 type DomainTool = Builtin & { name: keyof DomainFunctions };
 
-export const DOMAIN_TOOLS: readonly DomainTool[] = [READ_TOOL_OUTPUT, READ_RESOURCE, REMEMBER, RECALL];
+export const DOMAIN_TOOLS: readonly DomainTool[] = [
+  READ_TOOL_OUTPUT,
+  READ_RESOURCE,
+  REMEMBER,
+  RECALL,
+  HANDOFF,
+  REJECT_HANDOFF,
+];

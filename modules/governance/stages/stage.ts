@@ -22,6 +22,8 @@ export interface GateInput extends OfferedTools {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
+  /** Calls of the tool by the agent in the last minute, where they are counted. */
+  callsInMinute?: number | undefined;
   /** A budget of which nothing is left. */
   usedUp: BudgetStanding | undefined;
 }

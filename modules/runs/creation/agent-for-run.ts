@@ -24,8 +24,8 @@ export interface WantedStart {
 }
 
 /**
- * The version that is wanted, or the current one. Throws 404 for an agent of another workspace, 409 for a deprecated
- * one or one with a tool that is gone, 422 for a version that there is not.
+ * The version that is wanted, or the current one. Throws 404 for an agent of another workspace, 409 for one that
+ * is deprecated or not active, or has a tool that is gone, 422 for a version that there is not.
  */
 export async function readStart(tx: Tx, wanted: WantedStart): Promise<Start> {
   const { version, definition } = await agentForRun(tx, wanted);
@@ -40,6 +40,8 @@ export async function agentForRun(
   const agent = await findAgent(tx, wanted.agentId, wanted.workspaceId);
   if (!agent) throw notFound('The agent');
   if (agent.status === 'deprecated') throw conflict('The agent is deprecated; it takes no new runs.');
+  if (agent.definition.is_active === false)
+    throw conflict('The agent is not active (is_active); it takes no new runs.');
   const version = wanted.config.agent_version;
   if (version === undefined || version === agent.current_version)
     return { version: agent.current_version, definition: agent.definition };

@@ -21,14 +21,15 @@ import { gatedRun, type DriveSession } from './session.ts';
  * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
  * they are read, so that every tool use has its result from the start.
  */
-export function requestCalls(session: DriveSession, intents: readonly Intent[], { step, usedUp }: AskedIn): void {
+export function requestCalls(session: DriveSession, intents: readonly Intent[], asked: AskedIn): void {
+  const { step } = asked;
   const calls = callsOf(intents);
   const before = (session.log.state.turn?.toolCalls ?? 0) - calls.length;
   // Without a prototype V8 keeps it as a table: no hidden class for each id.
   const outcomes = Object.create(null) as Record<string, CallOutcome>;
   const verdicts = calls.map(({ use }, place) => ({
     use,
-    decision: decideOn(session, { use, place, step, before, usedUp }),
+    decision: decideOn(session, { ...asked, use, place, before, calls: calls.map((call) => call.use) }),
   }));
   const attempt = verdicts.every(({ decision }) => isRejected(decision))
     ? invalidAnswersBefore(session.log.state) + 1
@@ -62,6 +63,8 @@ export interface AskedIn {
   step: number;
   /** A budget that the answer has used up: its calls are not made. */
   usedUp: BudgetStanding | undefined;
+  /** Calls that the agent has made of tools with a limit in the last minute. */
+  recent?: ReadonlyMap<string, number> | undefined;
 }
 
 /** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
@@ -189,12 +192,16 @@ function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind
 /** `before`: calls of the turn before this answer. */
 function decideOn(
   session: DriveSession,
-  { use, place, step, before, usedUp }: AskedIn & { use: ToolUseBlock; place: number; before: number },
+  asked: AskedIn & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
 ): Verdict {
+  const { use, place, step, before, usedUp, recent, calls } = asked;
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
-  const wanted = { name: use.name, arguments: use.input, callsInTurn: before + place, step };
+  const known = recent?.get(use.name);
+  const inAnswer = calls.slice(0, place).filter(({ name }) => name === use.name).length;
+  const callsInMinute = known === undefined ? undefined : known + inAnswer;
+  const wanted = { name: use.name, arguments: use.input, callsInTurn: before + place, callsInMinute, step };
   const decision = gateCall({ ...gatedRun(session), usedUp }, wanted);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;

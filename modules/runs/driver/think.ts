@@ -8,6 +8,9 @@ import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfEmpty, intentsOf, type Intent } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
 import { costOf, costsOf, isLongContext } from '../../../llm/prices.ts';
+import { bindingOf } from '../../../core/tool-bindings.ts';
+import { countRecentCalls } from '../../../db/recent-calls.ts';
+import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
@@ -19,6 +22,8 @@ import { requestCalls, type AskedIn } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { toRequest } from './build-request.ts';
 import type { DriveSession } from './session.ts';
+
+const PATIENCE_MS = 30_000;
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -71,9 +76,10 @@ function paidFor({ provider, model, usage }: ModelResponse, recorded: boolean) {
 async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
   const point = mark(session.log);
   const { step } = session;
+  const recent = await recentCalls(session);
   const recorded = session.replaySource && [...session.replaySource.calls];
   const request = async () => {
-    requestCalls(session, intents, answer);
+    requestCalls(session, intents, { ...answer, recent });
     await runPureCalls(session);
     goOn(session);
   };
@@ -84,6 +90,19 @@ async function requestGated(session: DriveSession, intents: readonly Intent[], a
     await request();
   };
   await request();
+}
+
+/** Of tools that a binding limits; undefined for an agent without any. */
+async function recentCalls({ context, tenantId, run, definition, tools, signal }: DriveSession) {
+  if (!definition.tool_bindings?.some(({ rate_limit: limit }) => limit !== undefined)) return undefined;
+  const limited = [...tools.values()].filter((tool) => bindingOf(definition, tool)?.rate_limit !== undefined);
+  const names = limited.map(({ name }) => name);
+  const of = { agentId: run.agent_id, runId: run.id, names };
+  // The answer is paid for: a database that is away for a moment must not lose it.
+  return retryWhileUnavailable(() => context.db.withTenant(tenantId, (tx) => countRecentCalls(tx, of)), {
+    forMs: PATIENCE_MS,
+    signal,
+  });
 }
 
 function goOn(session: DriveSession): void {

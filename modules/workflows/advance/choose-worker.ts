@@ -1,5 +1,7 @@
 /** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
 import { matchAgents, type Match } from '../../../core/matching.ts';
+import type { AgentStatus } from '../../../core/agent-lifecycle.ts';
+import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import { listWorkers, type WorkerRow } from '../../../db/agents.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
@@ -8,7 +10,7 @@ import type { WorkflowStep } from './workflow-step.ts';
 
 export interface Worker {
   agentId: string;
-  reason: 'named' | 'matched' | 'workflow_agent';
+  reason: 'named' | 'matched' | 'workflow_agent' | 'handoff';
   score?: number;
 }
 
@@ -33,29 +35,51 @@ export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Pro
   ];
   const fresh = matches.filter(({ id }) => !task.failed_agents.includes(id));
   const usable = fresh.length > 0 ? fresh : matches;
-  if (usable.length === 0) return 'none';
+  if (usable.length === 0) return (await isAwaited(step, task, { skills, preferred, isOpen })) ? 'busy' : 'none';
   const favourite = usable.find(({ id }) => id === preferred);
   const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
-  return chosen ? toWorker(chosen, task.agent_id, preferred) : 'busy';
+  if (!chosen || !(await takePlace(step, found, chosen.id))) return 'busy';
+  return toWorker(chosen, task.agent_id, preferred);
+}
+
+/** Whether somebody who is offline could do it: agents come back, or are deprecated at last. */
+async function isAwaited(step: WorkflowStep, task: ScheduledTask, wanted: Wanted): Promise<boolean> {
+  const { excluded_agents: excluded = [] } = task.requirements;
+  return (await candidates(step, wanted, ['offline'])).some(({ id }) => !excluded.includes(id));
+}
+
+interface Wanted {
+  skills: readonly string[];
+  preferred: string | null;
+  isOpen: boolean;
 }
 
 /** An agent that is named need not claim the skills; whoever takes its place has to. */
 async function candidates(
   { tx, workflow }: WorkflowStep,
-  { skills, preferred, isOpen }: { skills: readonly string[]; preferred: string | null; isOpen: boolean },
+  { skills, preferred, isOpen }: Wanted,
+  statuses?: readonly AgentStatus[],
 ): Promise<WorkerRow[]> {
   const workspaceId = workflow.workspace_id;
-  const named = preferred ? await listWorkers(tx, { workspaceId, skills: [], ids: [preferred] }) : [];
+  const named = preferred ? await listWorkers(tx, { workspaceId, skills: [], ids: [preferred], statuses }) : [];
   // A team's work is done by its members.
   const team = isOpen && workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
   const ids = team?.members.map(({ agent_id }) => agent_id);
-  const others = isOpen ? await listWorkers(tx, { workspaceId, skills, ids }) : [];
+  const others = isOpen ? await listWorkers(tx, { workspaceId, skills, ids, statuses }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 
 function isFree(workers: readonly WorkerRow[], id: string): boolean {
   const worker = workers.find((each) => each.id === id);
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
+}
+
+/** Of several workflows that see the same agent free at the same time, as many get it as it takes. */
+export async function takePlace({ tx }: WorkflowStep, workers: readonly WorkerRow[], id: string): Promise<boolean> {
+  const most = workers.find((each) => each.id === id)?.definition.constraints?.max_concurrent_tasks;
+  if (most === undefined) return true;
+  const running = await holdTaskPlaces(tx, id);
+  return running !== undefined && running < most;
 }
 
 function toWorker({ id, score }: Match, named: string | null, preferred: string | null): Worker {

@@ -1,14 +1,17 @@
 /** What the ends of children mean for their tasks: done, tried again, or failed for good. */
 import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { changeTask, type ScheduledTask } from '../../../db/tasks.ts';
+import { changeTask, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
+import { settleHandoff } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
 
 interface Problem {
   code: string;
   message: string;
 }
+
+const DUE: readonly TaskStatus[] = ['pending', 'in_progress', 'awaiting_handoff'];
 
 type Ended = NonNullable<ScheduledTask['run']>;
 
@@ -17,13 +20,15 @@ export async function settleTasks(step: WorkflowStep): Promise<void> {
   for (const task of step.tasks) {
     const { run } = task;
     if (run && isTerminal(run.status)) await settle(step, task, run);
-    else if (task.is_due && (task.status === 'pending' || task.status === 'in_progress')) await expire(step, task);
+    else if (task.is_due && DUE.includes(task.status)) await expire(step, task);
+    else if (task.is_stranded) await reassign(step, task);
     else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(step, task);
   }
 }
 
 async function settle(step: WorkflowStep, task: ScheduledTask, run: Ended): Promise<void> {
   const error = errorOf(run);
+  if (await settleHandoff(step, task, !error)) return;
   if (error) return fail(step, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
   const done = { tokens: run.tokens, latency_ms: Math.max(0, run.latency_ms ?? 0) };
   await changeTask(step.tx, task.id, { to: 'completed', ...done });
@@ -51,6 +56,15 @@ async function expire(step: WorkflowStep, task: ScheduledTask): Promise<void> {
   }
   const error = { code: 'deadline', message: 'The deadline of the task has passed.' };
   await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
+}
+
+/** Whoever else can do it gets the task of an agent that has fallen silent. */
+async function reassign(step: WorkflowStep, task: ScheduledTask): Promise<void> {
+  const tenantId = step.run.tenant_id;
+  if (task.run_id)
+    step.cancelled.push(...(await cancelChild(step.tx, { tenantId, runId: task.run_id }, 'agent offline')));
+  const error = { code: 'agent_offline', message: 'The agent that worked on it has not been heard of.' };
+  await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: false });
 }
 
 interface Failure {
@@ -85,6 +99,13 @@ async function again(
   await changeTask(step.tx, task.id, { to: 'pending', error, failed_agent: failedAgent });
   const retry = task.retry_count + 1;
   const failed_agents = [...task.failed_agents, ...(failedAgent ? [failedAgent] : [])];
-  become(step, task.id, { status: 'pending', retry_count: retry, failed_agents, approval_status: null, run: null });
+  become(step, task.id, {
+    status: 'pending',
+    retry_count: retry,
+    failed_agents,
+    approval_status: null,
+    run: null,
+    is_stranded: false,
+  });
   tell(step, { type: 'task.retried', payload: { task_id: task.id, retry, asked } });
 }

@@ -5,17 +5,19 @@ import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { changeTask, readTaskResults, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
+import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { writeRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, type Worker } from './choose-worker.ts';
 import { fail } from './settle-tasks.ts';
+import { acceptHandoff, handedOver, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
 
 const STATES: Record<TaskStatus, SubtaskState['state']> = {
   pending: 'waiting',
   assigned: 'running',
   in_progress: 'running',
-  awaiting_handoff: 'running',
+  awaiting_handoff: 'waiting',
   completed: 'done',
   failed: 'failed',
   cancelled: 'failed',
@@ -35,8 +37,10 @@ export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean 
   if (execution === 'levels') tellLevel(step, next);
   let isBusy = false;
   for (const task of next) {
-    const worker = await chooseWorker(step, task);
+    const isHanded = task.status === 'awaiting_handoff';
+    const worker = isHanded ? await targetOf(step, task) : await chooseWorker(step, task);
     if (worker === 'busy') isBusy = true;
+    else if (worker === 'none' && isHanded) await refuseHandoff(step, task, NOT_TAKEN);
     else if (worker === 'none') await fail(step, task, { error: NOBODY, tokens: null, isFinal: true });
     else await start(step, task, worker);
     isBusy ||= step.tasks.find(({ id }) => id === task.id)?.status === 'pending';
@@ -44,6 +48,7 @@ export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean 
   return { isBusy };
 }
 
+const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.' };
 const NOBODY = { code: 'InsufficientAgents', message: 'No active agent has what the task requires.' };
 
 /** A level begins with the first of its subtasks. */
@@ -64,6 +69,8 @@ async function start(step: WorkflowStep, task: ScheduledTask, worker: Worker): P
     await create(step, task, worker);
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
+    if (task.status === 'awaiting_handoff')
+      return refuseHandoff(step, task, { code: error.code, message: error.message });
     const isFinal = task.retry_count >= LIMITS.taskRetries;
     const failed = { ...task, assigned_agent_id: worker.agentId };
     await fail(step, failed, { error: { code: error.code, message: error.message }, tokens: null, isFinal });
@@ -75,6 +82,7 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
   const { max_cost_tokens } = task.requirements;
   const lead = await leadOf(step, worker.agentId);
   const message = await messageFor(step, task);
+  const attempt = task.retry_count + task.handoff_count;
   const { body, written } = await writeRun(context, tx, {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
@@ -83,21 +91,25 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
     input: { message: lead ? `${message}\n\n${lead.members}` : message },
     config: max_cost_tokens === undefined ? {} : { budget: { max_tokens: max_cost_tokens } },
     mayRaiseAutonomy: false,
-    child: { parent: run, taskId: task.id, attempt: task.retry_count },
+    child: { parent: run, taskId: task.id, attempt },
     traceparent: run.traceparent ?? undefined,
   });
   step.created.push(written);
   const reason = worker.score === undefined ? worker.reason : `${worker.reason}, score ${worker.score}`;
   const { agentId: agent_id } = worker;
+  await noteAssigned(tx, agent_id);
   await changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
   become(step, task.id, { status: 'in_progress', run_id: body.run_id, assigned_agent_id: agent_id, run: null });
-  const payload = { task_id: task.id, run_id: body.run_id, agent_id, attempt: task.retry_count + 1 };
+  const payload = { task_id: task.id, run_id: body.run_id, agent_id, attempt: attempt + 1 };
   const why = { reason: worker.reason, ...(worker.score !== undefined && { score: worker.score }) };
   tell(step, { type: 'task.assigned', payload: { ...payload, ...why } });
+  if (task.status === 'awaiting_handoff') await acceptHandoff(step, task, body.run_id);
+  else await noteReturn(step, task, body.run_id);
 }
 
 /** What a worker reads: its own description, what was given with it, and the results of what it depends on. Nothing else. */
-async function messageFor({ tx, tasks }: WorkflowStep, task: ScheduledTask): Promise<string> {
+async function messageFor(step: WorkflowStep, task: ScheduledTask): Promise<string> {
+  const { tx, tasks } = step;
   const results = await readTaskResults(tx, task.dependencies);
   const given = Object.entries(task.input ?? {}).flatMap(([name, value]) =>
     value === undefined || value === null
@@ -108,7 +120,7 @@ async function messageFor({ tx, tasks }: WorkflowStep, task: ScheduledTask): Pro
     const name = tasks.find((each) => each.id === id)?.name ?? id;
     return `Result of ${name}:\n${shortened(textOf(results.get(id) ?? []), id)}`;
   });
-  return [task.description, ...given, ...inherited].join('\n\n');
+  return [task.description, ...given, ...inherited, ...(await handedOver(step, task))].join('\n\n');
 }
 
 function shortened(text: string, taskId: string): string {

@@ -1,0 +1,76 @@
+/** Handoffs: one agent passes its work to another. */
+import { z } from 'zod';
+import { HANDOFF_STATUSES } from '../../core/handoff.ts';
+import { createHandoff } from '../../modules/workflows/create-handoff.ts';
+import { readHandoffs, requireHandoff, withChain } from '../../modules/workflows/read-handoffs.ts';
+import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { createHandoffBody, handoff, listedHandoff, presentHandoff, presentListed } from './schemas.ts';
+
+const create = defineRoute({
+  method: 'post',
+  path: '/v1/handoffs',
+  access: 'runs:write',
+  summary: 'Hand a task from one agent to another',
+  idempotent: true,
+  body: createHandoffBody,
+  responses: { 201: handoff },
+  async handle({ caller, body, context, idempotency }) {
+    const { reason, urgency } = body.context.handoff_metadata ?? {};
+    const request = {
+      caller,
+      taskId: body.task_id,
+      sourceAgentId: body.source_agent_id,
+      targetAgentId: body.target_agent_id,
+      context: body.context,
+      reason: body.reason ?? reason ?? '',
+      urgency: body.urgency ?? urgency ?? 'medium',
+      expectedAction: body.expected_action,
+      checksum: body.checksum,
+      schemaVersion: body.schema_version,
+      targetTokens: body.target_tokens,
+      idempotency,
+    };
+    const answer = await createHandoff(context, request, async (row, tx) => presentHandoff(await withChain(tx, row)));
+    return { ...answer, headers: { location: `/v1/handoffs/${answer.body.id}` } };
+  },
+});
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/handoffs',
+  access: 'runs:read',
+  summary: 'List handoffs, newest first',
+  query: pageQuery().extend({
+    task_id: idParam.optional(),
+    source_agent_id: idParam.optional(),
+    target_agent_id: idParam.optional(),
+    status: listParam(z.enum(HANDOFF_STATUSES)).optional(),
+  }),
+  responses: { 200: pageFields('handoffs', listedHandoff) },
+  async handle({ caller, query, context }) {
+    const { limit, cursor: before, task_id, source_agent_id, target_agent_id, status } = query;
+    const page = { taskId: task_id, sourceAgentId: source_agent_id, targetAgentId: target_agent_id, status, before };
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readHandoffs(tx, caller, { ...page, limit: limit + 1 }),
+    );
+    const { items, ...rest } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { handoffs: items.map(presentListed), ...rest } };
+  },
+});
+
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/handoffs/:id',
+  access: 'runs:read',
+  summary: 'Get a handoff with its context and the chain that has led to it',
+  params: z.strictObject({ id: idParam }),
+  responses: { 200: handoff },
+  async handle({ caller, params, context }) {
+    const found = await context.db.withTenant(caller.tenantId, (tx) => requireHandoff(tx, caller, params.id));
+    return { status: 200, body: presentHandoff(found) };
+  },
+});
+
+export const HANDOFF_ROUTES: readonly Route[] = [create, list, get];

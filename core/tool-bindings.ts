@@ -1,0 +1,105 @@
+/** What an agent's bindings say of its tools: which, what of them may be called, how often, and with what settings. */
+import { z } from 'zod';
+import { effectOf, type ToolDefinition } from './tool.ts';
+
+const overrides = z.strictObject({
+  timeout_ms: z.int().min(1).max(3_600_000).optional(),
+  retry_config: z
+    .strictObject({
+      max_retries: z.int().min(0).max(10).optional(),
+      backoff_ms: z.int().min(0).max(60_000).optional(),
+    })
+    .optional(),
+});
+
+export const toolBinding = z
+  .strictObject({
+    tool_uri: z.string().min(1).max(2000).optional().describe('`mcp://host/tool`, `builtin://name`, or a name.'),
+    tool_id: z.string().min(1).max(200).optional().describe('A registered tool by id or by name.'),
+    protocol: z.string().max(50).optional(),
+    permissions: z
+      .array(z.enum(['read', 'write', 'execute']))
+      .max(3)
+      .optional()
+      .describe('`read` for tools that only read, `write` for the others, `execute` for all.'),
+    rate_limit: z.int().min(1).max(1_000_000).optional().describe('Calls of the agent in a minute.'),
+    config_overrides: overrides.optional(),
+    is_enabled: z.boolean().optional(),
+  })
+  .refine((binding) => binding.tool_uri ?? binding.tool_id, { message: 'names no tool: tool_uri or tool_id' })
+  .meta({ id: 'ToolBinding' });
+export type ToolBinding = z.output<typeof toolBinding>;
+
+type Bound = Pick<ToolDefinition, 'id' | 'name' | 'transport'>;
+type WithBindings = { tool_bindings?: readonly ToolBinding[] | undefined };
+
+/** Names and ids under which the tool of a binding may be registered. */
+export function referencesOf({ tool_id, tool_uri }: ToolBinding): string[] {
+  const { name } = tool_uri === undefined ? { name: undefined } : partsOf(tool_uri);
+  const names = [tool_id, name, name?.replaceAll(/[^A-Za-z0-9_]/g, '_')];
+  return [...new Set(names.filter((each) => each !== undefined))];
+}
+
+/** The binding of a tool; undefined where none is about it. */
+export function bindingOf({ tool_bindings: bindings = [] }: WithBindings, tool: Bound): ToolBinding | undefined {
+  return bindings.find((binding) => isBoundTo(binding, tool));
+}
+
+/** Whether a binding is about this tool. An address means tools at its host alone. */
+export function isBoundTo({ tool_id, tool_uri }: ToolBinding, tool: Bound): boolean {
+  if (tool_id !== undefined && (tool_id === tool.id || tool_id === tool.name)) return true;
+  if (tool_uri === undefined) return false;
+  const { host, name } = partsOf(tool_uri);
+  if (host === undefined) return isSameName(name, tool.name) || name === tool.id;
+  const { endpoint, tool: remote } = tool.transport as { endpoint?: unknown; tool?: unknown };
+  if (typeof endpoint !== 'string' || !URL.canParse(endpoint) || new URL(endpoint).host !== host) return false;
+  return isSameName(name, tool.name) || (typeof remote === 'string' && isSameName(name, remote));
+}
+
+/** Why a binding does not let its tool be called; `recent`: calls of the agent in the last minute, where they are counted. */
+export function bindingFault(
+  binding: ToolBinding,
+  tool: Pick<ToolDefinition, 'name' | 'risk_level' | 'annotations'>,
+  recent: number | undefined,
+): { code: string; message: string } | undefined {
+  const { is_enabled: isEnabled = true, permissions, rate_limit: most } = binding;
+  if (!isEnabled) return { code: 'tool_disabled', message: `The tool "${tool.name}" is not enabled for this agent.` };
+  const needed = effectOf(tool) === 'read_only' ? 'read' : 'write';
+  if (permissions && !permissions.includes('execute') && !permissions.includes(needed)) {
+    const message = `Permission denied: the agent's binding of "${tool.name}" lacks "${needed}".`;
+    return { code: 'permission_denied', message };
+  }
+  if (most === undefined || recent === undefined || recent < most) return undefined;
+  return {
+    code: 'rate_limited',
+    message: `The tool "${tool.name}" was called ${most} times in the last minute: wait.`,
+  };
+}
+
+/** The tool with the settings of its binding. */
+export function withOverrides(definition: WithBindings, tool: ToolDefinition): ToolDefinition {
+  const { timeout_ms, retry_config } = bindingOf(definition, tool)?.config_overrides ?? {};
+  if (timeout_ms === undefined && retry_config === undefined) return tool;
+  const known = tool.execution;
+  const retry = {
+    max_retries: retry_config?.max_retries ?? known.retry_config.max_retries,
+    backoff_ms: retry_config?.backoff_ms ?? known.retry_config.backoff_ms,
+  };
+  return { ...tool, execution: { ...known, timeout_ms: timeout_ms ?? known.timeout_ms, retry_config: retry } };
+}
+
+const ADDRESS = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)\/?([^?#]*)/i;
+const LOCAL: readonly string[] = ['builtin', 'tool'];
+
+function partsOf(uri: string): { host: string | undefined; name: string } {
+  const [, scheme, host = '', path = ''] = ADDRESS.exec(uri) ?? [];
+  if (scheme === undefined) return { host: undefined, name: uri };
+  const last = path.split('/').findLast((part) => part !== '');
+  if (LOCAL.includes(scheme.toLowerCase())) return { host: undefined, name: last ?? host };
+  return { host, name: last ?? host };
+}
+
+function isSameName(one: string, other: string): boolean {
+  const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '_');
+  return plain(one) === plain(other);
+}

@@ -1,0 +1,142 @@
+/** Heartbeats of agents, and those that maintenance looks for among all tenants. All times are the database's. */
+import type { AgentStatus } from '../core/agent-lifecycle.ts';
+import type { Database, Tx } from './database.ts';
+
+/** What a heartbeat needs to know. */
+export interface BeatingAgent {
+  id: string;
+  status: AgentStatus;
+  /** Since it lapsed, one after the other. */
+  heartbeats: number;
+  /** Its last heartbeat is no older than the timeout. */
+  is_recent: boolean;
+  /** Tasks that it works on. */
+  tasks: number;
+}
+
+/** The agent, which nobody else changes until the transaction ends; deprecated ones too. */
+export async function lockBeating(
+  tx: Tx,
+  of: { id: string; workspaceId: string; timeoutMs: number },
+): Promise<BeatingAgent | undefined> {
+  const [row] = await tx.query<BeatingAgent>(
+    `select a.id, a.status, a.heartbeats,
+       coalesce(a.last_heartbeat_at > clock_timestamp() - $3 * interval '1 ms', false) as is_recent,
+       (select count(*)::int from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) as tasks
+     from agents a where a.id = $1 and a.workspace_id = $2 for update of a`,
+    [of.id, of.workspaceId, of.timeoutMs],
+  );
+  return row;
+}
+
+/** Notes a heartbeat; answers its time. */
+export async function noteHeartbeat(
+  tx: Tx,
+  beat: { id: string; status: AgentStatus; heartbeats: number },
+): Promise<Date> {
+  const [row] = await tx.query<{ at: Date }>(
+    `update agents set last_heartbeat_at = clock_timestamp(), heartbeats = $3, status = $2,
+       offline_since = case when $2 = 'offline' then offline_since end where id = $1 returning last_heartbeat_at as at`,
+    [beat.id, beat.status, beat.heartbeats],
+  );
+  if (!row) throw new Error('a locked agent is gone');
+  return row.at;
+}
+
+/** An agent that gets a task is idle no more. */
+export async function noteAssigned(tx: Tx, agentId: string): Promise<void> {
+  await tx.query(`update agents set status = 'active' where id = $1 and status = 'idle'`, [agentId]);
+}
+
+/**
+ * How many tasks an agent works on, while nobody else gives it one before this transaction ends; undefined where somebody is
+ * about to: who waited for that could wait for each other.
+ */
+export async function holdTaskPlaces(tx: Tx, agentId: string): Promise<number | undefined> {
+  const [lock] = await tx.query<{ held: boolean }>(
+    `select pg_try_advisory_xact_lock(hashtextextended('drover:tasks-of:' || $1, 0)) as held`,
+    [agentId],
+  );
+  if (!lock?.held) return undefined;
+  const [row] = await tx.query<{ running: number }>(
+    `select count(*)::int as running from tasks where assigned_agent_id = $1 and status in ('assigned', 'in_progress')`,
+    [agentId],
+  );
+  return row?.running ?? 0;
+}
+
+interface AgentRef {
+  tenant_id: string;
+  id: string;
+}
+
+/** Agents that have sent a heartbeat, but none of late. One tenant's do not keep those of others waiting. */
+export async function listLapsedAgents(
+  db: Database,
+  { timeoutMs, limit }: { timeoutMs: number; limit: number },
+): Promise<AgentRef[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, id from (
+         select tenant_id, id, last_heartbeat_at, row_number() over (partition by tenant_id order by last_heartbeat_at) as place
+         from agents where last_heartbeat_at < clock_timestamp() - $1 * interval '1 ms' and status in ('active', 'idle')) a
+       order by place, last_heartbeat_at limit $2`,
+      [timeoutMs, limit],
+    ),
+  );
+}
+
+/** Marks one that has still not been heard of; false if it has. */
+export async function markOffline(tx: Tx, id: string, timeoutMs: number): Promise<boolean> {
+  const rows = await tx.query(
+    `update agents set status = 'offline', offline_since = clock_timestamp(), heartbeats = 0
+     where id = $1 and status in ('active', 'idle') and last_heartbeat_at < clock_timestamp() - $2 * interval '1 ms' returning id`,
+    [id, timeoutMs],
+  );
+  return rows.length > 0;
+}
+
+/** Agents that have been offline for so long that nobody expects them back. */
+export async function listLostAgents(
+  db: Database,
+  { offlineSeconds, limit }: { offlineSeconds: number; limit: number },
+): Promise<AgentRef[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, id from (
+         select tenant_id, id, offline_since, row_number() over (partition by tenant_id order by offline_since) as place
+         from agents where status = 'offline' and offline_since < clock_timestamp() - $1 * interval '1 second') a
+       order by place, offline_since limit $2`,
+      [offlineSeconds, limit],
+    ),
+  );
+}
+
+/** Deprecates one that is still offline; false if it is not. */
+export async function deprecateLost(tx: Tx, id: string, offlineSeconds: number): Promise<boolean> {
+  const rows = await tx.query(
+    `update agents set status = 'deprecated', updated_at = now() where id = $1 and status = 'offline'
+       and offline_since < clock_timestamp() - $2 * interval '1 second' returning id`,
+    [id, offlineSeconds],
+  );
+  return rows.length > 0;
+}
+
+/** Workflows with a task that an agent works on which is offline. */
+export async function listStrandedWorkflows(
+  db: Database,
+  limit: number,
+): Promise<{ tenant_id: string; workflow_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select tenant_id, workflow_id from (
+         select t.tenant_id, t.workflow_id, row_number() over (partition by t.tenant_id order by t.workflow_id) as place
+         from agents a join tasks t on t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')
+         where a.status = 'offline'
+           and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
+         group by t.tenant_id, t.workflow_id) w
+       order by place, workflow_id limit $1`,
+      [limit],
+    ),
+  );
+}

@@ -1,0 +1,39 @@
+/** Heartbeats of agents that somebody runs beside Drover: who has sent one and then stays silent gets no more tasks. */
+import { nextAgentStatus, type AgentStatus } from '../../core/agent-lifecycle.ts';
+import type { Caller } from '../../core/caller.ts';
+import { conflict, notFound } from '../../core/errors.ts';
+import { lockBeating, noteHeartbeat } from '../../db/agent-lifecycle.ts';
+import type { Tx } from '../../db/database.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+
+export interface Heartbeat {
+  status: AgentStatus;
+  /** Since it lapsed, as long as it is offline. */
+  heartbeats: number;
+  at: Date;
+}
+
+/**
+ * Takes a heartbeat. It publishes no version and raises no policy epoch, since no run depends on it. An agent that is offline
+ * is back after `RETURN_HEARTBEATS` of them, none of which came later than the timeout after the one before. Throws 404, and
+ * 409 for a deprecated agent.
+ */
+export async function beat(
+  tx: Tx,
+  caller: Caller,
+  { id, timeoutMs }: { id: string; timeoutMs: number },
+): Promise<Heartbeat> {
+  const agent = await lockBeating(tx, { id, workspaceId: caller.workspaceId, timeoutMs });
+  if (!agent) throw notFound('This agent');
+  const heartbeats = agent.status === 'offline' ? (agent.is_recent ? agent.heartbeats : 0) + 1 : 0;
+  const { tasks } = agent;
+  const next = nextAgentStatus(agent.status, { type: 'heartbeat', tasks, heartbeats });
+  if (!next) throw conflict('A deprecated agent sends no heartbeats.');
+  // Busy follows from the tasks; what is stored is what comes after them.
+  const stored = next === 'busy' ? 'active' : next;
+  const at = await noteHeartbeat(tx, { id, status: stored, heartbeats: next === 'offline' ? heartbeats : 0 });
+  if (agent.status === 'offline' && next === 'active') {
+    await recordAudit(tx, caller, { action: 'agent.returned', target: ['agent', id] });
+  }
+  return { status: next, heartbeats: next === 'offline' ? heartbeats : 0, at };
+}

@@ -1,0 +1,202 @@
+/**
+ * Takes handoffs on that no workflow does: the target's run begins when that of the source has ended its turn, and what is not
+ * taken comes back. Each look is one transaction under the lock of the handoff's row: nothing is begun twice or lost.
+ */
+import { endAsCompleted } from '../../core/decision-events/endings.ts';
+import { DEFAULT_AUTONOMY } from '../../core/definition.ts';
+import { conflict, DroverError, notFound } from '../../core/errors.ts';
+import { isTerminal, type NewEvent } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { RequestedConfig, RunConfig } from '../../core/run-config.ts';
+import { findAgent } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { changeHandoff, listHandoffsToCarry, lockHandoff, noteReturned, type HandoffRow } from '../../db/handoffs.ts';
+import { findRun, lockThread, type RunView } from '../../db/runs.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
+import type { Context } from '../governance/context.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { writeRun } from '../runs/create-run.ts';
+import { briefOf, rejectionNote } from './handoffs/brief.ts';
+import { mustTake } from './handoffs/write-handoff.ts';
+
+/** Answers how many there were. */
+export async function carryHandoffs(context: Context): Promise<number> {
+  const rows = await listHandoffsToCarry(context.db, LIMITS.sweepRows);
+  const done = await forEachIsolated(context.log, { rows }, async ({ tenant_id: tenantId, id }) => {
+    const written = await context.db.withTenant(tenantId, (tx) => carry(context, tx, { tenantId, id }));
+    for (const each of written) announceAppended(context, each);
+  });
+  return done.length;
+}
+
+interface Carrying {
+  context: Context;
+  tx: Tx;
+  tenantId: string;
+  row: HandoffRow;
+}
+
+async function carry(
+  context: Context,
+  tx: Tx,
+  { tenantId, id }: { tenantId: string; id: string },
+): Promise<Announcement[]> {
+  const row = await lockHandoff(tx, id);
+  if (!row || row.completed_at) return [];
+  const carrying = { context, tx, tenantId, row };
+  if (row.carried_by === 'workflow') return close(carrying, 'cancelled');
+  if (row.status === 'initiated') return row.carried_by === 'run' ? begin(carrying, undefined) : follow(carrying);
+  const target = row.target_run_id === null ? undefined : await findRun(tx, row.target_run_id);
+  if (target && !isTerminal(target.status) && !isBetweenTurns(target)) return [];
+  if (row.status === 'rejected') return target ? goBack(carrying, target) : close(carrying, 'cancelled');
+  if (target && !isTerminal(target.status)) return [];
+  return close(carrying, target?.status === 'completed' ? 'completed' : 'failed');
+}
+
+async function close({ tx, row }: Carrying, to: 'completed' | 'failed' | 'cancelled'): Promise<Announcement[]> {
+  await changeHandoff(tx, row.id, { to });
+  return [];
+}
+
+/** The target goes on with the thread, once its source has ended, or waits for its next turn. */
+async function follow(carrying: Carrying): Promise<Announcement[]> {
+  const { tx, row } = carrying;
+  const source = row.source_run_id === null ? undefined : await findRun(tx, row.source_run_id);
+  if (!source || source.erased_at || source.status === 'failed' || source.status === 'cancelled') {
+    return close(carrying, 'cancelled');
+  }
+  if (!isTerminal(source.status) && !isBetweenTurns(source)) return [];
+  if (!(await isHead(tx, source))) {
+    const isOver = Date.now() - row.created_at.getTime() > LIMITS.handoffSeconds * 1000;
+    return isOver ? close(carrying, 'cancelled') : [];
+  }
+  return begin(carrying, source);
+}
+
+function isBetweenTurns({ status, open_turn_id }: RunView): boolean {
+  return status === 'awaiting_human' && open_turn_id === null;
+}
+
+/** Nothing else has begun on the thread since. */
+async function isHead(tx: Tx, run: RunView): Promise<boolean> {
+  return (await lockThread(tx, run.thread_id))?.head_run_id === run.id;
+}
+
+/** A target that takes no run after all has rejected it. */
+async function begin(carrying: Carrying, source: RunView | undefined): Promise<Announcement[]> {
+  const { tx, row } = carrying;
+  const ended = source ? await endSource(carrying, source) : [];
+  try {
+    const target = await findAgent(tx, row.target_agent_id, row.workspace_id);
+    if (!target) throw notFound('The agent');
+    mustTake(target);
+    const level = target.definition.autonomy_level ?? DEFAULT_AUTONOMY;
+    const written = await start(carrying, { agentId: target.id, level, source, message: await briefOf(tx, row) });
+    await changeHandoff(tx, row.id, { to: 'accepted', run_id: written.runId });
+    const payload = { ...aboutOf(row), run_id: written.runId, agent_id: target.id };
+    const told = await tell(carrying, written, { type: 'handoff.accepted', actor: 'system', payload });
+    return [...ended, told];
+  } catch (error) {
+    if (!(error instanceof DroverError)) throw error;
+    const rejection = { code: error.code, message: error.message };
+    const isReturning = source !== undefined;
+    await changeHandoff(tx, row.id, { to: 'rejected', rejection, isReturning });
+    if (!source) return ended;
+    return [...ended, ...(await goBack({ ...carrying, row: { ...row, rejection } }, source))];
+  }
+}
+
+/** The source goes on in the next run of the thread. Where it takes none, that is the end. */
+async function goBack(carrying: Carrying, last: RunView): Promise<Announcement[]> {
+  const { tx, row } = carrying;
+  const ended = isTerminal(last.status) ? [] : await endSource(carrying, last);
+  try {
+    if (!(await isHead(tx, last))) throw conflict('The conversation has gone on since.');
+    const agent = await findAgent(tx, row.source_agent_id, row.workspace_id);
+    if (!agent) throw notFound('The agent');
+    const level = agent.definition.autonomy_level ?? DEFAULT_AUTONOMY;
+    const message = await rejectionNote(tx, row);
+    const written = await start(carrying, { agentId: agent.id, level, source: last, message });
+    await noteReturned(tx, row.id, written.runId);
+    const error = row.rejection ?? { code: 'rejected', message: '' };
+    return [
+      ...ended,
+      await tell(carrying, written, { type: 'handoff.rejected', actor: 'system', payload: { ...aboutOf(row), error } }),
+    ];
+  } catch (error) {
+    if (!(error instanceof DroverError)) throw error;
+    await noteReturned(tx, row.id, null);
+    return ended;
+  }
+}
+
+async function endSource({ tx, tenantId }: Carrying, { id }: RunView): Promise<Announcement[]> {
+  const appended = await appendIn(tx, { tenantId, runId: id }, (run) =>
+    isTerminal(run.status) || run.open_turn_id !== null
+      ? null
+      : { events: endAsCompleted({ status: run.status }, 'system', 'handoff') },
+  );
+  return appended ? [{ ...appended, runId: id }] : [];
+}
+
+interface NextRun {
+  agentId: string;
+  /** The autonomy level of the agent. */
+  level: number;
+  /** The run whose conversation goes on; undefined for a run by itself. */
+  source: RunView | undefined;
+  message: string;
+}
+
+async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): Promise<Announcement> {
+  const { source, agentId, message, level } = next;
+  const { written } = await writeRun(context, tx, {
+    tenantId,
+    workspaceId: row.workspace_id,
+    agentId,
+    threadId: source?.thread_id,
+    input: { message },
+    config: source ? configAfter(source, level) : {},
+    mayRaiseAutonomy: false,
+    requestedBy: row.requested_by ?? undefined,
+  });
+  return written;
+}
+
+/** What held for the run before holds for the next: its session, its level, what is left of its budget. */
+function configAfter(run: RunView, level: number): RequestedConfig & Pick<RunConfig, 'session'> {
+  const { session, autonomy_level, budget, max_turns } = run.config;
+  const left = budget && {
+    ...budget,
+    ...(budget.max_tokens !== undefined && {
+      max_tokens: Math.max(1, budget.max_tokens - run.tokens_in - run.tokens_out),
+    }),
+    ...(budget.max_cost_usd !== undefined && {
+      max_cost_usd: Math.max(LEAST_USD, budget.max_cost_usd - Number(run.cost_usd ?? 0)),
+    }),
+    ...(budget.max_steps !== undefined && { max_steps: Math.max(1, budget.max_steps - run.steps) }),
+  };
+  return {
+    keep_open: run.keep_open,
+    ...(session && { session }),
+    ...(autonomy_level !== undefined && { autonomy_level: Math.min(autonomy_level, level) }),
+    ...(left && { budget: left }),
+    ...(max_turns !== undefined && { max_turns }),
+  };
+}
+
+/** A budget is never nothing; with this little left, the first model call is refused. */
+const LEAST_USD = 0.000001;
+
+/** Adds what a handoff has come to to the log of a run that has just been written. */
+async function tell({ tx, tenantId }: Carrying, written: Announcement, event: NewEvent): Promise<Announcement> {
+  const { runId } = written;
+  const appended = await appendIn(tx, { tenantId, runId }, (run) => ({
+    events: [{ ...event, turn_id: run.open_turn_id ?? undefined }],
+  }));
+  return { ...written, seq: appended?.seq ?? written.seq };
+}
+
+function aboutOf({ id, task_id }: HandoffRow) {
+  return { handoff_id: id, ...(task_id !== null && { task_id }) };
+}

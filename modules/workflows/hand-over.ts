@@ -1,0 +1,185 @@
+/** The built-in tools `handoff` and `reject_handoff`: an agent passes its work to another one, or does not take what was passed to it. */
+import { DroverError } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
+import type { HandoffContext, Urgency } from '../../core/handoff.ts';
+import { matchAgents } from '../../core/matching.ts';
+import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { findAgent, findAgentIds, listWorkers, type AgentRow } from '../../db/agents.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  changeHandoff,
+  findHandoffFrom,
+  findHandoffOfCall,
+  findRequester,
+  lockHandoffTo,
+  type HandoffRow,
+} from '../../db/handoffs.ts';
+import { findTask } from '../../db/tasks.ts';
+import { toCandidate } from '../agents/find-workers.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import type { Context } from '../governance/context.ts';
+import { announceAppended, appendIn, type AppendedChange } from '../run-log/append-to-run.ts';
+import { initiated } from './create-handoff.ts';
+import { writeHandoff } from './handoffs/write-handoff.ts';
+
+interface Wish {
+  to_agent?: string;
+  capabilities?: string[];
+  reason: string;
+  expected_action?: string;
+  urgency?: Urgency;
+  key_findings?: string[];
+  decisions?: string[];
+  uncertainties?: string[];
+  recommendations?: string[];
+  progress?: string;
+}
+
+type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
+
+/**
+ * `{to_agent | capabilities, reason, …} → {handoff_id, to_agent, status}`. The target goes on once the run that hands over has
+ * ended its turn: with the task, where it works on one; else with the conversation. A call that is made again finds what it has done.
+ */
+export async function handOver(context: Context, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const wish = attempt.arguments as unknown as Wish;
+  return inRun(context, attempt, async (tx, run) => {
+    const made = await findHandoffOfCall(tx, attempt.toolCallId);
+    if (made) return { outcome: answer(made) };
+    if (isTerminal(run.status)) return { outcome: refused('run-ended', 'The run has ended.') };
+    const task = run.parent_task_id === null ? undefined : await findTask(tx, run.parent_task_id);
+    if (run.parent_run_id !== null && task?.run_id !== run.id) {
+      return { outcome: refused('not-yours', 'You work for the agent that has called you: answer it.') };
+    }
+    if (await findHandoffFrom(tx, run.id)) {
+      return { outcome: refused('handed-over', 'You have handed over already: end your turn.') };
+    }
+    const target = await findTarget(tx, run, wish);
+    if (!target)
+      return { outcome: refused('no-agent', 'No agent that takes work now is called so, or can do all of this.') };
+    const row = await writeHandoff(tx, {
+      tenantId: attempt.tenantId,
+      workspaceId: run.workspace_id,
+      source: { agentId: run.agent_id, runId: run.id },
+      target,
+      task,
+      carriedBy: task ? 'workflow' : 'thread',
+      context: contextOf(wish, task?.description),
+      reason: wish.reason,
+      urgency: wish.urgency ?? 'medium',
+      expectedAction: wish.expected_action ?? null,
+      toolCallId: attempt.toolCallId,
+      requestedBy: await findRequester(tx, run.id),
+    });
+    const details = { source_agent_id: run.agent_id, target_agent_id: target.id, run_id: run.id };
+    const by = { tenantId: attempt.tenantId };
+    await recordAudit(tx, by, {
+      action: 'handoff.initiated',
+      target: ['handoff', row.id],
+      digest: row.checksum,
+      details,
+    });
+    return { outcome: answer(row), change: { events: [initiated(row, run.open_turn_id)] } };
+  });
+}
+
+/** `{reason} → {handoff_id, status}`: once the run has ended its turn, the work goes back to where it came from. */
+export async function rejectHandoff(context: Context, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const { reason } = attempt.arguments as { reason: string };
+  return inRun(context, attempt, async (tx, run) => {
+    const row = await lockHandoffTo(tx, run.id);
+    if (!row) return { outcome: refused('no-handoff', 'Nothing was handed over to you in this run.') };
+    if (row.status === 'rejected') return { outcome: rejected(row) };
+    const error = { code: 'rejected', message: reason };
+    await changeHandoff(tx, row.id, { to: 'rejected', rejection: error, isReturning: row.carried_by !== 'run' });
+    const target = ['handoff', row.id] as const;
+    await recordAudit(
+      tx,
+      { tenantId: attempt.tenantId },
+      { action: 'handoff.rejected', target, details: { run_id: run.id } },
+    );
+    const payload = { handoff_id: row.id, ...(row.task_id !== null && { task_id: row.task_id }), error };
+    const turn_id = run.open_turn_id ?? undefined;
+    return {
+      outcome: rejected(row),
+      change: { events: [{ type: 'handoff.rejected', actor: 'agent', turn_id, payload }] },
+    };
+  });
+}
+
+interface Done {
+  outcome: Outcome;
+  change?: AppendedChange;
+}
+
+/** Under the lock of the run, so that the outcome and the event are one. What an agent does wrong is data. */
+async function inRun(
+  context: Context,
+  { tenantId, runId }: ToolAttempt,
+  act: (tx: Tx, run: RunRow) => Promise<Done>,
+): Promise<ToolOutcome> {
+  if (runId === '') return refused('no-run', 'Work is handed over within a run alone.');
+  try {
+    const done = await context.db.withTenant(tenantId, async (tx) => {
+      let outcome: Outcome | undefined;
+      const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
+        const { change, ...rest } = await act(tx, run);
+        ({ outcome } = rest);
+        return change ?? null;
+      });
+      return { outcome, appended };
+    });
+    if (done.appended) announceAppended(context, { ...done.appended, runId });
+    return done.outcome ?? refused('run-ended', 'The run has ended.');
+  } catch (error) {
+    if (error instanceof DroverError) return refused(error.code, error.message);
+    throw error;
+  }
+}
+
+async function findTarget(tx: Tx, run: RunRow, wish: Wish): Promise<AgentRow | undefined> {
+  const { workspace_id: workspaceId, agent_id: own } = run;
+  if (wish.to_agent !== undefined) {
+    const id = (await findAgentIds(tx, workspaceId, [wish.to_agent])).get(wish.to_agent);
+    return id === undefined ? undefined : findAgent(tx, id, workspaceId);
+  }
+  const skills = wish.capabilities ?? [];
+  const workers = skills.length === 0 ? [] : await listWorkers(tx, { workspaceId, skills });
+  const [best] = matchAgents({ required_capabilities: skills, excluded_agents: [own] }, workers.map(toCandidate));
+  return best && findAgent(tx, best.id, workspaceId);
+}
+
+function contextOf(wish: Wish, description: string | undefined): HandoffContext {
+  const { key_findings, decisions: decisions_made, uncertainties, recommendations, progress: current_progress } = wish;
+  const reasoning_context = given({ key_findings, uncertainties, recommendations });
+  const execution_context = given({ decisions_made, current_progress });
+  const task_context = given({ task_description: description });
+  return given({
+    task_context: task_context.task_description === undefined ? undefined : task_context,
+    execution_context: Object.keys(execution_context).length > 0 ? execution_context : undefined,
+    reasoning_context: Object.keys(reasoning_context).length > 0 ? reasoning_context : undefined,
+  });
+}
+
+/** Without what is undefined. */
+function given<T extends Record<string, unknown>>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
+
+function answer({ id, target_agent_id, status }: HandoffRow): Outcome {
+  const output = { handoff_id: id, to_agent: target_agent_id, status, note: 'Handed over. End your turn now.' };
+  return { kind: 'succeeded', output };
+}
+
+function rejected({ id }: HandoffRow): Outcome {
+  return {
+    kind: 'succeeded',
+    output: { handoff_id: id, status: 'rejected', note: 'It goes back. End your turn now.' },
+  };
+}
+
+function refused(code: string, message: string): Outcome {
+  return { kind: 'error', code, message };
+}

@@ -1,0 +1,126 @@
+/** Writes a handoff down: who may hand over to whom, and what the target is given. */
+import { conflict, impossible } from '../../../core/errors.ts';
+import { checksumOf, HANDOFF_SCHEMA, loopFault, type HandoffContext, type Urgency } from '../../../core/handoff.ts';
+import { summarizeHandoff, type HandoffFragment } from '../../../core/handoff-summary.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { listWorkers, type AgentRow } from '../../../db/agents.ts';
+import { readMessages } from '../../../db/checkpoints.ts';
+import type { Tx } from '../../../db/database.ts';
+import {
+  chainBefore,
+  findHandoff,
+  insertHandoff,
+  readSharedFragments,
+  type HandoffCarrier,
+  type HandoffRow,
+} from '../../../db/handoffs.ts';
+import { findRunRow } from '../../../db/runs.ts';
+import { estimateTokens } from '../../../llm/estimate-tokens.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { historyOf } from './brief.ts';
+
+export interface HandoffWish {
+  tenantId: string;
+  workspaceId: string;
+  source: { agentId: string; runId: string | null };
+  target: AgentRow;
+  task?: { id: string; workflow_id: string } | undefined;
+  carriedBy: HandoffCarrier;
+  context: HandoffContext;
+  reason: string;
+  urgency: Urgency;
+  expectedAction: string | null;
+  targetTokens?: number | undefined;
+  toolCallId?: string | undefined;
+  requestedBy: string | null;
+}
+
+/** How many of the last messages of a conversation are looked at. */
+const MOST_MESSAGES = 200;
+/** What is expected of an agent that has as much as it takes, and of which nothing is known. */
+const BUSY_MS = 5000;
+const FREE_MS = 1000;
+/** Of a fragment that the source has named: it is about the task. */
+const NAMED_RELEVANCE = 1;
+
+/** Throws 409 for a target that takes nothing, and where the chain may not go on; 422 for a handoff to oneself. */
+export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRow> {
+  const { source, target, task, context } = wish;
+  mustTake(target);
+  const checksum = checksumOf(context);
+  const chain = source.runId === null ? [] : await chainBefore(tx, source.runId, LIMITS.handoffChain);
+  const link = { source_agent_id: source.agentId, target_agent_id: target.id, checksum };
+  const fault = loopFault(chain, link, LIMITS.handoffChain);
+  if (fault && source.agentId === target.id) {
+    throw impossible(fault, [{ path: 'body.target_agent_id', message: 'is the source' }]);
+  }
+  if (fault) throw conflict(fault, { chain: chain.map(({ id }) => id) });
+  const limit = wish.targetTokens ?? target.definition.constraints?.max_context_tokens ?? LIMITS.handoffTokens;
+  const { content, tokens, fullTokens } = await summaryOf(tx, wish, limit);
+  const id = newId();
+  await insertHandoff(tx, {
+    id,
+    tenant_id: wish.tenantId,
+    workspace_id: wish.workspaceId,
+    task_id: task?.id ?? null,
+    workflow_id: wish.carriedBy === 'workflow' ? (task?.workflow_id ?? null) : null,
+    ...link,
+    source_run_id: source.runId,
+    tool_call_id: wish.toolCallId ?? null,
+    previous_id: chain.at(-1)?.id ?? null,
+    place: chain.length + 1,
+    carried_by: wish.carriedBy,
+    reason: wish.reason,
+    urgency: wish.urgency,
+    expected_action: wish.expectedAction,
+    context,
+    schema_version: HANDOFF_SCHEMA,
+    target_tokens: limit,
+    summary: content,
+    summary_tokens: tokens,
+    full_tokens: fullTokens,
+    requested_by: wish.requestedBy,
+    pickup_ms: await pickupMs(tx, target),
+  });
+  const row = await findHandoff(tx, id);
+  if (!row) throw new Error('An inserted handoff did not come back.');
+  return row;
+}
+
+/** Throws 409 for an agent that is not to be given work now. */
+export function mustTake({ status, suspended, definition: { name, is_active: isActive } }: AgentRow): void {
+  if (status === 'deprecated' || status === 'offline') throw conflict(`The agent ${name} is ${status}.`);
+  if (isActive === false) throw conflict(`The agent ${name} is not active.`);
+  if (suspended) throw conflict(`The agent ${name} is suspended.`);
+}
+
+async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
+  const { source, context, target } = wish;
+  // Who goes on with the thread reads its conversation there.
+  const history = wish.carriedBy === 'thread' ? [] : await conversationOf(tx, source.runId);
+  const ids = context.memory_references?.shared_fragments ?? [];
+  const known =
+    ids.length === 0 ? [] : await readSharedFragments(tx, { workspaceId: wish.workspaceId, agentId: target.id, ids });
+  const fragments = known.map(({ id, content, created_at, uses }): HandoffFragment => ({
+    id,
+    content,
+    createdMs: created_at.getTime(),
+    accessCount: uses,
+    relevance: NAMED_RELEVANCE,
+  }));
+  const limits = { targetTokens, nowMs: Date.now(), countTokens: estimateTokens };
+  return summarizeHandoff({ context, history, fragments }, limits);
+}
+
+async function conversationOf(tx: Tx, runId: string | null) {
+  const run = runId === null ? undefined : await findRunRow(tx, runId);
+  if (!run || run.erased_at) return [];
+  const from = Math.max(run.base_length, run.length - MOST_MESSAGES);
+  return historyOf(await readMessages(tx, run.id, { from, length: run.length }));
+}
+
+async function pickupMs(tx: Tx, { id, workspace_id: workspaceId, definition }: AgentRow): Promise<number> {
+  const [worker] = await listWorkers(tx, { workspaceId, skills: [], ids: [id] });
+  const isFull = (worker?.running ?? 0) >= (definition.constraints?.max_concurrent_tasks ?? Infinity);
+  return isFull ? (worker?.health.avg_latency_ms ?? definition.health?.avg_latency_ms ?? BUSY_MS) : FREE_MS;
+}

@@ -1,0 +1,35 @@
+/** Handoffs as they are shown, of the caller's workspace alone. */
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import { chainTo, findHandoff, listHandoffs, type ChainLink, type HandoffRow } from '../../db/handoffs.ts';
+
+export type { ChainLink, HandoffRow };
+
+/** A handoff with the chain that it ends, itself included. */
+export interface ShownHandoff {
+  row: HandoffRow;
+  chain: ChainLink[];
+}
+
+/** Throws 404. */
+export async function requireHandoff(tx: Tx, caller: Caller, id: string): Promise<ShownHandoff> {
+  const row = await findHandoff(tx, id);
+  if (row?.workspace_id !== caller.workspaceId) throw notFound('The handoff');
+  return withChain(tx, row);
+}
+
+/** The same of one that was read. */
+export async function withChain(tx: Tx, row: HandoffRow): Promise<ShownHandoff> {
+  return { row, chain: await chainTo(tx, row.id, LIMITS.handoffChain + 1) };
+}
+
+/** A page, newest first. */
+export async function readHandoffs(
+  tx: Tx,
+  caller: Caller,
+  page: Omit<Parameters<typeof listHandoffs>[1], 'workspaceId'>,
+): Promise<HandoffRow[]> {
+  return listHandoffs(tx, { ...page, workspaceId: caller.workspaceId });
+}

@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { createHash, randomUUID } from 'node:crypto';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import type { FakeServer } from '../support/fake-http.ts';
+import { attemptOf } from '../support/tool-attempt.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { handOver } from '../../modules/workflows/hand-over.ts';
+import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+const CONTEXT = {
+  task_context: { original_query: 'Who are the top five?', task_description: 'Find them.' },
+  execution_context: { decisions_made: [{ what: 'only SaaS' }], partial_results: { a: 1 } },
+  reasoning_context: { key_findings: ['Acme leads'] },
+};
+
+describe('handoffs', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  let key: string;
+  let tenant: { id: string; key: string };
+  const ids: Record<string, string> = {};
+  /** What an agent says, by its name and what it reads; undefined is a model that thinks for ever. */
+  let say: (agent: string, said: string, request: AnthropicRequest) => AnthropicReply | undefined;
+
+  const text = (said: string): AnthropicReply => ({ content: [{ type: 'text', text: said }] });
+  const use = (name: string, input: Record<string, unknown>): AnthropicReply => ({
+    content: [{ type: 'tool_use', id: `toolu_${randomUUID()}`, name, input }],
+    stop_reason: 'tool_use',
+  });
+  const hasResult = (request: AnthropicRequest) => JSON.stringify(request.messages.at(-1)).includes('tool_result');
+  const make = async (path: string, body: unknown, expected = 201) => {
+    const { status, json, text: told } = await api.call('POST', path, { key, body });
+    assert.equal(status, expected, told);
+    return json;
+  };
+  const read = async (path: string) => (await api.call('GET', path, { key })).json;
+  const agent = async (name: string, more = {}) => {
+    ({ id: ids[name] = '' } = await make('/v1/agents', { name, system_prompt: `I am ${name}.`, ...more }));
+    return ids[name];
+  };
+  const submit = async (source: string) => {
+    const requirements = { preferred_agents: [ids[source]], required_capabilities: [source] };
+    const { id } = await make('/v1/tasks', { description: 'Find them.', requirements }, 202);
+    return id as string;
+  };
+  const hand = (task: string, more = {}, expected = 201) =>
+    make(
+      '/v1/handoffs',
+      {
+        task_id: task,
+        source_agent_id: ids['ann'],
+        target_agent_id: ids['bob'],
+        context: CONTEXT,
+        reason: 'Needs an analyst',
+        urgency: 'high',
+        ...more,
+      },
+      expected,
+    );
+  const inState = async (path: string, status: string) => {
+    await waitUntil(`${path} is ${status}`, async () => {
+      await carryHandoffs(api.context);
+      return (await read(path)).status === status;
+    });
+    return read(path);
+  };
+
+  before(async () => {
+    model = await startFakeAnthropic((request: AnthropicRequest) => {
+      const name = /I am (\w+)\./.exec(JSON.stringify(request.system))?.[1] ?? '?';
+      return say(name, JSON.stringify(request.messages), request) ?? { content: [], hang: true };
+    });
+    const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url };
+    api = await startTestApi(undefined, { env });
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await model.close();
+  });
+  beforeEach(async () => {
+    tenant = await api.newTenant();
+    ({ key } = tenant);
+    await agent('ann', { capabilities: [{ skill_name: 'ann' }], tools: ['handoff'] });
+    await agent('bob', { capabilities: [{ skill_name: 'bob' }], tools: ['reject_handoff'] });
+    say = (name) => (name === 'ann' ? undefined : text(`done by ${name}`));
+  });
+
+  it('give a task that is worked on to another agent, with what was found out', async () => {
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const before = await read(`/v1/tasks/${task}`);
+    const canonical = createHash('sha256')
+      .update(
+        '{"execution_context":{"decisions_made":[{"what":"only SaaS"}],"partial_results":{"a":1}},"reasoning_context":{"key_findings":["Acme leads"]},"task_context":{"original_query":"Who are the top five?","task_description":"Find them."}}',
+      )
+      .digest('hex');
+    const made = await hand(task, { checksum: canonical, schema_version: '1.0' });
+    assert.deepEqual([made.status, made.checksum, made.urgency], ['initiated', canonical, 'high']);
+    assert.ok(Date.parse(made.estimated_pickup) > 0);
+    const done = await inState(`/v1/tasks/${task}`, 'completed');
+    assert.equal(done.assignment.assigned_agent_id, ids['bob']);
+    assert.match(done.assignment.assignment_reason, /handoff/);
+    assert.equal(done.output.result, 'done by bob');
+    assert.equal(done.retry_count, 0);
+    const handoff = await inState(`/v1/handoffs/${made.handoff_id}`, 'completed');
+    assert.equal(handoff.target_run_id, done.run_id);
+    assert.deepEqual(handoff.context, CONTEXT);
+    assert.deepEqual(
+      handoff.chain.map(({ handoff_id }: { handoff_id: string }) => handoff_id),
+      [made.id],
+    );
+    assert.equal((await read(`/v1/runs/${before.run_id}`)).status, 'cancelled');
+    const brief = JSON.stringify(model.requests.at(-1)?.body);
+    for (const part of ['Needs an analyst', 'only SaaS', 'Acme leads', made.id]) assert.ok(brief.includes(part), part);
+    const { events } = await read(
+      `/v1/runs/${done.workflow_id}/events?types=handoff.initiated,handoff.accepted,handoff.completed`,
+    );
+    assert.deepEqual(
+      events.map(({ type }: { type: string }) => type),
+      ['handoff.initiated', 'handoff.accepted', 'handoff.completed'],
+    );
+    assert.equal((await read(`/v1/handoffs?source_agent_id=${ids['ann']}`)).handoffs.length, 1);
+  });
+
+  it('refuse what does not fit, goes nowhere, or is not theirs', async () => {
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const cases: [Record<string, unknown>, number][] = [
+      [{ checksum: 'f'.repeat(64) }, 422],
+      [{ schema_version: '99.0' }, 422],
+      [{ target_agent_id: ids['ann'] }, 422],
+      [{ source_agent_id: ids['bob'], target_agent_id: ids['ann'] }, 409],
+      [{ task_id: randomUUID() }, 404],
+      [{ target_agent_id: randomUUID() }, 404],
+      [{ context: { surprise: 1 } }, 400],
+      [{ context: 'text' }, 400],
+      [{ urgency: 'now' }, 400],
+    ];
+    for (const [more, status] of cases) await hand(task, more, status);
+    await api.call('DELETE', `/v1/agents/${ids['bob']}`, { key });
+    await hand(task, {}, 409);
+    assert.equal((await read(`/v1/tasks/${task}`)).status, 'in_progress');
+  });
+
+  it('are shortened to what the target takes, never beyond it', async () => {
+    await agent('tiny', { constraints: { max_context_tokens: 120 } });
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const context = {
+      ...CONTEXT,
+      execution_context: { ...CONTEXT.execution_context, current_progress: 'x'.repeat(9000) },
+    };
+    const made = await hand(task, { context, target_agent_id: ids['tiny'] });
+    assert.deepEqual([made.target_tokens, made.summary_tokens <= 120, made.context_tokens > 2000], [120, true, true]);
+    assert.deepEqual(made.summary.decisions, [{ what: 'only SaaS' }]);
+    assert.deepEqual(made.context, context);
+    await inState(`/v1/handoffs/${made.id}`, 'completed');
+  });
+
+  it('go on from a task that has ended in a run by itself, and leave the task as it is', async () => {
+    say = (name) => text(`done by ${name}`);
+    const task = await submit('ann');
+    const before = await inState(`/v1/tasks/${task}`, 'completed');
+    const body = { headers: { 'idempotency-key': 'once' } };
+    const asked = {
+      task_id: task,
+      source_agent_id: ids['ann'],
+      target_agent_id: ids['bob'],
+      context: CONTEXT,
+      reason: 'x',
+    };
+    const made = await api.call('POST', '/v1/handoffs', { key, body: asked, ...body });
+    const again = await api.call('POST', '/v1/handoffs', { key, body: asked, ...body });
+    assert.deepEqual([made.status, again.json.id], [201, made.json.id]);
+    const handoff = await inState(`/v1/handoffs/${made.json.id}`, 'completed');
+    assert.equal((await read(`/v1/runs/${handoff.target_run_id}`)).agent_id, ids['bob']);
+    assert.deepEqual(await read(`/v1/tasks/${task}`), before);
+  });
+
+  it('come back to the source of a task where the target rejects them', async () => {
+    say = (name, said, request) => {
+      if (name === 'ann') return said.includes('has not taken') ? text('done by ann') : undefined;
+      return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not my field' });
+    };
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const { id } = await hand(task);
+    const done = await inState(`/v1/tasks/${task}`, 'completed');
+    assert.deepEqual([done.output.result, done.assignment.assigned_agent_id], ['done by ann', ids['ann']]);
+    const handoff = await read(`/v1/handoffs/${id}`);
+    assert.deepEqual([handoff.status, handoff.rejection.message], ['rejected', 'Not my field']);
+    assert.equal(handoff.returned_run_id, done.run_id);
+  });
+
+  it('are made by an agent as a tool: the task goes on with the target', async () => {
+    say = (name, _said, request) => {
+      if (name === 'bob') return text('done by bob');
+      return hasResult(request)
+        ? text('I have handed over.')
+        : use('handoff', { to_agent: 'bob', reason: 'Better at it', key_findings: ['It is blue'] });
+    };
+    const task = await submit('ann');
+    const done = await inState(`/v1/tasks/${task}`, 'completed');
+    assert.deepEqual([done.output.result, done.assignment.assigned_agent_id], ['done by bob', ids['bob']]);
+    const { handoffs } = await read(`/v1/handoffs?task_id=${task}`);
+    assert.deepEqual([handoffs.length, handoffs[0].status, handoffs[0].reason], [1, 'completed', 'Better at it']);
+    assert.ok(JSON.stringify(model.requests.at(-1)?.body).includes('It is blue'));
+  });
+
+  it('are made in a conversation, which the target goes on with, and comes back where it rejects them', async () => {
+    let isRejecting = false;
+    say = (name, said, request) => {
+      if (name === 'bob') {
+        if (!isRejecting) return text('bob here');
+        return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
+      }
+      if (said.includes('has not taken')) return text('ann again');
+      return hasResult(request) ? text('over') : use('handoff', { capabilities: ['bob'], reason: 'Better at it' });
+    };
+    const talk = async () => {
+      const { run_id, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Help me' } }, 202);
+      await inState(`/v1/runs/${run_id}`, 'completed');
+      let handoff: { id: string; source_run_id: string; target_run_id: string } | undefined;
+      await waitUntil('it is handed over', async () => {
+        await carryHandoffs(api.context);
+        const { handoffs } = await read(`/v1/handoffs?source_agent_id=${ids['ann']}`);
+        handoff = handoffs.find((each: { source_run_id: string }) => each.source_run_id === run_id);
+        return handoff?.target_run_id != null;
+      });
+      return { id: handoff?.id ?? '', thread_id, target: handoff?.target_run_id ?? '' };
+    };
+    const first = await talk();
+    await inState(`/v1/handoffs/${first.id}`, 'completed');
+    const run = await read(`/v1/runs/${first.target}`);
+    assert.deepEqual([run.agent_id, run.thread_id, run.output.message], [ids['bob'], first.thread_id, 'bob here']);
+    const sent = JSON.stringify(model.requests.at(-1)?.body);
+    // What was said is there as it was said, once.
+    assert.equal(sent.split('Help me').length, 2);
+    isRejecting = true;
+    const second = await talk();
+    await waitUntil('it has come back', async () => {
+      await carryHandoffs(api.context);
+      return (await read(`/v1/handoffs/${second.id}`)).returned_run_id !== null;
+    });
+    const { returned_run_id: returned, status } = await read(`/v1/handoffs/${second.id}`);
+    assert.equal(status, 'rejected');
+    const back = await inState(`/v1/runs/${returned}`, 'completed');
+    assert.deepEqual([back.agent_id, back.thread_id, back.output.message], [ids['ann'], second.thread_id, 'ann again']);
+  });
+
+  it('are made once, however often the call is made and whoever carries them', async () => {
+    const { run_id: runId, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Go' } }, 202);
+    const { id: tenantId } = tenant;
+    const call = { ...attemptOf({ to_agent: 'bob', reason: 'x' }), tenantId, runId, toolCallId: randomUUID() };
+    const made = await Promise.all([1, 2, 3, 4].map(() => handOver(api.context, call)));
+    const outputs = new Set(made.map((outcome) => JSON.stringify(outcome)));
+    assert.equal(outputs.size, 1, [...outputs].join());
+    const second = await handOver(api.context, { ...call, toolCallId: randomUUID() });
+    assert.equal(second.kind === 'error' && second.code, 'handed-over');
+    await carryHandoffs(api.context);
+    assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'initiated');
+    say = (name) => text(`done by ${name}`);
+    await make(`/v1/runs/${runId}/cancel`, {}, 202);
+    await carryHandoffs(api.context);
+    assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'cancelled');
+    assert.equal((await read(`/v1/runs?thread_id=${thread_id}`)).runs.length, 1);
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'completed');
+    await hand(task);
+    await Promise.all([1, 2, 3].map(() => carryHandoffs(api.context)));
+    assert.equal((await read(`/v1/runs?agent_id=${ids['bob']}`)).runs.length, 1);
+  });
+
+  it('do not go around without end', async () => {
+    say = (name, _said, request) =>
+      hasResult(request)
+        ? text('over')
+        : use('handoff', { to_agent: name === 'ann' ? 'eve' : 'ann', reason: 'You do it', progress: randomUUID() });
+    await agent('eve', { tools: ['handoff'] });
+    const { thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Go' } }, 202);
+    let runs: { id: string; status: string }[] = [];
+    await waitUntil('the chain has ended', async () => {
+      await carryHandoffs(api.context);
+      ({ runs } = await read(`/v1/runs?thread_id=${thread_id}`));
+      return runs.length === 11 && runs.every(({ status }) => status === 'completed');
+    });
+    const { handoffs } = await read('/v1/handoffs');
+    assert.equal(handoffs.length, 10);
+    assert.equal((await read(`/v1/handoffs/${handoffs[0].id}`)).chain.length, 10);
+  });
+});

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../../support/api.ts';
+import { startFakeAnthropic, type AnthropicRequest } from '../../support/fake-anthropic.ts';
+import type { FakeServer } from '../../support/fake-http.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
+
+describe('the bindings of an agent to its tools', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let model: FakeServer;
+  const offered: string[][] = [];
+
+  before(async () => {
+    model = await startFakeAnthropic((request: AnthropicRequest) => {
+      offered.push((request.tools ?? []).map(({ name }) => name));
+      const last = JSON.stringify(request.messages.at(-1));
+      if (last.includes('tool_result') || !/call (\w+)/.test(last))
+        return { content: [{ type: 'text', text: 'done' }] };
+      const [, name = ''] = /call (\w+)/.exec(last) ?? [];
+      const input = name === 'calculator' ? { expression: '1+1' } : {};
+      const use = (n: number) => ({ type: 'tool_use', id: `toolu_${n}`, name, input });
+      return { content: [use(1), use(2)], stop_reason: 'tool_use' };
+    });
+    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+    await model.close();
+  });
+
+  const agent = async (body: Record<string, unknown>, expected = 201) => {
+    const { status, json, text } = await api.call('POST', '/v1/agents', { body: { name: 'bound', ...body } });
+    assert.equal(status, expected, text);
+    return json;
+  };
+  const run = async (id: string, message: string) => {
+    offered.length = 0;
+    const { json } = await api.call('POST', `/v1/agents/${id}/runs`, { body: { input: { message } } });
+    await waitUntil(
+      'it ends',
+      async () => (await api.call('GET', `/v1/runs/${json.run_id}`)).json.completed_at !== null,
+    );
+    const { json: events } = await api.call('GET', `/v1/runs/${json.run_id}/events`);
+    return (events.events as { type: string; payload: { error?: { code: string } } }[]).flatMap(({ type, payload }) =>
+      type === 'tool.succeeded' ? ['succeeded'] : type === 'tool.denied' ? [payload.error?.code ?? type] : [],
+    );
+  };
+
+  it('are taken as the document registers them, and bring a tool once one is there', async () => {
+    const transport = { type: 'http', endpoint: 'https://tools.example.com/v1' };
+    const tool_bindings = [{ tool_uri: 'mcp://tools.example.com/web-search', permissions: ['execute'] }];
+    const { id } = await agent({ tool_bindings });
+    assert.deepEqual((await api.call('GET', `/v1/agents/${id}`)).json.tool_bindings, tool_bindings);
+    await run(id, 'hello');
+    assert.deepEqual(offered, [[]]);
+    const tool = { name: 'web_search', description: 'Searches.', transport };
+    assert.equal((await api.call('POST', '/v1/tools', { body: tool })).status, 201);
+    await run(id, 'hello');
+    assert.deepEqual(offered, [['web_search']]);
+    await agent({ tool_bindings: [{ tool_id: 'nothing' }] }, 422);
+  });
+
+  it('take tools away, and say what of them may be called and how often', async () => {
+    const tools = ['calculator', 'current_time'];
+    const bound = (binding: Record<string, unknown>) =>
+      agent({ tools, tool_bindings: [{ tool_uri: 'builtin://calculator', ...binding }] });
+    const off = await bound({ is_enabled: false });
+    await run(off.id, 'hello');
+    assert.deepEqual(offered, [['current_time']]);
+    const writing = await bound({ permissions: ['write'] });
+    assert.deepEqual(await run(writing.id, 'call calculator'), ['permission_denied', 'permission_denied']);
+    const reading = await bound({ permissions: ['read'], rate_limit: 3 });
+    assert.deepEqual(await run(reading.id, 'call calculator'), ['succeeded', 'succeeded']);
+    assert.deepEqual((await run(reading.id, 'call calculator')).toSorted(), ['rate_limited', 'succeeded']);
+  });
+});

@@ -43,9 +43,21 @@ const systemPrompt = z.union([
 /** A list that a client may name and leave empty: nothing would come of what stood in it. */
 const emptyList = z.array(z.unknown()).max(0);
 
+const jsonSchema = z.record(z.string(), z.unknown()).describe('A JSON Schema, draft 2020-12 or draft-07.');
+
+const formatRail = z
+  .strictObject({
+    type: z.literal('format'),
+    config: z.strictObject({
+      schema: jsonSchema,
+      max_retries: z.int().min(0).max(10).optional().describe('Times that the model is asked again, 2 where absent.'),
+    }),
+  })
+  .meta({ id: 'FormatRail' });
+
 const guardrailConfig = z.strictObject({
   input_rails: emptyList.optional(),
-  output_rails: emptyList.optional(),
+  output_rails: z.array(formatRail).max(10).optional().describe('What final answers have to fit, all of it.'),
   tool_rails: z
     .strictObject({
       max_calls_per_turn: z.int().min(0).max(10_000).optional(),
@@ -140,6 +152,7 @@ export const agentDefinition = z
     llm_config: llmConfig.optional(),
     model_preferences: modelPreferences.optional(),
     execution_config: executionConfig.optional(),
+    output_schema: jsonSchema.optional().describe('What final answers have to fit: `output.data` is their value.'),
     tools: z.array(z.string().min(1).max(200)).max(200).optional().describe('Tools by id or by name.'),
     tool_bindings: emptyList.optional(),
     capabilities: z.array(capability).max(200).optional(),

@@ -55,6 +55,8 @@ export const LIMITS = {
   toolCallsPerStep: 64,
   /** Answers of a model in a row without a valid intent, after which its turn fails. */
   invalidAnswers: 5,
+  /** Times that a model is asked again whose answer does not fit its schema, where the agent does not say. */
+  outputRetries: 2,
   /** Steps per turn where the agent does not say. */
   maxTurns: 25,
   /** Driving time of a turn in seconds where the agent does not say. */

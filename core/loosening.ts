@@ -40,6 +40,10 @@ export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition
   note('four_eyes', was.four_eyes && !is.four_eyes);
   note('max_calls_per_turn', (is.max_calls_per_turn ?? Infinity) > (was.max_calls_per_turn ?? Infinity));
   note('allowed_tools', !allowsNoMore(is.allowed_tools, was.allowed_tools));
+  note(
+    'output_rails',
+    was.output_rails.some((schema) => !is.output_rails.includes(schema)),
+  );
   return loosened;
 }
 
@@ -64,6 +68,8 @@ function gateOf(agent: AgentDefinition | undefined) {
     four_eyes: agent?.execution_config?.four_eyes ?? false,
     max_calls_per_turn: rails?.max_calls_per_turn ?? null,
     allowed_tools: rails?.allowed_tools ?? ('all' as const),
+    // By digest: which of two schemas is the looser nobody can tell.
+    output_rails: (agent?.guardrail_config?.output_rails ?? []).map(({ config }) => digestOf(config.schema)),
   };
 }
 

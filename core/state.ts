@@ -1,4 +1,5 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
+import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
@@ -24,7 +25,9 @@ export interface TurnState {
   drivenMs: number;
   maxStepsReached: boolean;
   /** The answer that ends the turn, once the model has given one. */
-  answer: { ordinal: number; stopReason: string } | null;
+  answer: FinalAnswer | null;
+  /** The last answer does not fit what the turn demands: the model is told, or has had its chances. */
+  misfit?: Misfit;
   /** The last message of the model in this turn: it is shown if the turn has to stop. */
   lastOrdinal: number | null;
   /** The event with what the turn was given of its agent's memory. */
@@ -156,6 +159,9 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'answer.validated':
+    case 'answer.rejected':
+      return checkChange(state, event);
     case 'context.compacted':
     case 'context.transformed':
       return contextChange(event);

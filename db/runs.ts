@@ -2,6 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { RunKind, RunStatus } from '../core/events.ts';
 import type { Wait } from '../core/waits.ts';
+import type { Reading } from '../core/output-format.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
@@ -52,6 +53,8 @@ export interface RunView {
   open_turn_id: string | null;
   /** What keeps an unfinished run from going on. */
   suspended_by: 'tenant' | 'agent' | null;
+  /** How the value of the last answer is read, where it had to fit a schema. */
+  structured: Reading | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   output: StoredBlock[] | null;
@@ -81,7 +84,7 @@ export interface RunView {
 
 const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
-    r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
+    r.structured, r.stop_reason, r.error, r.keep_open, r.steps, r.turn_count, r.tokens_in, r.tokens_out, r.cost_usd, r.last_seq,
     r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
     r.updated_at, r.erased_at, r.idle_since, m.content as output,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (

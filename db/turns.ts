@@ -2,6 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
+import type { Reading } from '../core/output-format.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 
@@ -12,6 +13,8 @@ export interface TurnRow {
   status: 'running' | 'complete' | 'awaiting_tool' | 'awaiting_human' | 'failed' | 'cancelled';
   input: TurnInput;
   output: StoredBlock[] | null;
+  /** How the value of an answer is read that had to fit a schema. */
+  structured: Reading | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   checkpoint_id: string | null;
@@ -26,7 +29,7 @@ export interface TurnRow {
 }
 
 const TURN = `
-  select t.id, t.run_id, t.number, t.status, t.input, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
+  select t.id, t.run_id, t.number, t.status, t.input, t.structured, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
     t.tokens_out, t.cost_usd, t.created_at, t.completed_at, m.content as output
   from turns t join runs r on r.id = t.run_id left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
 

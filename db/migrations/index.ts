@@ -37,6 +37,7 @@ import { fileUses } from './0041-file-uses.ts';
 import { workflows } from './0042-workflows.ts';
 import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
+import { origins } from './0053-origins.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -79,4 +80,5 @@ export const MIGRATIONS: readonly Migration[] = [
   workflows,
   teams,
   workflowPlans,
+  origins,
 ];

@@ -5,6 +5,7 @@ import type { Message } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
+import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
@@ -121,8 +122,10 @@ function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversatio
   const shared = Math.min(differs < 0 ? given.length : differs, from.unchanged);
   let chain = from.messages[shared - 1]?.chain ?? '';
   const added = given.slice(shared).map(({ role, content }, index) => {
+    const ordinal = shared + index;
     chain = chainOf(chain, { role, content });
-    return { ordinal: shared + index, role, content, chain };
+    const origin = modified.messages ? undefined : from.messages[ordinal]?.origin;
+    return { ordinal, role, content, chain, origin: originOf({ role, content, origin }) };
   });
   return { shared, added };
 }

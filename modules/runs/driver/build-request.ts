@@ -5,6 +5,7 @@ import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
+import { formatInstructions } from '../../../core/output-format.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import { describeCategories } from '../../../core/tool-categories.ts';
 import type { RunState } from '../../../core/state.ts';
@@ -172,7 +173,7 @@ const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or cal
 /** The system prompt, and the tools by their categories where there are several. */
 function systemOf({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): string {
   const categories = describeCategories(tools.values());
-  return [systemPromptOf(definition), categories].filter(Boolean).join('\n\n');
+  return [systemPromptOf(definition), categories, formatInstructions(definition)].filter(Boolean).join('\n\n');
 }
 
 /** The system prompt of a definition: role, instructions, worked examples. */

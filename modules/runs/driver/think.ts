@@ -11,6 +11,7 @@ import { costOf, costsOf, isLongContext } from '../../../llm/prices.ts';
 import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
+import { checkFinalAnswer } from './check-answer.ts';
 import { commit } from './commit.ts';
 import { settleAnswer } from '../../budgets/hold-to-budget.ts';
 import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
@@ -53,6 +54,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
   const usedUp = settleAnswer(session, { response, cost, recorded });
   if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
+  checkFinalAnswer(session, { step: call.step, ordinal, content });
   if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp });
   if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);

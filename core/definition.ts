@@ -4,6 +4,7 @@ import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
 import type { ConsolidationSettings } from './memory/consolidation.ts';
 import { memoryType, type MemoryType } from './memory/entry.ts';
+import { providerSettings } from './provider-settings.ts';
 
 const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
@@ -103,6 +104,7 @@ const llmConfig = z.strictObject({
   fallback_model: z.string().max(200).optional(),
   temperature: z.number().min(0).max(2).optional(),
   max_tokens: z.int().min(1).max(1_000_000).optional(),
+  ...providerSettings,
 });
 
 const modelPreferences = z.strictObject({
@@ -110,6 +112,7 @@ const modelPreferences = z.strictObject({
   fallback_models: z.array(z.string().max(200)).max(10).optional(),
   temperature: z.number().min(0).max(2).optional(),
   max_tokens: z.int().min(1).max(1_000_000).optional(),
+  ...providerSettings,
 });
 
 const executionConfig = z.strictObject({

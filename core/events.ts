@@ -3,6 +3,7 @@
  * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
+import { calibration } from './calibration.ts';
 import { compaction } from './compaction.ts';
 import { attachment } from './content.ts';
 import { CHECK_EVENTS } from './events/check-events.ts';
@@ -94,6 +95,10 @@ const RUN_EVENTS = {
     pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
     /** Where the conversation that the run goes on with was compacted: what is sent of it. */
     context: compaction.optional(),
+    /** The container that the provider's code ran in last on the thread. */
+    container_id: z.string().optional(),
+    /** How far the estimates of the thread's runs were off. */
+    calibration: calibration.optional(),
     depth: count,
     parent_run_id: uuid.nullable(),
     root_run_id: uuid.nullable(),

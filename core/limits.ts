@@ -107,6 +107,8 @@ export const LIMITS = {
   throttleMs: 300_000,
   /** Characters that are kept of an answer which its turn did not wait for. */
   partialAnswerChars: 100_000,
+  /** What an agent passes on to its provider, in characters of JSON. */
+  apiKwargsChars: 16_384,
   /** One attempt of a model call, in ms. */
   modelTimeoutMs: 600_000,
   /** Output tokens below which what is left of a budget is not worth a model call. */

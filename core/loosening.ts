@@ -41,6 +41,10 @@ export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition
   note('max_calls_per_turn', (is.max_calls_per_turn ?? Infinity) > (was.max_calls_per_turn ?? Infinity));
   note('allowed_tools', !allowsNoMore(is.allowed_tools, was.allowed_tools));
   note(
+    'server_tools',
+    is.server_tools.some((type) => !was.server_tools.includes(type)),
+  );
+  note(
     'output_rails',
     was.output_rails.some((schema) => !is.output_rails.includes(schema)),
   );
@@ -68,9 +72,16 @@ function gateOf(agent: AgentDefinition | undefined) {
     four_eyes: agent?.execution_config?.four_eyes ?? false,
     max_calls_per_turn: rails?.max_calls_per_turn ?? null,
     allowed_tools: rails?.allowed_tools ?? ('all' as const),
+    // The provider executes them: they pass no gate.
+    server_tools: serverToolsOf(agent),
     // By digest: which of two schemas is the looser nobody can tell.
     output_rails: (agent?.guardrail_config?.output_rails ?? []).map(({ config }) => digestOf(config.schema)),
   };
+}
+
+function serverToolsOf(agent: AgentDefinition | undefined): string[] {
+  const { server_tools: tools = [] } = { ...agent?.model_preferences, ...agent?.llm_config };
+  return tools.map(({ type }) => type);
 }
 
 function allowsNoMore(is: 'all' | string[], was: 'all' | string[]): boolean {

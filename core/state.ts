@@ -1,4 +1,6 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
+import type { Calibration } from './calibration.ts';
+import { carriedAfter, estimateOf } from './carried.ts';
 import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
@@ -44,6 +46,8 @@ export interface ModelCallState {
   /** Models that have failed for good, and attempts of the next one so far. */
   failures: number;
   retries: number;
+  /** The model that was announced, and the tokens of its prompt, estimated. */
+  asked?: { model: string; estimated: number };
   /** The run waits for its provider since then; `alone`: others were answered, and it asks for itself. */
   deferred?: { since: string; alone: boolean } | undefined;
 }
@@ -69,6 +73,10 @@ export interface RunState {
   compaction?: Compaction;
   /** The tokens that this cut was made for, and those of the messages before it, both estimated. */
   cut?: { budgetTokens: number; droppedTokens: number };
+  /** The container that the provider's code ran in last. */
+  containerId?: string;
+  /** How far estimates of tokens are off. */
+  calibration?: Calibration;
   /** A model call that was announced and has not answered. */
   modelCall: ModelCallState | null;
   /** The calls of the current step. */
@@ -127,6 +135,8 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     replay: null,
     budget: NO_BUDGET,
     custom: {},
+    ...(payload.container_id !== undefined && { containerId: payload.container_id }),
+    ...(payload.calibration && { calibration: payload.calibration }),
     ...(payload.context && { compaction: payload.context, firstKept: payload.context.first_kept_ordinal }),
   };
 }
@@ -301,7 +311,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
     ...onTurn(state, { begun: true }),
     ...(state.unread && { unread: [] }),
     length: payload.length,
-    modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0 },
+    modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0, ...estimateOf(payload) },
   };
 }
 
@@ -328,6 +338,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
     length: ordinal + (toolCalls > 0 ? 2 : 1),
     modelCall: null,
     calls: [],
+    ...carriedAfter(state, [event]),
     ...(state.replay && { replay: afterAnswer(state.replay, event.payload.recorded ?? false) }),
   };
 }

@@ -69,6 +69,7 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
       cost_usd: answer.cost,
       ...(answer.costs && { costs: answer.costs }),
       ...(answer.longContext && { long_context: true }),
+      ...(answer.containerId !== undefined && { container_id: answer.containerId }),
       latency_ms: answer.latencyMs,
       ...answer.replay,
     },

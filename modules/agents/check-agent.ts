@@ -1,6 +1,7 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { parseModelName } from '../../llm/model-name.ts';
 import type { ArgumentValidator } from '../../tools/validate-arguments.ts';
@@ -10,6 +11,18 @@ import { resolveTools } from '../tools-registry/resolve-tools.ts';
 export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> {
   const errors = [...modelErrors(agent), ...(await toolErrors(tx, agent.tools ?? []))];
   if (errors.length > 0) throw impossible('The agent names models or tools that do not exist.', errors);
+  checkThinking(agent);
+}
+
+/** Reasoning is part of an answer's tokens. Throws `impossible` (422) where it would leave none for the answer. */
+function checkThinking(agent: AgentDefinition): void {
+  const { thinking_tokens: thinking = 0, max_tokens: most = LIMITS.outputTokens } = {
+    ...agent.model_preferences,
+    ...agent.llm_config,
+  };
+  if (thinking < most) return;
+  const message = `must be below max_tokens, ${most}: reasoning is part of the answer's tokens`;
+  throw impossible(`thinking_tokens ${message}.`, [{ path: 'body.llm_config.thinking_tokens', message }]);
 }
 
 /** Throws `impossible` (422) with every schema for answers that cannot be used. */

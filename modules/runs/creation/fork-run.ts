@@ -19,7 +19,7 @@ import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
 import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
-import { runCreated } from './run-created.ts';
+import { carriedFields, runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
 
 /** Channels of a state that are replaced as wholes. */
@@ -165,6 +165,7 @@ async function createdEvent(
     },
     // Another conversation has another beginning.
     ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
+    ...carriedFields(from.state),
     // What is asked again is paid from the same budget, unless the fork brings one of its own.
     root_run_id: fork.config.budget ? null : original.root_run_id,
     forked_from_run_id: original.id,

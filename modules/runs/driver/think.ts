@@ -100,7 +100,7 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
 
 /**
  * The answer in canonical form; every tool use has an id that occurs once in the conversation. Where a part of that was not
- * read, nobody knows which ids it has, and each use gets a new one.
+ * read, nobody knows which ids it has, and a use gets a new one unless its own is random enough to be the only one.
  */
 function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
   const { toolUseIds: taken, before } = session.log;
@@ -109,12 +109,16 @@ function usable(response: ModelResponse, call: CallModel, session: DriveSession)
   return content.flatMap((block): AssistantBlock[] => {
     if (block.type !== 'tool_use') return [block];
     if (call.toolChoice === 'none') return [];
-    const isNew = block.id && before.messages === 0 && !taken.has(block.id) && !here.has(block.id);
+    const isAlone = before.messages === 0 || RANDOM_ID.test(block.id);
+    const isNew = block.id && isAlone && !taken.has(block.id) && !here.has(block.id);
     const id = isNew ? block.id : `toolu_${newId().replaceAll('-', '')}`;
     here.add(id);
     return [{ ...block, id }];
   });
 }
+
+/** As Anthropic and OpenAI make them; servers that count their calls have shorter ones. */
+const RANDOM_ID = /^[a-z]+_[A-Za-z0-9]{20,}$/;
 
 function observe(
   session: DriveSession,

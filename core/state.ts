@@ -7,6 +7,7 @@ import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from 
 import type { Compaction } from './compaction.ts';
 import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
+import { taintedBy } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
@@ -34,6 +35,8 @@ export interface TurnState {
   lastOrdinal: number | null;
   /** The event with what the turn was given of its agent's memory. */
   memory?: { seq: number };
+  /** Events that brought the model content which nobody vouches for. */
+  untrusted?: number[];
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
   /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
@@ -157,7 +160,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'turn.interrupted':
       return interrupted(state);
     case 'memory.retrieved':
-      return onTurn(state, { memory: { seq: event.seq } });
+      return onTurn(state, { memory: { seq: event.seq }, ...taintedBy(state.turn, event) });
     case 'run.max_steps_reached':
       return onTurn(state, { maxStepsReached: true });
     case 'model.called':
@@ -331,6 +334,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
         drivenMs: turn.drivenMs + latencyMs,
         answer: isAnswer ? { ordinal, stopReason } : null,
         lastOrdinal: empty ? turn.lastOrdinal : ordinal,
+        ...(event.payload.untrusted && taintedBy(state.turn, event)),
       },
     }),
     steps: state.steps + 1,
@@ -356,9 +360,8 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   const drivenMs = isDriven && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
   const used = tool.type === 'tool.succeeded' ? tool.payload.signal_id : undefined;
   const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);
-  return {
-    calls,
-    signals,
-    ...(state.turn && drivenMs > 0 ? onTurn(state, { drivenMs: state.turn.drivenMs + drivenMs }) : {}),
-  };
+  const hasAnswer = ['tool.succeeded', 'tool.failed', 'tool.resolved'].includes(tool.type);
+  const taint = call?.untrusted && hasAnswer ? taintedBy(state.turn, event) : {};
+  const driven = drivenMs > 0 ? { drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs } : {};
+  return { calls, signals, ...onTurn(state, { ...taint, ...driven }) };
 }

@@ -78,6 +78,8 @@ export interface ClaimedCallRow {
   attempt: number;
   idempotency_key: string;
   arguments: Record<string, unknown>;
+  /** Events that had brought untrusted content when it was asked for. */
+  tainted_by?: number[] | null;
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 

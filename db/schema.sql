@@ -998,7 +998,7 @@ table tool_calls row level security forced
   model_output jsonb
   claim_id uuid
   trust trust
-  tainted_by bigint[]
+  tainted_by integer[]
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))

@@ -104,6 +104,8 @@ export interface ToolCallRow {
   error: { code: string; message: string } | null;
   output_bytes: number | null;
   latency_ms: number | null;
+  /** Events that had brought untrusted content when it was asked for. */
+  tainted_by: number[] | null;
   created_at: Date;
   started_at: Date | null;
   finished_at: Date | null;
@@ -111,7 +113,7 @@ export interface ToolCallRow {
 
 /** Not the output, which may be large: it is read by itself, by who asks for it. */
 const CALL_COLUMNS = `id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
-  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at`;
+  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, tainted_by, created_at, started_at, finished_at`;
 const CALL = `select ${CALL_COLUMNS} from tool_calls`;
 
 export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {

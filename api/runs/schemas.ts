@@ -64,6 +64,7 @@ const toolCall = z
     status: z.string(),
     attempt: z.int(),
     recorded_from: z.uuid().nullable(),
+    tainted_by: z.array(z.int()).describe('Events that had brought untrusted content when it was asked for.'),
     error: problem.nullable(),
     latency_ms: z.int().nullable(),
   })
@@ -248,6 +249,7 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
     status: row.status,
     attempt: row.attempt,
     recorded_from: row.recorded_from,
+    tainted_by: row.tainted_by ?? [],
     error: row.error,
     latency_ms: row.latency_ms,
   };

@@ -60,6 +60,8 @@ export const MODEL_EVENTS = {
       .optional(),
     /** The container that the provider's code has run in: the next request names it. */
     container_id: z.string().optional(),
+    /** It holds what tools of the provider have answered. */
+    untrusted: z.literal(true).optional(),
     /** The prompt was long enough for the provider's higher rates. */
     long_context: z.boolean().optional(),
     /** The tool that Drover forced for itself; the answer is in no message, and `ordinal` is the conversation's length. */

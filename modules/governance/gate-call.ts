@@ -24,6 +24,8 @@ interface WantedCall {
   /** Calls of this turn before this one. */
   callsInTurn: number;
   step: number;
+  /** The events of the turn that brought untrusted content before; none where this is absent. */
+  taintedBy?: readonly number[] | null | undefined;
 }
 
 /** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
@@ -39,7 +41,7 @@ export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
 /** What the gate gets to see. */
 export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
   const { context, run, definition, tools, governance, usedUp } = subject;
-  const { step, ...call } = wanted;
+  const { step, taintedBy, ...call } = wanted;
   return {
     governance,
     definition,
@@ -61,6 +63,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
     },
     userId: run.config.session?.user_id ?? '',
     ...call,
+    taintedBy: taintedBy ?? [],
     usedUp,
     validate: context.tools.validator.validateArguments,
   };

@@ -350,7 +350,9 @@ interface Wished {
 
 function request(simulation: Simulation, { place, step, mode, outcome }: Wished): void {
   const id = fixedId(`call ${simulation.ids++}`);
-  const call = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
+  const tainted_by = simulation.state.turn?.untrusted;
+  const taint = { ...(tainted_by && { tainted_by }), ...(place % 2 === 1 && { untrusted: true as const }) };
+  const call = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const, ...taint };
   emit(simulation, ...requestCall(simulation.state, { call, step, decided: [], outcome: outcome(id) }));
 }
 

@@ -22,6 +22,8 @@ export interface GateInput extends OfferedTools {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
+  /** The events of the turn that brought untrusted content before the call was asked for. */
+  taintedBy?: readonly number[] | undefined;
   /** A budget of which nothing is left. */
   usedUp: BudgetStanding | undefined;
 }

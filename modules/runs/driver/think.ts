@@ -39,9 +39,12 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
   if (!recorded) observe(session, { response, latencyMs, cost });
-  const ordinal = appendMessage(session.log, { role: 'assistant', content, outcomes: null });
+  const untrusted = content.some(({ type }) => type.endsWith('_tool_result'));
+  const said = { role: 'assistant' as const, content, outcomes: null };
+  const ordinal = appendMessage(session.log, untrusted ? { ...said, trust: 'untrusted' } : said);
   const answer = {
     ...response,
+    untrusted,
     ...paidFor(response, recorded),
     step: call.step,
     ordinal,

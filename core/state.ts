@@ -362,6 +362,5 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);
   const hasAnswer = ['tool.succeeded', 'tool.failed', 'tool.resolved'].includes(tool.type);
   const taint = call?.untrusted && hasAnswer ? taintedBy(state.turn, event) : {};
-  const driven = drivenMs > 0 ? { drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs } : {};
-  return { calls, signals, ...onTurn(state, { ...taint, ...driven }) };
+  return { calls, signals, ...onTurn(state, { ...taint, drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs }) };
 }

@@ -17,7 +17,7 @@ import { idParam } from './kit/validate.ts';
 import { requireRun } from '../modules/runs/read-runs.ts';
 import { decisionBody, toDecision } from './runs/decision-schema.ts';
 import { defineRunRoutes, runParams } from './runs/run-access.ts';
-import { toolResultsPayload } from './runs/schemas.ts';
+import { toolResultsPayload } from './runs/request-schemas.ts';
 
 const statuses = z.enum(['pending', 'approved', 'denied', 'expired', 'settled']);
 const when = z.iso.datetime();

@@ -19,7 +19,7 @@ const fields = {
     .string()
     .min(1)
     .max(LIMITS.celSourceChars)
-    .describe('CEL over `tool`, `arguments`, `agent`, `run`, `tenant` and `risk`.'),
+    .describe('CEL over `tool`, `arguments`, `agent`, `run`, `tenant`, `user`, `risk` and `tainted_by`.'),
   decision: z.enum(RULE_DECISIONS),
   reason: z.string().min(1).max(2000).describe('The model and whoever approves are told.'),
   rewrite: z
@@ -200,6 +200,11 @@ const evaluate = defineRoute({
     run_id: idParam.optional().describe('Whose call it would be, by the versions that the run has pinned.'),
     autonomy_level: z.int().min(0).max(3).optional(),
     calls_in_turn: z.int().min(0).optional().describe('Calls of the turn before this one.'),
+    tainted_by: z
+      .array(z.int().min(1))
+      .max(1000)
+      .optional()
+      .describe('Events that brought untrusted content before it.'),
   }),
   responses: {
     200: z

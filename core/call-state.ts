@@ -22,6 +22,8 @@ export interface CallState {
   approvalId: string | null;
   /** What the call waits for from outside, once its wait is open. */
   wait: Wait | null;
+  /** Nobody vouches for what it answers. */
+  untrusted?: true;
 }
 
 type ToolEvent = Extract<RunEvent, { type: `tool.${string}` }>;
@@ -42,6 +44,7 @@ export function newCall({ payload }: Requested): CallState {
     asked: 'no',
     approvalId: null,
     wait: null,
+    ...(payload.untrusted && { untrusted: true as const }),
   };
 }
 

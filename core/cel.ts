@@ -20,6 +20,8 @@ export interface CelVariables {
   objects: readonly string[];
   /** Names of variables that hold text. */
   texts: readonly string[];
+  /** Names of variables that hold lists of numbers. */
+  lists?: readonly string[];
   /** An object that stands for one of its own fields where no field is asked of it: `tool == "pay"`. */
   bare?: Readonly<Record<string, string>>;
 }
@@ -93,6 +95,7 @@ function prepare(variables: CelVariables, running: Running): Environment {
   });
   for (const name of variables.objects) environment.registerVariable(name, 'map');
   for (const name of variables.texts) environment.registerVariable(name, 'string');
+  for (const name of variables.lists ?? []) environment.registerVariable(name, 'list');
   for (const name of Object.keys(variables.bare ?? {})) environment.registerVariable(bareName(name), 'string');
   const test = (text: string, pattern: string) => testPattern(text, pattern, running);
   environment.registerFunction(`string.${LINEAR_MATCHES}(string): bool`, test);
@@ -148,7 +151,7 @@ interface Shape {
 /** Walks the tree: refuses what is not allowed, and renames calls and fields to what the evaluation needs. */
 function examine(root: ASTNode, variables: CelVariables): Shape {
   const shape: Shape = { nodes: 0, loops: 0, literals: 0, sums: 0, patterns: new Map() };
-  const known = new Set([...variables.objects, ...variables.texts]);
+  const known = new Set([...variables.objects, ...variables.texts, ...(variables.lists ?? [])]);
   visit({ node: root, shape, variables, known, depth: 0 });
   return shape;
 }

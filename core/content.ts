@@ -4,6 +4,8 @@ import { z } from 'zod';
 export interface TextBlock {
   type: 'text';
   text: string;
+  /** Of a model's words: where they come from, as the provider has it. */
+  citations?: unknown[];
 }
 
 /** A model's reasoning. Kept with its signature and sent back unchanged, as the provider demands. */
@@ -47,6 +49,21 @@ export interface ToolUseBlock {
   input: Record<string, unknown>;
 }
 
+/**
+ * What a provider's own tools and its compaction have put into an answer: kept as it came, and sent back unchanged, to that
+ * provider alone.
+ */
+export interface ProviderBlock {
+  type: 'server_tool_use' | 'mcp_tool_use' | 'container_upload' | 'compaction' | `${string}_tool_result`;
+}
+
+const PROVIDER_BLOCK = /^(?:server_tool_use|mcp_tool_use|container_upload|compaction|[a-z0-9_]+_tool_result)$/;
+
+/** Whether a block is the provider's own. */
+export function isProviderBlock(block: { type: string }): block is ProviderBlock {
+  return PROVIDER_BLOCK.test(block.type);
+}
+
 /** As a model sees it. Stored messages hold a reference to the ledger instead, see `StoredToolResult`. */
 export interface ToolResultBlock {
   type: 'tool_result';
@@ -55,7 +72,7 @@ export interface ToolResultBlock {
   is_error?: boolean;
 }
 
-export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock;
+export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ProviderBlock;
 export type UserBlock = TextBlock | ImageBlock | DocumentBlock | FileBlock | ToolResultBlock;
 
 /** A message as a model gets it. */

@@ -14,23 +14,38 @@ export interface ContextLimits {
   fixed: number;
   /** The agent's own limit of the conversation. */
   conversation: number | null;
+  /** Tokens that the model counts for 100 estimated ones. */
+  percent?: number | undefined;
 }
 
-/** Tokens that a conversation may have. */
+/** Tokens that a conversation may have, as they are estimated. */
 export interface ContextRoom {
   /** Old turns are left out beyond these. */
   budget: number;
   reason: (typeof CUT_REASONS)[number];
   /** The current turn, which always stays, does not fit beyond these. */
   most: number;
+  /** The budget where estimates are what the model counts: the calibration of a run only makes less of it. */
+  limit: number;
 }
 
 /** The room that a model call has for the conversation. */
-export function contextRoom({ window, output, fixed, conversation }: ContextLimits): ContextRoom {
-  const most = Math.max(0, window - output - fixed);
+export function contextRoom({ percent = 100, ...limits }: ContextLimits): ContextRoom {
+  const { most, fill, budget } = counted(limits, percent);
+  const estimated = (tokens: number) => Math.floor((tokens * 100) / percent);
+  return {
+    budget: estimated(budget),
+    reason: budget < fill ? 'conversation_limit' : 'context_window',
+    most: estimated(most),
+    limit: counted(limits, 100).budget,
+  };
+}
+
+/** The same in tokens as the model counts them. */
+function counted({ window, output, fixed, conversation }: Omit<ContextLimits, 'percent'>, percent: number) {
+  const most = Math.max(0, window - output - Math.ceil((fixed * percent) / 100));
   const fill = Math.floor((most * LIMITS.contextFillPercent) / 100);
-  const isOwn = conversation !== null && conversation < fill;
-  return { budget: isOwn ? conversation : fill, reason: isOwn ? 'conversation_limit' : 'context_window', most };
+  return { most, fill, budget: Math.min(fill, conversation ?? fill) };
 }
 
 /** Most output of a model with such a window: the conversation needs room too. */

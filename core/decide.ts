@@ -1,5 +1,6 @@
 /** What a run does next, as a pure function of its state: the default ReAct graph (think, act, observe). */
 import { isTerminal, OUT_OF_BUDGET } from './events.ts';
+import { INVALID_OUTPUT, type Reading } from './output-format.ts';
 import { INVALID_INTENTS, invalidAnswers, isLost } from './intents.ts';
 import { isSettled, type CallState, type RunState, type TurnState } from './state.ts';
 import { isAnswer, type KeptSignal } from './waits.ts';
@@ -36,7 +37,7 @@ export type Decision =
   | { kind: 'await_people'; calls: CallState[] }
   /** What it waited for has come. */
   | { kind: 'resume' }
-  | { kind: 'complete_turn'; ordinal: number; stopReason: string }
+  | { kind: 'complete_turn'; ordinal: number; stopReason: string; as?: Reading | undefined }
   | { kind: 'fail_turn'; error: { code: string; message: string } };
 
 /** Decides. Every reachable state that is not terminal has an answer; a property test walks them. */
@@ -53,11 +54,12 @@ export function decide(state: RunState, limits: RunLimits): Decision {
   const unknown = state.calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
   if (unknown.length > 0 && limits.onUnknown === 'fail') return outcomeUnknown(unknown);
   if (isLost(state)) return lost(state);
+  if (turn.misfit?.last) return misfit(turn.misfit);
   if (turn.outOfBudget) return stopTurn(turn);
   if (turn.drivenMs > limits.turnTimeoutMs && !turn.answer) return timedOut(limits);
   if (turn.answer) {
     const stopReason = turn.maxStepsReached ? 'max_steps' : turn.answer.stopReason;
-    return { kind: 'complete_turn', ordinal: turn.answer.ordinal, stopReason };
+    return { kind: 'complete_turn', ordinal: turn.answer.ordinal, stopReason, as: turn.answer.as };
   }
   return nextModelCall(state, limits);
 }
@@ -93,8 +95,9 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
 }
 
 /** Out of budget: what the model has said in this turn is its result; where it has said nothing, the turn has failed. */
-function stopTurn({ lastOrdinal }: TurnState): Decision {
-  if (lastOrdinal !== null) return { kind: 'complete_turn', ordinal: lastOrdinal, stopReason: OUT_OF_BUDGET };
+function stopTurn({ lastOrdinal, answer }: TurnState): Decision {
+  const stopReason = OUT_OF_BUDGET;
+  if (lastOrdinal !== null) return { kind: 'complete_turn', ordinal: lastOrdinal, stopReason, as: answer?.as };
   return { kind: 'fail_turn', error: { code: OUT_OF_BUDGET, message: 'No budget is left for a model call.' } };
 }
 
@@ -109,6 +112,12 @@ function lost(state: RunState): Decision {
   if (empty) return { kind: 'fail_turn', error: empty };
   const message = `The last ${invalidAnswers(state)} answers of the model held nothing but calls that are not valid.`;
   return { kind: 'fail_turn', error: { code: INVALID_INTENTS, message } };
+}
+
+function misfit({ answers, message }: NonNullable<TurnState['misfit']>): Decision {
+  const which = answers === 1 ? "The model's answer does" : `The model's answers (${answers}) do`;
+  const error = { code: INVALID_OUTPUT, message: `${which} not fit the schema that is demanded: ${message}` };
+  return { kind: 'fail_turn', error };
 }
 
 /** The next model call of the turn, made or to be made. */

@@ -4,6 +4,7 @@ import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
 import type { ConsolidationSettings } from './memory/consolidation.ts';
 import { CONFLICT_CHECKS, memoryType, type ConflictCheck, type MemoryType } from './memory/entry.ts';
+import { providerSettings } from './provider-settings.ts';
 import { toolBinding } from './tool-bindings.ts';
 
 const name64 = z.string().min(1).max(64);
@@ -44,9 +45,21 @@ const systemPrompt = z.union([
 /** A list that a client may name and leave empty: nothing would come of what stood in it. */
 const emptyList = z.array(z.unknown()).max(0);
 
+const jsonSchema = z.record(z.string(), z.unknown()).describe('A JSON Schema, draft 2020-12 or draft-07.');
+
+const formatRail = z
+  .strictObject({
+    type: z.literal('format'),
+    config: z.strictObject({
+      schema: jsonSchema,
+      max_retries: z.int().min(0).max(10).optional().describe('Times that the model is asked again, 2 where absent.'),
+    }),
+  })
+  .meta({ id: 'FormatRail' });
+
 const guardrailConfig = z.strictObject({
   input_rails: emptyList.optional(),
-  output_rails: emptyList.optional(),
+  output_rails: z.array(formatRail).max(10).optional().describe('What final answers have to fit, all of it.'),
   tool_rails: z
     .strictObject({
       max_calls_per_turn: z.int().min(0).max(10_000).optional(),
@@ -102,6 +115,7 @@ const llmConfig = z.strictObject({
   fallback_model: z.string().max(200).optional(),
   temperature: z.number().min(0).max(2).optional(),
   max_tokens: z.int().min(1).max(1_000_000).optional(),
+  ...providerSettings,
 });
 
 const modelPreferences = z.strictObject({
@@ -109,6 +123,7 @@ const modelPreferences = z.strictObject({
   fallback_models: z.array(z.string().max(200)).max(10).optional(),
   temperature: z.number().min(0).max(2).optional(),
   max_tokens: z.int().min(1).max(1_000_000).optional(),
+  ...providerSettings,
 });
 
 const executionConfig = z.strictObject({
@@ -151,6 +166,7 @@ export const agentDefinition = z
     llm_config: llmConfig.optional(),
     model_preferences: modelPreferences.optional(),
     execution_config: executionConfig.optional(),
+    output_schema: jsonSchema.optional().describe('What final answers have to fit: `output.data` is their value.'),
     tools: z.array(z.string().min(1).max(200)).max(200).optional().describe('Tools by id or by name.'),
     tool_bindings: z
       .array(toolBinding)

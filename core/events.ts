@@ -3,8 +3,10 @@
  * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
+import { calibration } from './calibration.ts';
 import { compaction } from './compaction.ts';
 import { attachment } from './content.ts';
+import { CHECK_EVENTS } from './events/check-events.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
 import { DAG_EVENTS } from './events/dag-events.ts';
 import { FILE_EVENTS } from './events/file-events.ts';
@@ -12,6 +14,7 @@ import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
 import { MEMORY_EVENTS } from './events/memory-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
+import { READINGS } from './output-format.ts';
 import { runConfig } from './run-config.ts';
 import { upcast } from './upcast.ts';
 
@@ -58,7 +61,12 @@ const pinnedLimits = z.object({
 });
 export type PinnedLimits = z.output<typeof pinnedLimits>;
 
-const turnInput = z.object({ message: z.string(), attachments: z.array(attachment).optional() });
+const turnInput = z.object({
+  message: z.string(),
+  attachments: z.array(attachment).optional(),
+  /** What the final answer has to fit. */
+  output_schema: z.record(z.string(), z.unknown()).optional(),
+});
 /** What a turn begins with, or is given on its way. */
 export type TurnInput = z.output<typeof turnInput>;
 
@@ -87,6 +95,10 @@ const RUN_EVENTS = {
     pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
     /** Where the conversation that the run goes on with was compacted: what is sent of it. */
     context: compaction.optional(),
+    /** The container that the provider's code ran in last on the thread. */
+    container_id: z.string().optional(),
+    /** How far the estimates of the thread's runs were off. */
+    calibration: calibration.optional(),
     depth: count,
     parent_run_id: uuid.nullable(),
     root_run_id: uuid.nullable(),
@@ -140,10 +152,12 @@ const RUN_EVENTS = {
     /** The turn goes on in the middle: its message is in the conversation, after so many steps and calls. */
     continues: z.object({ steps: count, tool_calls: count }).optional(),
   }),
-  'turn.completed': defineEvent(1, {
+  'turn.completed': defineEvent(2, {
     stop_reason: z.string(),
     ordinal: count,
     checkpoint_id: uuid.optional(),
+    /** How the value of the answer is read that has to fit a schema. */
+    structured: z.enum(READINGS).optional(),
   }),
   'turn.failed': defineEvent(1, {
     error: problem,
@@ -179,6 +193,7 @@ const RUN_EVENTS = {
 export const EVENTS = {
   ...RUN_EVENTS,
   ...MODEL_EVENTS,
+  ...CHECK_EVENTS,
   ...MEMORY_EVENTS,
   ...TOOL_EVENTS,
   ...FILE_EVENTS,

@@ -55,6 +55,8 @@ export const LIMITS = {
   toolCallsPerStep: 64,
   /** Answers of a model in a row without a valid intent, after which its turn fails. */
   invalidAnswers: 5,
+  /** Times that a model is asked again whose answer does not fit its schema, where the agent does not say. */
+  outputRetries: 2,
   /** Steps per turn where the agent does not say. */
   maxTurns: 25,
   /** Driving time of a turn in seconds where the agent does not say. */
@@ -114,6 +116,8 @@ export const LIMITS = {
   throttleMs: 300_000,
   /** Characters that are kept of an answer which its turn did not wait for. */
   partialAnswerChars: 100_000,
+  /** What an agent passes on to its provider, in characters of JSON. */
+  apiKwargsChars: 16_384,
   /** One attempt of a model call, in ms. */
   modelTimeoutMs: 600_000,
   /** Output tokens below which what is left of a budget is not worth a model call. */

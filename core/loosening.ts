@@ -4,12 +4,15 @@ import { DEFAULT_AUTONOMY, type AgentDefinition } from './definition.ts';
 import { DroverError } from './errors.ts';
 import { digestOf } from './ids.ts';
 import { hasScope } from './scopes.ts';
-import { DEFAULT_RISK, RISK_LEVELS, type RiskLevel, type ToolDefinition } from './tool.ts';
+import { DEFAULT_RISK, RISK_LEVELS, trustOf, type RiskLevel, type ToolDefinition } from './tool.ts';
 
 /** By field, what it was and what it is to be. Nothing in it: the change is as safe as what it changes, or safer. */
 export type Loosening = Record<string, { from: unknown; to: unknown }>;
 
-type Rated = Pick<ToolDefinition, 'risk_level' | 'annotations' | 'transport'>;
+type Rated = Pick<
+  ToolDefinition,
+  'name' | 'risk_level' | 'annotations' | 'transport' | 'accepts_tainted' | 'output_trust'
+>;
 
 /** `earlier`: the tool as it is; for one that is new, the last one of its name, whose risk alone counts. */
 export function looseningOfTool(after: Rated, earlier: { current?: Rated; deleted?: Rated | undefined }): Loosening {
@@ -19,6 +22,10 @@ export function looseningOfTool(after: Rated, earlier: { current?: Rated; delete
   if (rank(after.risk_level) < rank(risk)) loosened['risk_level'] = { from: risk, to: after.risk_level };
   for (const hint of ['readOnlyHint', 'idempotentHint'] as const) {
     if (after.annotations[hint] && !current?.annotations[hint]) loosened[hint] = { from: false, to: true };
+  }
+  if (after.accepts_tainted && !current?.accepts_tainted) loosened['accepts_tainted'] = { from: false, to: true };
+  if (current && trustOf(current) === 'untrusted' && trustOf(after) === 'trusted') {
+    loosened['output_trust'] = { from: 'untrusted', to: 'trusted' };
   }
   if (current && isLowered(current) && isLowered(after)) {
     const [from, to] = [digestOf(current.transport), digestOf(after.transport)];
@@ -40,6 +47,14 @@ export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition
   note('four_eyes', was.four_eyes && !is.four_eyes);
   note('max_calls_per_turn', (is.max_calls_per_turn ?? Infinity) > (was.max_calls_per_turn ?? Infinity));
   note('allowed_tools', !allowsNoMore(is.allowed_tools, was.allowed_tools));
+  note(
+    'server_tools',
+    is.server_tools.some((type) => !was.server_tools.includes(type)),
+  );
+  note(
+    'output_rails',
+    was.output_rails.some((schema) => !is.output_rails.includes(schema)),
+  );
   return loosened;
 }
 
@@ -64,7 +79,16 @@ function gateOf(agent: AgentDefinition | undefined) {
     four_eyes: agent?.execution_config?.four_eyes ?? false,
     max_calls_per_turn: rails?.max_calls_per_turn ?? null,
     allowed_tools: rails?.allowed_tools ?? ('all' as const),
+    // The provider executes them: they pass no gate.
+    server_tools: serverToolsOf(agent),
+    // By digest: which of two schemas is the looser nobody can tell.
+    output_rails: (agent?.guardrail_config?.output_rails ?? []).map(({ config }) => digestOf(config.schema)),
   };
+}
+
+function serverToolsOf(agent: AgentDefinition | undefined): string[] {
+  const { server_tools: tools = [] } = { ...agent?.model_preferences, ...agent?.llm_config };
+  return tools.map(({ type }) => type);
 }
 
 function allowsNoMore(is: 'all' | string[], was: 'all' | string[]): boolean {

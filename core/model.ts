@@ -1,6 +1,7 @@
 /** What a model is asked and what it answers, whoever provides it. */
 import type { AssistantBlock, Message } from './content.ts';
 import type { WorkflowExample } from './definition.ts';
+import type { ProviderOptions } from './provider-settings.ts';
 
 /** A tool as a model sees it. */
 export interface ToolSpec {
@@ -19,6 +20,8 @@ export interface ModelRequest {
   /** Most output tokens. */
   maxTokens: number;
   temperature?: number | undefined;
+  /** What the agent has its provider do; nothing of it goes to another one. */
+  options?: ProviderOptions | undefined;
   /** Only the offline planner reads these as data; other providers find them in `system`. */
   examples: WorkflowExample[];
 }
@@ -71,6 +74,8 @@ export interface ModelResponse {
   content: AssistantBlock[];
   stopReason: StopReason;
   usage: TokenUsage;
+  /** The container that the provider's code has run in. */
+  containerId?: string | undefined;
 }
 
 /** A piece of an answer that is still being written. Ephemeral: shown live, never stored. */

@@ -1,9 +1,13 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
+import type { Calibration } from './calibration.ts';
+import { carriedAfter, estimateOf } from './carried.ts';
+import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
 import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
+import { taintedBy } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
@@ -24,11 +28,15 @@ export interface TurnState {
   drivenMs: number;
   maxStepsReached: boolean;
   /** The answer that ends the turn, once the model has given one. */
-  answer: { ordinal: number; stopReason: string } | null;
+  answer: FinalAnswer | null;
+  /** The last answer does not fit what the turn demands: the model is told, or has had its chances. */
+  misfit?: Misfit;
   /** The last message of the model in this turn: it is shown if the turn has to stop. */
   lastOrdinal: number | null;
   /** The event with what the turn was given of its agent's memory. */
   memory?: { seq: number };
+  /** Events that brought the model content which nobody vouches for. */
+  untrusted?: number[];
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
   /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
@@ -41,6 +49,8 @@ export interface ModelCallState {
   /** Models that have failed for good, and attempts of the next one so far. */
   failures: number;
   retries: number;
+  /** The model that was announced, and the tokens of its prompt, estimated. */
+  asked?: { model: string; estimated: number };
   /** The run waits for its provider since then; `alone`: others were answered, and it asks for itself. */
   deferred?: { since: string; alone: boolean } | undefined;
 }
@@ -66,6 +76,10 @@ export interface RunState {
   compaction?: Compaction;
   /** The tokens that this cut was made for, and those of the messages before it, both estimated. */
   cut?: { budgetTokens: number; droppedTokens: number };
+  /** The container that the provider's code ran in last. */
+  containerId?: string;
+  /** How far estimates of tokens are off. */
+  calibration?: Calibration;
   /** A model call that was announced and has not answered. */
   modelCall: ModelCallState | null;
   /** The calls of the current step. */
@@ -124,6 +138,8 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     replay: null,
     budget: NO_BUDGET,
     custom: {},
+    ...(payload.container_id !== undefined && { containerId: payload.container_id }),
+    ...(payload.calibration && { calibration: payload.calibration }),
     ...(payload.context && { compaction: payload.context, firstKept: payload.context.first_kept_ordinal }),
   };
 }
@@ -144,7 +160,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'turn.interrupted':
       return interrupted(state);
     case 'memory.retrieved':
-      return onTurn(state, { memory: { seq: event.seq } });
+      return onTurn(state, { memory: { seq: event.seq }, ...taintedBy(state.turn, event) });
     case 'run.max_steps_reached':
       return onTurn(state, { maxStepsReached: true });
     case 'model.called':
@@ -156,6 +172,9 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
     case 'model.retried':
       return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
+    case 'answer.validated':
+    case 'answer.rejected':
+      return checkChange(state, event);
     case 'context.compacted':
     case 'context.transformed':
       return contextChange(event);
@@ -295,7 +314,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
     ...onTurn(state, { begun: true }),
     ...(state.unread && { unread: [] }),
     length: payload.length,
-    modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0 },
+    modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0, ...estimateOf(payload) },
   };
 }
 
@@ -315,6 +334,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
         drivenMs: turn.drivenMs + latencyMs,
         answer: isAnswer ? { ordinal, stopReason } : null,
         lastOrdinal: empty ? turn.lastOrdinal : ordinal,
+        ...(event.payload.untrusted && taintedBy(state.turn, event)),
       },
     }),
     steps: state.steps + 1,
@@ -322,6 +342,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
     length: ordinal + (toolCalls > 0 ? 2 : 1),
     modelCall: null,
     calls: [],
+    ...carriedAfter(state, [event]),
     ...(state.replay && { replay: afterAnswer(state.replay, event.payload.recorded ?? false) }),
   };
 }
@@ -339,9 +360,7 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   const drivenMs = isDriven && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
   const used = tool.type === 'tool.succeeded' ? tool.payload.signal_id : undefined;
   const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);
-  return {
-    calls,
-    signals,
-    ...(state.turn && drivenMs > 0 ? onTurn(state, { drivenMs: state.turn.drivenMs + drivenMs }) : {}),
-  };
+  const hasAnswer = ['tool.succeeded', 'tool.failed', 'tool.resolved'].includes(tool.type);
+  const taint = call?.untrusted && hasAnswer ? taintedBy(state.turn, event) : {};
+  return { calls, signals, ...onTurn(state, { ...taint, drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs }) };
 }

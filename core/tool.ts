@@ -1,4 +1,5 @@
 /** What a tool is, what a call of it is, and how it may end. Shared by the registry, the transports and the engine. */
+import type { Trust } from './origin.ts';
 import type { OutputPart } from './tool-output.ts';
 
 export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
@@ -14,6 +15,7 @@ export interface ToolAnnotations {
   readOnlyHint?: boolean | undefined;
   idempotentHint?: boolean | undefined;
   destructiveHint?: boolean | undefined;
+  openWorldHint?: boolean | undefined;
 }
 
 /** A tool's transport, by its type. A new one adds itself (docs/extending.md). */
@@ -61,7 +63,26 @@ export interface ToolDefinition {
   permissions: { name: string; required: boolean }[];
   risk_level: RiskLevel;
   annotations: ToolAnnotations;
+  /** Its calls need no person's leave for what the model had read before. */
+  accepts_tainted?: boolean | undefined;
+  /** Whether somebody vouches for what it answers; its transport says so where this is absent. */
+  output_trust?: Trust | undefined;
 }
+
+/** Built-in tools that read what strangers have written. */
+const READING_STRANGERS: readonly string[] = ['http_get', 'read_resource'];
+
+/**
+ * Whether somebody vouches for what a tool answers. Whoever registers a tool does, unless it is said to be `untrusted` or
+ * to deal with an open world (MCP's hint).
+ */
+export function trustOf({ name, transport, annotations, output_trust }: TrustedTool): Trust {
+  if (output_trust) return output_trust;
+  if (transport.type === 'builtin') return READING_STRANGERS.includes(name) ? 'untrusted' : 'trusted';
+  return annotations.openWorldHint ? 'untrusted' : 'trusted';
+}
+
+type TrustedTool = Pick<ToolDefinition, 'name' | 'transport' | 'annotations' | 'output_trust'>;
 
 /** `risk_level: READ_ONLY` makes a tool read-only; else its annotations say (docs/tools.md). */
 export function effectOf(tool: Pick<ToolDefinition, 'risk_level' | 'annotations'>): ToolEffect {

@@ -1,6 +1,7 @@
 /** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
 import type { NewEvent, PinnedLimits, PinnedTool, RunKind, RunStatus, StoredEvent } from '../core/events.ts';
+import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { CallStatus, RunState } from '../core/state.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
@@ -154,6 +155,10 @@ export interface MessageRow {
   content: StoredBlock[];
   chain: string;
   outcomes: Record<string, CallOutcome> | null;
+  /** Absent where the role says it. */
+  origin?: MessageOrigin;
+  /** Of a message that is about to be stored; nobody reads it back. */
+  trust?: Trust;
 }
 
 export type ClaimResult =

@@ -3,6 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
+import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { RowChange } from '../core/projections/projection.ts';
 import type { AuditAction } from '../core/audit.ts';
 import type { Wait } from '../core/waits.ts';
@@ -20,6 +21,16 @@ import { RefusedChangeError } from './database-errors.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
+
+/** A message that is added to a conversation. Without an origin its role says it. */
+export interface StoredMessage {
+  ordinal: number;
+  role: MessageRow['role'];
+  content: StoredBlock[];
+  chain: string;
+  origin?: MessageOrigin | undefined;
+  trust?: Trust | undefined;
+}
 
 /** A change of a ledger row, made only where the row is in one of the states `from` (and at `attempt`, if given). */
 export interface CallChange {
@@ -67,6 +78,8 @@ export interface ClaimedCallRow {
   attempt: number;
   idempotency_key: string;
   arguments: Record<string, unknown>;
+  /** Events that had brought untrusted content when it was asked for. */
+  tainted_by?: number[] | null;
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 
@@ -105,7 +118,7 @@ export interface RunChange {
   create?: Columns;
   thread?: Columns;
   events: Columns[];
-  messages?: { ordinal: number; role: MessageRow['role']; content: StoredBlock[]; chain: string }[];
+  messages?: StoredMessage[];
   runs: Required<Pick<RowChange, 'set' | 'add'>>;
   /** Row changes of the other projections, by table. */
   rows?: Record<string, RowChange[]>;

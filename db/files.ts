@@ -1,9 +1,9 @@
 /** Files, their contents, and what a tenant has stored of them. Contents are told by their digest: each is there once a tenant. */
+import type { Trust } from '../core/origin.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export type FileOrigin = 'user' | 'tool' | 'provider';
-export type Trust = 'trusted' | 'untrusted';
 
 export interface FileRow {
   id: string;

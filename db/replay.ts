@@ -7,6 +7,8 @@ import type { StopReason, TokenUsage } from '../core/model.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
+import type { Calibration } from '../core/calibration.ts';
+import { carriedAfter, CARRYING, type Carried, type Carrying } from '../core/carried.ts';
 import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
 
@@ -84,6 +86,7 @@ export interface RecordedAnswerRow {
     stop_reason: StopReason;
     ordinal: number;
     usage: TokenUsage;
+    container_id?: string;
   };
   content: AssistantBlock[] | null;
   /** What its turn had been given of the agent's memory, if anything. */
@@ -148,6 +151,47 @@ export async function findContextAt(
   const last = rows.find(({ type }) => type === 'context.compacted')?.payload;
   const found = last ? compaction.parse(last) : context;
   return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
+}
+
+/** What a run hands on to the next one of its thread; or what it had before a step. */
+export async function findCarried(
+  tx: Tx,
+  runId: string,
+  { beforeStep }: { beforeStep?: number } = {},
+): Promise<Carried> {
+  const [start] = await tx.query<{ seq: number; state: Carrying }>(
+    `select seq, jsonb_build_object('calibration', state->'calibration', 'containerId', state->'containerId',
+         'modelCall', state->'modelCall') as state
+       from checkpoints where run_id = $1 and ($2::int is null or (state->>'steps')::int < $2) order by seq desc limit 1`,
+    [runId, beforeStep ?? null],
+  );
+  const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string } }>(
+    `select payload from run_events where run_id = $1 and seq = 1`,
+    [runId],
+  );
+  const events = await tx.query<Parameters<typeof carriedAfter>[1][number]>(
+    `select type, payload from run_events where run_id = $1 and seq > $2 and type = any($3)
+       and ($4::int is null or step < $4) order by seq`,
+    [runId, start?.seq ?? 1, CARRYING, beforeStep ?? null],
+  );
+  const { calibration, container_id: containerId } = first?.payload ?? {};
+  const known = start ? definedOf(start.state) : { calibration, containerId };
+  return carriedAfter(known, events);
+}
+
+/** What the provider reported of a run's last model call. */
+export async function findLastUsage(tx: Tx, runId: string): Promise<TokenUsage | undefined> {
+  const [row] = await tx.query<{ usage: TokenUsage }>(
+    `select payload->'usage' as usage from run_events
+     where run_id = $1 and type = 'model.responded' and payload->'tool' is null order by seq desc limit 1`,
+    [runId],
+  );
+  return row?.usage;
+}
+
+/** A checkpoint that has nothing of a kind answers null. */
+function definedOf<T extends object>(state: T): T {
+  return Object.fromEntries(Object.entries(state).filter(([, value]) => value !== null)) as T;
 }
 
 /** What takes the place of the beginning of a run's conversation, at its end. */

@@ -3,6 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { RunKind, RunStatus } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { Wait } from '../core/waits.ts';
+import type { Reading } from '../core/output-format.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
@@ -55,6 +56,8 @@ export interface RunView {
   open_turn_id: string | null;
   /** What keeps an unfinished run from going on. */
   suspended_by: 'tenant' | 'agent' | null;
+  /** How the value of the last answer is read, where it had to fit a schema. */
+  structured: Reading | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   output: StoredBlock[] | null;
@@ -96,7 +99,7 @@ const WORKFLOW_SPEND = `
 
 const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
-    r.stop_reason, r.error, r.keep_open, r.config, r.steps, r.turn_count,
+    r.structured, r.stop_reason, r.error, r.keep_open, r.config, r.steps, r.turn_count,
     coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
     case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
     r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,

@@ -5,6 +5,7 @@ domain call_status as text CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'denied'
 domain checkpoint_trigger as text CHECK ((VALUE = ANY (ARRAY['turn_complete'::text, 'tool_result'::text, 'manual'::text])))
 domain file_content_state as text CHECK ((VALUE = ANY (ARRAY['writing'::text, 'stored'::text, 'garbage'::text])))
 domain file_origin as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'tool'::text, 'provider'::text])))
+domain message_origin as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'model'::text, 'tool'::text, 'drover'::text])))
 domain message_role as text CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])))
 domain reservation_state as text CHECK ((VALUE = ANY (ARRAY['open'::text, 'settled'::text, 'estimated'::text, 'released'::text])))
 domain run_kind as text CHECK ((VALUE = ANY (ARRAY['agent'::text, 'workflow'::text])))
@@ -573,6 +574,8 @@ table messages partition by RANGE (lineage) row level security forced
   content jsonb not null
   chain text not null
   created_at timestamp with time zone not null
+  origin message_origin
+  trust trust
   constraint messages_pkey PRIMARY KEY (lineage, ordinal)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
@@ -844,6 +847,8 @@ table runs row level security forced
   queued jsonb
   dequeued_id uuid
   rolled_up boolean default false
+  structured text
+  constraint runs_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
@@ -1047,6 +1052,8 @@ table tool_calls row level security forced
   finished_at timestamp with time zone
   model_output jsonb
   claim_id uuid
+  trust trust
+  tainted_by integer[]
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))
@@ -1106,6 +1113,8 @@ table turns row level security forced
   cost_usd numeric
   created_at timestamp with time zone not null
   completed_at timestamp with time zone
+  structured text
+  constraint turns_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
   CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))

@@ -222,7 +222,7 @@ async function messagesAtEnd(
          select m.ordinal, m.role, t.text as content from messages m
            cross join lateral (select string_agg(b->>'text', '' order by place) as text
              from jsonb_array_elements(m.content) with ordinality as blocks (b, place) where b->>'type' = 'text') t
-           where m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until and t.text <> ''
+           where m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until and t.text <> '' and m.origin is distinct from 'drover'
            order by m.ordinal desc limit $2) said
        where g.since < g.until order by said.ordinal desc limit $2`,
     [runId, limit, window],

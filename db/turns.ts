@@ -2,6 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
+import type { Reading } from '../core/output-format.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 
@@ -12,6 +13,8 @@ export interface TurnRow {
   status: 'running' | 'complete' | 'awaiting_tool' | 'awaiting_human' | 'failed' | 'cancelled';
   input: TurnInput;
   output: StoredBlock[] | null;
+  /** How the value of an answer is read that had to fit a schema. */
+  structured: Reading | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   checkpoint_id: string | null;
@@ -26,7 +29,7 @@ export interface TurnRow {
 }
 
 const TURN = `
-  select t.id, t.run_id, t.number, t.status, t.input, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
+  select t.id, t.run_id, t.number, t.status, t.input, t.structured, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
     t.tokens_out, t.cost_usd, t.created_at, t.completed_at, m.content as output
   from turns t join runs r on r.id = t.run_id left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
 
@@ -101,6 +104,8 @@ export interface ToolCallRow {
   error: { code: string; message: string } | null;
   output_bytes: number | null;
   latency_ms: number | null;
+  /** Events that had brought untrusted content when it was asked for. */
+  tainted_by: number[] | null;
   created_at: Date;
   started_at: Date | null;
   finished_at: Date | null;
@@ -108,7 +113,7 @@ export interface ToolCallRow {
 
 /** Not the output, which may be large: it is read by itself, by who asks for it. */
 const CALL_COLUMNS = `id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
-  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, created_at, started_at, finished_at`;
+  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, tainted_by, created_at, started_at, finished_at`;
 const CALL = `select ${CALL_COLUMNS} from tool_calls`;
 
 export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {

@@ -1,4 +1,4 @@
-import type { AssistantBlock } from '../core/content.ts';
+import { isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
@@ -14,6 +14,8 @@ export interface AnswerDraft {
   ended: boolean;
   /** By the index that the server gives them. */
   blocks: Map<number, DraftBlock>;
+  /** The container that the provider's code has run in. */
+  containerId?: string | undefined;
 }
 
 interface DraftBlock {
@@ -23,6 +25,9 @@ interface DraftBlock {
   id: string;
   name: string;
   json: string;
+  citations: unknown[];
+  /** Of a block of the provider's own: as it began. */
+  raw: RawBlock;
 }
 
 /** The fields of a stream event or whole message that we read. All optional: compatible servers leave some out. */
@@ -38,6 +43,10 @@ export interface AnswerEvent {
     signature?: string;
     partial_json?: string;
     stop_reason?: string | null;
+    citation?: unknown;
+    content?: string | null;
+    encrypted_content?: string | null;
+    container?: { id?: string } | null;
   };
   usage?: RawUsage | null;
   error?: { type?: string; message?: string };
@@ -48,6 +57,7 @@ export interface RawMessage {
   model?: string;
   content?: RawBlock[];
   stop_reason?: string | null;
+  container?: { id?: string } | null;
   usage?: RawUsage | null;
   error?: { type?: string; message?: string };
 }
@@ -61,6 +71,9 @@ interface RawBlock {
   id?: string;
   name?: string;
   input?: unknown;
+  citations?: unknown[] | null;
+  content?: unknown;
+  encrypted_content?: unknown;
 }
 
 interface RawUsage {
@@ -82,6 +95,7 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   draft.model ??= event.message?.model;
   draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
   draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
+  draft.containerId = (event.message?.container ?? event.delta?.container)?.id ?? draft.containerId;
   draft.ended ||= event.type === 'message_stop';
   const index = event.index ?? draft.blocks.size;
   if (event.type === 'content_block_start') draft.blocks.set(index, blockOf(event));
@@ -90,6 +104,11 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   block.json += event.delta.partial_json ?? '';
   block.signature += event.delta.signature ?? '';
   block.text += event.delta.text ?? event.delta.thinking ?? '';
+  if (event.delta.citation !== undefined) block.citations.push(event.delta.citation);
+  if (event.delta.type === 'compaction_delta') {
+    const { content, encrypted_content } = event.delta;
+    block.raw = { ...block.raw, content: content ?? null, ...(encrypted_content && { encrypted_content }) };
+  }
   if (event.delta.text) onDelta({ type: 'text', text: event.delta.text });
   if (event.delta.thinking) onDelta({ type: 'thinking', text: event.delta.thinking });
   if (event.delta.partial_json) onDelta({ type: 'arguments', tool: block.name, text: event.delta.partial_json });
@@ -131,13 +150,15 @@ function blockOf(event: AnswerEvent): DraftBlock {
     id: block.id ?? '',
     name: block.name ?? '',
     json: input,
+    citations: [...(block.citations ?? [])],
+    raw: block,
   };
 }
 
 function assistantBlock(block: DraftBlock): AssistantBlock[] {
   switch (block.type) {
     case 'text':
-      return block.text === '' ? [] : [{ type: 'text', text: block.text }];
+      return block.text === '' ? [] : [textBlock(block)];
     case 'thinking':
       return [{ type: 'thinking', thinking: block.text, signature: block.signature }];
     case 'redacted_thinking':
@@ -145,9 +166,18 @@ function assistantBlock(block: DraftBlock): AssistantBlock[] {
     case 'tool_use':
       return [{ type: 'tool_use', id: block.id, name: block.name, input: parseArguments(block.json) }];
     default:
-      // Server tools, which we never ask for.
-      return [];
+      return providerBlock(block);
   }
+}
+
+function textBlock({ text, citations }: DraftBlock): TextBlock {
+  return { type: 'text', text, ...(citations.length > 0 && { citations }) };
+}
+
+/** As it came; what its input was is told piece by piece, as that of any use of a tool. Of an unknown kind nobody could send it back. */
+function providerBlock({ type, json, raw }: DraftBlock): AssistantBlock[] {
+  const block = { ...raw, type, ...(raw.input !== undefined && { input: parseArguments(json) }) };
+  return isProviderBlock(block) ? [block] : [];
 }
 
 const REASONS: readonly StopReason[] = [
@@ -161,6 +191,8 @@ const REASONS: readonly StopReason[] = [
 ];
 
 function knownReason(reason: string): StopReason {
+  // The provider has compacted the conversation, and is to be asked on.
+  if (reason === 'compaction') return 'pause_turn';
   return REASONS.find((known) => known === reason) ?? 'end_turn';
 }
 

@@ -1,4 +1,5 @@
 import type { Anthropic } from '@anthropic-ai/sdk';
+import { isProviderBlock } from '../core/content.ts';
 import type {
   AssistantBlock,
   DocumentBlock,
@@ -23,6 +24,7 @@ const LATER_CLAUDE = /^claude-(?!(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[0-6
 
 /** Our request in the Messages API's form, with cache breakpoints after the system prompt, the tools and the messages. */
 export function anthropicParams(request: ModelRequest): AnthropicParams {
+  const { options = {} } = request;
   const later = LATER_CLAUDE.test(request.model);
   const forced = typeof request.toolChoice === 'object' ? request.toolChoice.tool : undefined;
   const steered = later ? forced : undefined;
@@ -34,10 +36,45 @@ export function anthropicParams(request: ModelRequest): AnthropicParams {
     stream: true,
     messages: cachedMessages(mergeMessages(request.messages)),
     ...(system.length > 0 && { system }),
-    ...(tools.length > 0 && { tools: tools.map(toolParam), tool_choice: toolChoiceOf(request, steered) }),
-    // Anthropic's scale ends at 1, the definition's at 2.
-    ...(request.temperature !== undefined && !later && { temperature: Math.min(request.temperature, 1) }),
+    ...toolFields(request, { tools, steered }),
+    // Anthropic's scale ends at 1, the definition's at 2; with thinking it takes none.
+    ...(request.temperature !== undefined &&
+      !later &&
+      !options.thinkingTokens && { temperature: Math.min(request.temperature, 1) }),
+    ...(options.thinkingTokens && {
+      thinking: thinkingOf(options.thinkingTokens, { later, maxTokens: request.maxTokens }),
+    }),
+    ...(options.containerId !== undefined && { container: options.containerId }),
+    ...options.apiKwargs,
   };
+}
+
+/** Tools of the provider's own come after those that Drover makes. */
+function toolFields(
+  request: ModelRequest,
+  { tools, steered }: { tools: readonly ToolSpec[]; steered: string | undefined },
+): Pick<AnthropicParams, 'tools' | 'tool_choice'> {
+  const { serverTools = [] } = request.options ?? {};
+  if (tools.length + serverTools.length === 0) return {};
+  const declared = [...tools.map(toolParam), ...(serverTools as unknown as Anthropic.ToolUnion[])];
+  return { tools: declared, tool_choice: toolChoiceOf(request, steered) };
+}
+
+/** Reasoning must leave room for the answer; what a budget leaves may be less than the agent asks for. Later models set their own. */
+function thinkingOf(
+  budget: number,
+  { later, maxTokens }: { later: boolean; maxTokens: number },
+): Anthropic.ThinkingConfigParam {
+  if (later) return { type: 'adaptive' };
+  const most = Math.min(budget, maxTokens - 1);
+  return most >= LEAST_THINKING ? { type: 'enabled', budget_tokens: most } : { type: 'disabled' };
+}
+
+const LEAST_THINKING = 1024;
+
+/** The same request without the container that the provider does not know any more; undefined if it names none. */
+export function withoutContainer({ container, ...params }: AnthropicParams): AnthropicParams | undefined {
+  return container === undefined ? undefined : params;
 }
 
 /** The same request without thinking blocks; undefined if it has none. */
@@ -77,7 +114,8 @@ function toolParam(tool: ToolSpec, index: number, all: readonly ToolSpec[]): Ant
 }
 
 function toolChoiceOf(request: ModelRequest, steered: string | undefined): Anthropic.ToolChoice {
-  if (request.toolChoice === 'none' || request.tools.length === 0) return { type: 'none' };
+  const offered = request.tools.length + (request.options?.serverTools?.length ?? 0);
+  if (request.toolChoice === 'none' || offered === 0) return { type: 'none' };
   if (request.toolChoice === 'auto' || steered !== undefined) return { type: 'auto' };
   return { type: 'tool', name: request.toolChoice.tool };
 }
@@ -86,11 +124,18 @@ function cachedMessages(messages: readonly Message[]): Anthropic.MessageParam[] 
   return messages.map((message, index) => {
     const content = (message.content as (AssistantBlock | UserBlock)[]).map(blockParam);
     const last = content.at(-1);
-    if (index === messages.length - 1 && last && last.type !== 'thinking' && last.type !== 'redacted_thinking') {
+    if (index === messages.length - 1 && last && isCached(last)) {
       content[content.length - 1] = { ...last, ...CACHED };
     }
     return { role: message.role, content };
   });
+}
+
+/** Blocks that may have a cache breakpoint; the provider's own go back unchanged. */
+function isCached(
+  block: BlockParam,
+): block is Exclude<BlockParam, Anthropic.ThinkingBlockParam | Anthropic.RedactedThinkingBlockParam> {
+  return block.type !== 'thinking' && block.type !== 'redacted_thinking' && !isProviderBlock(block);
 }
 
 type BlockParam =
@@ -106,7 +151,7 @@ type BlockParam =
 function blockParam(block: AssistantBlock | UserBlock): BlockParam {
   switch (block.type) {
     case 'text':
-      return { type: 'text', text: block.text };
+      return { type: 'text', text: block.text, ...citationsOf(block) };
     case 'thinking':
       return { type: 'thinking', thinking: block.thinking, signature: block.signature };
     case 'redacted_thinking':
@@ -126,7 +171,14 @@ function blockParam(block: AssistantBlock | UserBlock): BlockParam {
         content: typeof block.content === 'string' ? block.content : block.content.filter(isShown).map(resultPart),
         ...(block.is_error && { is_error: true }),
       };
+    default:
+      // As the provider has sent it, or it would not know its own.
+      return { ...block } as unknown as BlockParam;
   }
+}
+
+function citationsOf({ citations }: TextBlock): Pick<Anthropic.TextBlockParam, 'citations'> {
+  return citations ? { citations: citations as NonNullable<Anthropic.TextBlockParam['citations']> } : {};
 }
 
 function documentParam({ source, title }: DocumentBlock): Anthropic.DocumentBlockParam {

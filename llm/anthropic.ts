@@ -5,7 +5,7 @@ import { ModelError } from '../core/model.ts';
 import type { AnswerPiece, ModelResponse, StreamModel } from '../core/model.ts';
 import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
 import type { AnswerDraft } from './anthropic-answer.ts';
-import { anthropicParams, withoutThinking } from './anthropic-request.ts';
+import { anthropicParams, withoutContainer, withoutThinking } from './anthropic-request.ts';
 import type { AnthropicParams } from './anthropic-request.ts';
 import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
@@ -28,7 +28,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
   return async (request, io) => {
     const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? DEFAULT_IDLE_MS });
     try {
-      const response = await send(client, anthropicParams(request), guard);
+      const response = await send(client, anthropicParams(request), { guard, betas: request.options?.betaHeaders });
       const draft = await readAnswer(response, guard, io.onDelta);
       const { content, stopReason } = finishAnswer(draft);
       const model = draft.model ?? request.model;
@@ -38,6 +38,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
         content: withOwnIds(content, request.messages),
         stopReason,
         usage: draft.usage,
+        ...(draft.containerId !== undefined && { containerId: draft.containerId }),
       };
       return answer;
     } catch (error) {
@@ -49,20 +50,32 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
 }
 
 /**
- * Thinking blocks are bound to the model and to the conversation that produced them: after a change of model, or when
+ * A container lives for some time only, and is made anew where none is named. Thinking blocks are bound to the model and to the conversation that produced them: after a change of model, or when
  * the conversation was shortened, the provider may refuse them. Nothing was generated then, so it is asked once more
  * without.
  */
-async function send(client: Anthropic, params: AnthropicParams, guard: CallGuard): Promise<Response> {
-  const post = (body: AnthropicParams) => client.messages.create(body, { signal: guard.signal }).asResponse();
+async function send(
+  client: Anthropic,
+  params: AnthropicParams,
+  { guard, betas = [] }: { guard: CallGuard; betas?: readonly string[] | undefined },
+): Promise<Response> {
+  const headers = betas.length > 0 ? { 'anthropic-beta': betas.join(',') } : {};
+  const post = (body: AnthropicParams) => client.messages.create(body, { signal: guard.signal, headers }).asResponse();
   try {
     return await post(params);
   } catch (error) {
-    const refused = error instanceof Anthropic.BadRequestError && /thinking|signature/i.test(error.message);
-    const plain = refused ? withoutThinking(params) : undefined;
+    const plain = mendedBy(error, params);
     if (!plain) throw error;
     return post(plain);
   }
+}
+
+/** A request that may be taken in place of one that was refused for what it carries on: thinking, or a container. */
+function mendedBy(error: unknown, params: AnthropicParams): AnthropicParams | undefined {
+  const isRefused = error instanceof Anthropic.BadRequestError || error instanceof Anthropic.NotFoundError;
+  if (!isRefused) return undefined;
+  if (/container/i.test(error.message)) return withoutContainer(params);
+  return /thinking|signature/i.test(error.message) ? withoutThinking(params) : undefined;
 }
 
 async function readAnswer(

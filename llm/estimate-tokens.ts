@@ -68,5 +68,7 @@ function blockTokens(block: AssistantBlock | UserBlock): number {
       return typeof block.content === 'string'
         ? estimateTokens(block.content)
         : block.content.reduce((tokens, part) => tokens + blockTokens(part), 0);
+    default:
+      return estimateTokens(JSON.stringify(block));
   }
 }

@@ -35,6 +35,7 @@ export function openaiParams(request: ModelRequest): Params {
     ...(request.temperature !== undefined && !REASONS.test(request.model) && { temperature: request.temperature }),
     ...(tools.length > 0 && { tools: tools.map(toolParam), tool_choice: toolChoiceOf(request) }),
     ...(tools.length > 0 && TOOLS_WITHOUT_REASONING.test(request.model) && { reasoning_effort: 'none' as const }),
+    ...request.options?.apiKwargs,
   };
 }
 

@@ -25,6 +25,9 @@ export interface ArgumentValidator {
   validateArguments: (schema: Record<string, unknown>, args: unknown) => FieldError[];
   /** The faults of a tool's `input_schema`, none if it can be registered: an object schema that compiles, within limits. */
   checkSchema: (schema: unknown) => FieldError[];
+  /** The faults of an answer's value by a schema of any kind; and those of such a schema, none if it can be used. */
+  validateAnswer: (schema: Record<string, unknown>, value: unknown) => FieldError[];
+  checkAnswerSchema: (schema: unknown) => FieldError[];
 }
 
 /** Keeps what it has compiled, by content, so that equal schemas of many tools and versions share one validator. */
@@ -39,20 +42,29 @@ export function createArgumentValidator(): ArgumentValidator {
     return compiled;
   };
   return {
-    validateArguments: (schema, args) => faultsOf(compile, schema, args),
-    checkSchema: (schema) => faultsOfSchema(compile, schema),
+    validateArguments: (schema, args) => faultsOf(compile, schema, { what: 'arguments', value: args }),
+    checkSchema: (schema) => faultsOfSchema(compile, schema, 'object'),
+    validateAnswer: (schema, value) => faultsOf(compile, schema, { what: 'answer', value }),
+    checkAnswerSchema: (schema) => faultsOfSchema(compile, schema, 'any'),
   };
 }
 
 type Compile = (schema: Record<string, unknown>) => Compiled;
 
-function faultsOf(compile: Compile, schema: Record<string, unknown>, args: unknown): FieldError[] {
-  const shape = checkShape(args, { what: 'arguments', maxDepth: ARGUMENT_DEPTH });
+function faultsOf(
+  compile: Compile,
+  schema: Record<string, unknown>,
+  { what, value }: { what: 'arguments' | 'answer'; value: unknown },
+): FieldError[] {
+  const shape = checkShape(value, { what, maxDepth: ARGUMENT_DEPTH });
   if (shape) return [shape];
   const compiled = compile(schema);
-  if ('fault' in compiled) return [{ path: '', message: `The tool's input_schema is unusable: ${compiled.fault}` }];
+  const which = what === 'arguments' ? "The tool's input_schema" : 'The schema';
+  if ('fault' in compiled) return [{ path: '', message: `${which} is unusable: ${compiled.fault}` }];
   try {
-    const valid = compiled.isBounded ? compiled.validate(args) : runBounded(() => compiled.validate(args), VALIDATE_MS);
+    const valid = compiled.isBounded
+      ? compiled.validate(value)
+      : runBounded(() => compiled.validate(value), VALIDATE_MS);
     return valid ? [] : describe(compiled.validate.errors ?? []);
   } catch (error) {
     const why = isTimeLimit(error) ? 'took too long to check (see the patterns in its schema)' : 'could not be checked';
@@ -60,14 +72,16 @@ function faultsOf(compile: Compile, schema: Record<string, unknown>, args: unkno
   }
 }
 
-function faultsOfSchema(compile: Compile, schema: unknown): FieldError[] {
+function faultsOfSchema(compile: Compile, schema: unknown, of: 'object' | 'any'): FieldError[] {
   if (!isRecord(schema)) return [{ path: '', message: 'must be a JSON Schema object' }];
   const shape = checkShape(schema, { what: 'schema', maxDepth: MAX_SCHEMA_DEPTH });
   if (shape) return [shape];
   if (Buffer.byteLength(JSON.stringify(schema)) > MAX_SCHEMA_BYTES) {
     return [{ path: '', message: `must be at most ${MAX_SCHEMA_BYTES} bytes of JSON` }];
   }
-  if (schema['type'] !== 'object') return [{ path: 'type', message: 'must be "object": a tool takes named arguments' }];
+  if (of === 'object' && schema['type'] !== 'object') {
+    return [{ path: 'type', message: 'must be "object": a tool takes named arguments' }];
+  }
   const patterns = patternFaults(schema, '');
   if (patterns.length > 0) return patterns;
   const compiled = compile(schema);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { agentDefinition } from '../../core/definition.ts';
+import { checkOutputSchemas } from '../../modules/agents/check-agent.ts';
 import { createAgent } from '../../modules/agents/create-agent.ts';
 import { readAgents, readAgentVersions, requireAgent, requireAgentVersion } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
@@ -30,6 +31,7 @@ const create = defineRoute({
   body: agentDefinition,
   responses: { 201: createdAgent },
   async handle({ caller, body, context, idempotency }) {
+    checkOutputSchemas(context.tools.validator, body);
     const answer = await idempotently(context, idempotency, async (tx) => ({
       status: 201,
       body: presentCreated(await createAgent(tx, caller, body)),
@@ -78,6 +80,7 @@ const change = defineRoute({
   responses: { 200: agent },
   async handle({ caller, params, body, context }) {
     const { suspended, ...patch } = body;
+    checkOutputSchemas(context.tools.validator, patch);
     if (Object.keys(patch).length > 0) {
       await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
     }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { DIFFERENCES, type ComparedStep } from '../../modules/runs/compare-runs.ts';
-import { createRunBody } from './schemas.ts';
+import { createRunBody } from './request-schemas.ts';
 import type { RunView, StepRow } from '../../modules/runs/read-runs.ts';
 
 const text = z.strictObject({ type: z.literal('text'), text: z.string() });

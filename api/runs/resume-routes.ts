@@ -9,7 +9,7 @@ import type { Route } from '../kit/route.ts';
 import { answerTurn, TURN_ANSWERS } from './answer-turn.ts';
 import { decisionBody, toDecision } from './decision-schema.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
-import { toolResults } from './schemas.ts';
+import { toolResults } from './request-schemas.ts';
 
 const MAX_ANSWERS = 200;
 

@@ -10,7 +10,8 @@ import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
-import { createdRun, createRunBody, presentRun, run } from './schemas.ts';
+import { createRunBody } from './request-schemas.ts';
+import { createdRun, presentRun, run } from './schemas.ts';
 import { presentTree, runTree } from './run-tree.ts';
 
 const agentParams = z.strictObject({ id: idParam });
@@ -30,7 +31,7 @@ const create = defineRoute({
       workspaceId: caller.workspaceId,
       agentId: params.id,
       threadId: body.thread_id ?? undefined,
-      input: body.input ?? undefined,
+      input: body.input ? { output_schema: body.output_schema, ...body.input } : undefined,
       config: body.config ?? {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
       requestedBy: caller.keyId,

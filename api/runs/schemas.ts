@@ -1,58 +1,14 @@
-/** What runs and turns look like from outside: schemas of requests and answers, and the presenters that make them. */
+/** What runs and turns look like from outside: schemas of answers, and the presenters that make them. */
 import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
-import { requestedConfig } from '../../core/run-config.ts';
-import { attachment } from './attachment-schema.ts';
+import { dataOf } from '../../core/output-format.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { plan, presentPlan } from './plan-schema.ts';
 import type { ModelCallRow, PlanRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
 
-const turnInput = z
-  .strictObject({
-    message: z.string().min(1),
-    attachments: z.array(attachment).max(50).nullish(),
-  })
-  .meta({ id: 'TurnInput' });
-
-export const toolResults = z
-  .array(
-    z.strictObject({
-      tool_use_id: z.string().min(1).max(200),
-      content: z.unknown(),
-      is_error: z.boolean().optional(),
-    }),
-  )
-  .min(1)
-  .max(200);
-
-export const createRunBody = z.strictObject({
-  thread_id: z.uuid().toLowerCase().nullish(),
-  input: turnInput.nullish(),
-  config: requestedConfig.optional(),
-});
-
-/** The payload of a signal of type `tool_results`, with or without the name around the list. */
-export const toolResultsPayload = z.union([
-  toolResults,
-  z.strictObject({ tool_results: toolResults }).transform(({ tool_results }) => tool_results),
-]);
-
-/** A message, or results of the client's tools, which the open turn goes on with. */
-export const postTurnBody = z
-  .strictObject({
-    input: turnInput.partial({ message: true }).extend({ tool_results: toolResults.nullish() }).optional(),
-    tool_results: toolResults.optional().describe('The same as in `input`.'),
-  })
-  .superRefine(({ input, tool_results }, context) => {
-    const results = tool_results ?? input?.tool_results;
-    const say = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
-    if (!results && !input) say(['input'], 'is required, or tool_results');
-    else if (!results && input?.message === undefined) say(['input', 'message'], 'is required, or tool_results');
-    if (results && input?.message) say(['input', 'message'], 'cannot go with tool_results: the turn has its message');
-    if (results && input?.attachments) say(['input', 'attachments'], 'cannot go with tool_results');
-    if (tool_results && input?.tool_results) say(['tool_results'], 'is there twice');
-  });
+const data = z.unknown().optional().describe('The value of an answer that had to fit a schema.');
+const said = z.object({ message: z.string(), data });
 
 const usage = z.object({ tokens_in: z.int(), tokens_out: z.int(), cost_usd: z.number().nullable() });
 const problem = z.object({ code: z.string(), message: z.string() });
@@ -75,7 +31,7 @@ export const run = z
     waits: z.array(waitingFor).optional(),
     suspended_by: z.enum(['tenant', 'agent']).optional().describe('What keeps it from going on, until that is lifted.'),
     stop_reason: z.string().nullable(),
-    output: z.object({ message: z.string() }).optional(),
+    output: said.optional(),
     error: problem.optional(),
     usage,
     steps: z.int(),
@@ -108,6 +64,7 @@ const toolCall = z
     status: z.string(),
     attempt: z.int(),
     recorded_from: z.uuid().nullable(),
+    tainted_by: z.array(z.int()).describe('Events that had brought untrusted content when it was asked for.'),
     error: problem.nullable(),
     latency_ms: z.int().nullable(),
   })
@@ -115,6 +72,7 @@ const toolCall = z
 
 const output = z.object({
   message: z.string(),
+  data,
   tool_calls: z.array(toolCall).nullable(),
   status: z.enum(['running', 'complete', 'awaiting_tool', 'awaiting_human', 'failed', 'cancelled']),
   error: problem.optional(),
@@ -138,8 +96,12 @@ export const turn = z
     run_id: z.uuid(),
     number: z.int(),
     status: output.shape.status,
-    input: z.object({ message: z.string(), attachments: z.array(z.unknown()).optional() }),
-    output: z.object({ message: z.string() }).nullable(),
+    input: z.object({
+      message: z.string(),
+      attachments: z.array(z.unknown()).optional(),
+      output_schema: z.record(z.string(), z.unknown()).optional(),
+    }),
+    output: said.nullable(),
     stop_reason: z.string().nullable(),
     error: problem.optional(),
     usage,
@@ -191,7 +153,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     ...(waits.length > 0 && { waits }),
     ...(row.suspended_by && { suspended_by: row.suspended_by }),
     stop_reason: row.stop_reason,
-    ...(row.output && !row.erased_at && { output: { message: textOf(row.output) } }),
+    ...(row.output && !row.erased_at && { output: presentOutput(row, row.output) }),
     ...(row.error && { error: row.error }),
     usage: presentUsage(row),
     steps: row.steps,
@@ -213,12 +175,20 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
   };
 }
 
+/** What was answered last. Of an erased turn there is nothing left to be read. */
+function presentOutput(
+  { structured }: Pick<TurnRow, 'structured'>,
+  content: NonNullable<TurnRow['output']>,
+): z.input<typeof said> {
+  return { message: textOf(content), ...(structured && { data: dataOf(content, structured) }) };
+}
+
 /** What a synchronous turn answers (docs/api.md). */
 export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
   return {
     turn_id: row.id,
     output: {
-      message: row.output ? textOf(row.output) : (row.partial ?? ''),
+      ...(row.output ? presentOutput(row, row.output) : { message: row.partial ?? '' }),
       tool_calls: calls.length > 0 ? calls.map(presentCall) : null,
       status: row.status,
       ...(row.error && { error: row.error }),
@@ -238,7 +208,7 @@ export function presentTurn(row: TurnRow): z.input<typeof turn> {
     number: row.number,
     status: row.status,
     input: row.input,
-    output: row.output ? { message: textOf(row.output) } : row.partial ? { message: row.partial } : null,
+    output: row.output ? presentOutput(row, row.output) : row.partial ? { message: row.partial } : null,
     stop_reason: row.stop_reason,
     ...(row.error && { error: row.error }),
     usage: presentUsage(row),
@@ -279,6 +249,7 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
     status: row.status,
     attempt: row.attempt,
     recorded_from: row.recorded_from,
+    tainted_by: row.tainted_by ?? [],
     error: row.error,
     latency_ms: row.latency_ms,
   };

@@ -1,6 +1,7 @@
 /** What a client sees of a run's stream: each logged event gives one server-sent event or none, by a pure function. */
 import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
+import { dataOf, READINGS } from '../../core/output-format.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
@@ -122,7 +123,7 @@ function viewOf(event: LoggedEvent): View {
     case 'turn.completed':
       return {
         event: 'done',
-        data: { ...done('complete', payload), output: { message: textOf(event.content ?? []) } },
+        data: { ...done('complete', payload), output: outputOf(event, payload) },
       };
     case 'turn.failed':
       return { event: 'done', data: { ...done('failed', payload), error: payload['error'] } };
@@ -137,6 +138,12 @@ function viewOf(event: LoggedEvent): View {
 function payloadOf(event: LoggedEvent): Record<string, unknown> {
   const current = currentPayload(event);
   return typeof current === 'object' && current !== null ? { ...current } : {};
+}
+
+function outputOf({ content }: LoggedEvent, { structured }: Record<string, unknown>): Record<string, unknown> {
+  const said = content ?? [];
+  const reading = READINGS.find((each) => each === structured);
+  return { message: textOf(said), ...(reading && { data: dataOf(said, reading) }) };
 }
 
 function answer(event: LoggedEvent): View {

@@ -12,7 +12,8 @@ import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { answerTurn, TURN_ANSWERS, untilEnded } from './answer-turn.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
-import { postTurnBody, presentTurn, presentTurnDetail, turn, turnDetail } from './schemas.ts';
+import { postTurnBody } from './request-schemas.ts';
+import { presentTurn, presentTurnDetail, turn, turnDetail } from './schemas.ts';
 import { eventStream, SSE_CONTENT } from './sse.ts';
 import { streamBody } from './stream-body.ts';
 
@@ -71,7 +72,7 @@ interface TurnRequest {
 /** The turn, and the position after which its stream goes on. */
 async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
   const run = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-  const { message = '', attachments } = body.input ?? {};
+  const { message = '', attachments, output_schema = body.output_schema } = body.input ?? {};
   const results = body.tool_results ?? body.input?.tool_results;
   const about = {
     tenantId: caller.tenantId,
@@ -81,7 +82,7 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
     idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
   };
   if (results) return postToolResults(context, { ...about, results });
-  const input = { message, attachments };
+  const input = { message, attachments, output_schema };
   return postTurnWith(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
 }
 

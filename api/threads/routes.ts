@@ -3,10 +3,11 @@ import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import { cleanJson } from '../../core/content.ts';
 import { threadTitle } from '../../core/titles.ts';
-import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
+import { changeThread, readResumption, readThreads, requireThread } from '../../modules/conversations/threads.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { presentThreadDetail, threadDetail } from './resumption-schema.ts';
 import { presentThread, thread } from './schemas.ts';
 
 const params = z.strictObject({ thread: idParam });
@@ -34,10 +35,13 @@ const get = defineRoute({
   access: 'runs:read',
   summary: 'Get a thread',
   params,
-  responses: { 200: thread },
+  responses: { 200: threadDetail },
   async handle({ caller, params: { thread: id }, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireThread(tx, caller, id));
-    return { status: 200, body: presentThread(row) };
+    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const row = await requireThread(tx, caller, id);
+      return presentThreadDetail(row, await readResumption(tx, row));
+    });
+    return { status: 200, body };
   },
 });
 

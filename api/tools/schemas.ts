@@ -35,7 +35,19 @@ const annotations = z.strictObject({
   readOnlyHint: z.boolean().optional(),
   idempotentHint: z.boolean().optional(),
   destructiveHint: z.boolean().optional(),
+  openWorldHint: z.boolean().optional(),
 });
+
+const TAINT = {
+  accepts_tainted: z
+    .boolean()
+    .optional()
+    .describe('Its calls need no approval for untrusted content that the model has read in the turn.'),
+  output_trust: z
+    .enum(['trusted', 'untrusted'])
+    .optional()
+    .describe('Whether somebody vouches for what it answers; `untrusted` answers taint the calls after them.'),
+};
 
 const toolFields = {
   description: z.string().min(1).max(20_000),
@@ -64,6 +76,7 @@ const toolFields = {
     .optional(),
   risk_level: z.enum(RISK_LEVELS).optional(),
   annotations: annotations.optional(),
+  ...TAINT,
 };
 
 export const toolRequest = z
@@ -86,6 +99,8 @@ export const toolPatch = z
     permissions: toolFields.permissions.nullable(),
     risk_level: toolFields.risk_level.nullable(),
     annotations: toolFields.annotations.nullable(),
+    accepts_tainted: toolFields.accepts_tainted.nullable(),
+    output_trust: toolFields.output_trust.nullable(),
     suspended: z.boolean().optional().describe('Calls are refused until this is lifted; no version is published.'),
   })
   .meta({ id: 'ToolPatch', description: 'A field that is null gets its default back; one that is absent stays.' });
@@ -121,6 +136,7 @@ const details = {
   }),
   risk_level: z.enum(RISK_LEVELS),
   annotations,
+  ...TAINT,
   is_builtin: z.boolean(),
   suspended: z.boolean(),
   proposed: z

@@ -45,6 +45,8 @@ export interface Answered extends Omit<ModelResponse, 'content'> {
   /** What the cost is made of, where that is known, and whether the rates of long prompts held. */
   costs?: Payload<'model.responded'>['costs'];
   longContext?: boolean;
+  /** It holds what tools of the provider have answered. */
+  untrusted?: boolean;
   latencyMs: number;
   /** In a replay: where the answer comes from, or what made the request another one. */
   replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs'> | undefined;
@@ -69,6 +71,8 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
       cost_usd: answer.cost,
       ...(answer.costs && { costs: answer.costs }),
       ...(answer.longContext && { long_context: true }),
+      ...(answer.untrusted && { untrusted: true as const }),
+      ...(answer.containerId !== undefined && { container_id: answer.containerId }),
       latency_ms: answer.latencyMs,
       ...answer.replay,
     },

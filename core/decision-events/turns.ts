@@ -70,12 +70,16 @@ export function completeTurn(
   checkpointId: string | undefined,
 ): NewEvent[] {
   const by = { actor: 'worker' as const, turn_id: state.turn?.id };
-  const { stopReason: stop_reason, ordinal } = end;
+  const { stopReason: stop_reason, ordinal, as: structured } = end;
   const completed: NewEvent = { ...by, type: 'run.completed', payload: { stop_reason, output_ordinal: ordinal } };
   return [
     ...changeStatus(state, 'reflecting', state.keepOpen ? 'awaiting_human' : 'completed'),
     ...(state.keepOpen ? [] : [completed]),
-    { ...by, type: 'turn.completed', payload: { stop_reason, ordinal, checkpoint_id: checkpointId } },
+    {
+      ...by,
+      type: 'turn.completed',
+      payload: { stop_reason, ordinal, checkpoint_id: checkpointId, ...(structured && { structured }) },
+    },
   ];
 }
 

@@ -36,7 +36,9 @@ export const MODEL_EVENTS = {
     provider: z.string(),
     model: z.string(),
     length: count,
+    /** Of the conversation that is sent; and of what stands beside it: system prompt, tools, memories. */
     estimated_tokens: count,
+    fixed_tokens: count.optional(),
     /** A tool is forced where Drover asks for itself: such a call is no step of the run. */
     tool_choice: z.union([z.enum(['auto', 'none']), z.object({ tool: z.string() })]),
   }),
@@ -56,6 +58,10 @@ export const MODEL_EVENTS = {
     costs: z
       .object({ input: z.string(), output: z.string(), cache_read: z.string(), cache_write: z.string() })
       .optional(),
+    /** The container that the provider's code has run in: the next request names it. */
+    container_id: z.string().optional(),
+    /** It holds what tools of the provider have answered. */
+    untrusted: z.literal(true).optional(),
     /** The prompt was long enough for the provider's higher rates. */
     long_context: z.boolean().optional(),
     /** The tool that Drover forced for itself; the answer is in no message, and `ordinal` is the conversation's length. */

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { count, defineEvent, problem, requestedCall, uuid } from './event.ts';
 
 export const TOOL_EVENTS = {
-  'tool.requested': defineEvent(2, {
+  'tool.requested': defineEvent(3, {
     ...requestedCall,
     tool_use_id: z.string(),
     place: count,
@@ -12,6 +12,10 @@ export const TOOL_EVENTS = {
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
     /** In a replay: the call of the record that answers this one, which is not made. */
     recorded_from: uuid.optional(),
+    /** Nobody vouches for what it answers. */
+    untrusted: z.literal(true).optional(),
+    /** The events of the turn that had brought untrusted content when it was asked for. */
+    tainted_by: z.array(count).optional(),
     /** The gate let it pass without a rule; any other decision is an event of its own. */
     allowed_by: z.string().optional(),
   }),

@@ -24,6 +24,7 @@ export const runs: Projection<'runs'> = {
     'stop_reason',
     'error',
     'output_ordinal',
+    'structured',
     'config',
     'pinned',
     'keep_open',
@@ -89,7 +90,7 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'turn.started':
       return { set: { open_turn_id: event.turn_id, turn_count: event.payload.number, idle_since: null } };
     case 'turn.completed':
-      return { set: { open_turn_id: null, output_ordinal: event.payload.ordinal } };
+      return { set: { open_turn_id: null, ...outputOf(event) } };
     case 'turn.failed':
     case 'turn.interrupted':
       return { set: { open_turn_id: null } };
@@ -102,6 +103,7 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'model.responded':
       if (event.payload.tool !== undefined) return { add: spentBy(event) };
       return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
+    case 'answer.rejected':
     case 'workflow.concluded':
       return { set: { length: event.payload.length } };
     case 'model.deferred':
@@ -116,6 +118,10 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     default:
       return undefined;
   }
+}
+
+function outputOf({ payload }: Extract<NewEvent, { type: 'turn.completed' }>): Columns {
+  return { output_ordinal: payload.ordinal, structured: payload.structured ?? null };
 }
 
 /** A run that waits in the middle of a turn is not idle. */

@@ -14,6 +14,7 @@ export const turns: Projection<'turns'> = {
     'status',
     'input',
     'output_ordinal',
+    'structured',
     'stop_reason',
     'error',
     'checkpoint_id',
@@ -37,8 +38,8 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
     case 'turn.started':
       return { insert: newTurn(place, event, id) };
     case 'turn.completed': {
-      const { ordinal: output_ordinal, stop_reason, checkpoint_id } = event.payload;
-      return { set: { status: 'complete', output_ordinal, stop_reason, checkpoint_id, completed_at } };
+      const { ordinal: output_ordinal, stop_reason, checkpoint_id, structured } = event.payload;
+      return { set: { status: 'complete', output_ordinal, stop_reason, checkpoint_id, structured, completed_at } };
     }
     case 'turn.failed': {
       const { error, ordinal: output_ordinal, checkpoint_id } = event.payload;

@@ -17,6 +17,7 @@ begin
           output_ordinal = coalesce((x->'set'->>'output_ordinal')::int, output_ordinal),
           stop_reason = coalesce(x->'set'->>'stop_reason', stop_reason),
           error = coalesce(x->'set'->'error', error),
+          structured = coalesce(x->'set'->>'structured', structured),
           checkpoint_id = coalesce((x->'set'->>'checkpoint_id')::uuid, checkpoint_id),
           completed_at = coalesce((x->'set'->>'completed_at')::timestamptz, completed_at),
           steps = steps + coalesce((x->'add'->>'steps')::int, 0),

@@ -43,7 +43,7 @@ begin
       jsonb_build_object('lineage', r.lineage, 'length', r.length))) loop
     exit when is_full;
     continue when (segment->>'length')::int <= messages_from;
-    for item in select m.ordinal, m.role, m.content, m.chain from messages m where m.lineage = (segment->>'lineage')::uuid and m.ordinal >= messages_from
+    for item in select m.ordinal, m.role, m.content, m.chain, m.origin from messages m where m.lineage = (segment->>'lineage')::uuid and m.ordinal >= messages_from
           and m.ordinal < least((segment->>'length')::int, r.length) order by m.ordinal loop
       room := room - json_bytes(item.content);
       is_full := room < 0 and not is_first;
@@ -51,7 +51,8 @@ begin
       is_first := false;
       messages_from := item.ordinal + 1;
       messages := array_append(messages, jsonb_build_object('ordinal', item.ordinal, 'role', item.role,
-        'content', item.content, 'chain', item.chain));
+        'content', item.content, 'chain', item.chain)
+        || case when item.origin = 'drover' then jsonb_build_object('origin', item.origin) else '{}' end);
     end loop;
   end loop;
   d := set_config('plan_cache_mode', 'force_generic_plan', true);

@@ -76,6 +76,7 @@ begin
         stop_reason = coalesce(s->>'stop_reason', stop_reason),
         error = case when s ? 'error' then nullif(s->'error', 'null') else error end,
         output_ordinal = coalesce((s->>'output_ordinal')::int, output_ordinal),
+        structured = case when s ? 'structured' then s->>'structured' else structured end,
         length = coalesce((s->>'length')::int, length),
         steps = steps + coalesce((a->>'steps')::int, 0),
         tokens_in = tokens_in + coalesce((a->>'tokens_in')::bigint, 0),
@@ -121,8 +122,8 @@ begin
       e->>'type', (e->>'schema_version')::int, e->>'actor', e->'payload', now()
     from jsonb_array_elements(c->'events') with ordinality as list(e, i);
   if c ? 'messages' then
-    insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
-      select tenant, line, (m->>'ordinal')::int, run, m->>'role', m->'content', m->>'chain', now()
+    insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, origin, trust, created_at)
+      select tenant, line, (m->>'ordinal')::int, run, m->>'role', m->'content', m->>'chain', m->>'origin', m->>'trust', now()
       from jsonb_array_elements(c->'messages') m;
   end if;
   if c ? 'calls' then
@@ -153,12 +154,13 @@ begin
   if c ? 'new_calls' then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
         arguments, effect, idempotency_key, recorded_from, status, attempt, output, model_output, is_error, error, output_bytes,
-        latency_ms, traceparent, created_at, started_at, finished_at, lease_expires_at, claim_id)
+        latency_ms, traceparent, trust, tainted_by, created_at, started_at, finished_at, lease_expires_at, claim_id)
       select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
         k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output', nullif(k->'model_output', 'null'),
         (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int,
-        (k->>'latency_ms')::int, k->>'traceparent', now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
+        (k->>'latency_ms')::int, k->>'traceparent', k->>'trust',
+        case when k ? 'tainted_by' then array(select jsonb_array_elements_text(k->'tainted_by')::int) end, now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
         clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid
       from jsonb_array_elements(c->'new_calls') k;
     -- What the record of another run answers is copied here: whole outputs do not travel to a driver and back.

@@ -44,6 +44,7 @@ import { earlySubtasks } from './0062-early-subtasks.ts';
 import { restartedWorkflows } from './0063-restarted-workflows.ts';
 import { agentLifecycle } from './0050-agent-lifecycle.ts';
 import { handoffs } from './0051-handoffs.ts';
+import { origins } from './0053-origins.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -93,4 +94,5 @@ export const MIGRATIONS: readonly Migration[] = [
   restartedWorkflows,
   agentLifecycle,
   handoffs,
+  origins,
 ];

@@ -1,8 +1,10 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { parseModelName } from '../../llm/model-name.ts';
+import type { ArgumentValidator } from '../../tools/validate-arguments.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
 /** Throws `impossible` (422) with every field that names a model or a tool which does not exist. */
@@ -13,6 +15,38 @@ export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> 
     ...(await bindingErrors(tx, agent)),
   ];
   if (errors.length > 0) throw impossible('The agent names models or tools that do not exist.', errors);
+  checkThinking(agent);
+}
+
+/** Reasoning is part of an answer's tokens. Throws `impossible` (422) where it would leave none for the answer. */
+function checkThinking(agent: AgentDefinition): void {
+  const { thinking_tokens: thinking = 0, max_tokens: most = LIMITS.outputTokens } = {
+    ...agent.model_preferences,
+    ...agent.llm_config,
+  };
+  if (thinking < most) return;
+  const message = `must be below max_tokens, ${most}: reasoning is part of the answer's tokens`;
+  throw impossible(`thinking_tokens ${message}.`, [{ path: 'body.llm_config.thinking_tokens', message }]);
+}
+
+/** Throws `impossible` (422) with every schema for answers that cannot be used. */
+export function checkOutputSchemas(
+  { checkAnswerSchema }: Pick<ArgumentValidator, 'checkAnswerSchema'>,
+  agent: { [F in 'output_schema' | 'guardrail_config']?: AgentDefinition[F] | null | undefined },
+): void {
+  const rails = (agent.guardrail_config?.output_rails ?? []).map(({ config }, index): [string, unknown] => [
+    `guardrail_config.output_rails.${index}.config.schema`,
+    config.schema,
+  ]);
+  const schemas: [path: string, schema: unknown][] = [['output_schema', agent.output_schema], ...rails];
+  const errors = schemas.flatMap(([path, schema]) =>
+    !schema ? [] : prefixed(`body.${path}`, checkAnswerSchema(schema)),
+  );
+  if (errors.length > 0) throw impossible('An answer can be held to no such schema.', errors);
+}
+
+function prefixed(prefix: string, errors: readonly FieldError[]): FieldError[] {
+  return errors.map(({ path, message }) => ({ path: path === '' ? prefix : `${prefix}.${path}`, message }));
 }
 
 function modelErrors({ llm_config: llm, model_preferences: preferences }: AgentDefinition): FieldError[] {

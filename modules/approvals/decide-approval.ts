@@ -7,6 +7,7 @@ import { findApproval, findRequester, replaceArguments, type ApprovalRow } from 
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
+import { findToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
@@ -147,7 +148,8 @@ async function approve(
   let fourEyes = approval.four_eyes;
   let { digest } = approval;
   for (const { callId, name, args } of stepsOf(approval, given)) {
-    const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args });
+    const taintedBy = (await findToolCall(tx, callId))?.tainted_by;
+    const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args, taintedBy });
     const obstacle = obstacleTo(decision);
     if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
     if (obstacle) return lapse(open, obstacle, decisionEvents(decision, placeOf(approval, callId)));

@@ -8,6 +8,7 @@ import { Transform, type Readable } from 'node:stream';
 import { SIGNATURE_BYTES, cleanFilename, typeOfFile } from '../../core/file-types.ts';
 import { DroverError, tooLarge, unavailable } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import type { Trust } from '../../core/origin.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   discardContent,
@@ -17,7 +18,6 @@ import {
   readFileLimits,
   type FileOrigin,
   type FileRow,
-  type Trust,
 } from '../../db/files.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keyOf, requireStore, type FileContext } from './content.ts';

@@ -24,6 +24,7 @@ interface TriedCall {
   run_id?: string | undefined;
   autonomy_level?: number | undefined;
   calls_in_turn?: number | undefined;
+  tainted_by?: readonly number[] | undefined;
 }
 
 interface Evaluation {
@@ -55,6 +56,7 @@ export async function evaluatePolicies(
       arguments: tried.arguments,
       callsInTurn: tried.calls_in_turn ?? 0,
       step: subject.run.steps + 1,
+      taintedBy: tried.tainted_by,
     };
     const seen = ruleInput({ ...gateInput(subject, call), tool, rewritten: undefined });
     const matching = matchRules(governance.rules, seen).map(({ rule, error }) => ({

@@ -26,6 +26,8 @@ interface WantedCall {
   /** Calls of the tool by the agent in the last minute, where they are counted. */
   callsInMinute?: number | undefined;
   step: number;
+  /** The events of the turn that brought untrusted content before; none where this is absent. */
+  taintedBy?: readonly number[] | null | undefined;
 }
 
 /** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
@@ -41,7 +43,7 @@ export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
 /** What the gate gets to see. */
 export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
   const { context, run, definition, tools, governance, usedUp } = subject;
-  const { step, ...call } = wanted;
+  const { step, taintedBy, ...call } = wanted;
   return {
     governance,
     definition,
@@ -63,6 +65,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
     },
     userId: run.config.session?.user_id ?? '',
     ...call,
+    taintedBy: taintedBy ?? [],
     usedUp,
     validate: context.tools.validator.validateArguments,
   };

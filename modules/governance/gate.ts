@@ -11,6 +11,7 @@ import { judgeBudget } from './stages/budget.ts';
 import { judgePermissions } from './stages/permissions.ts';
 import { judgeRails } from './stages/rails.ts';
 import { judgeRules } from './stages/rules.ts';
+import { judgeTaint } from './stages/taint.ts';
 import type { GatedCall, GateInput, Rewrite, Stage, StageVerdict } from './stages/stage.ts';
 
 /** Which stage has decided, and by which rule where one has. */
@@ -40,6 +41,7 @@ const ORDER: readonly Stage[] = [
   { name: 'rails', judge: judgeRails },
   { name: 'rules', judge: judgeRules },
   { name: 'autonomy', judge: judgeAutonomy },
+  { name: 'taint', judge: judgeTaint },
   { name: 'budget', judge: judgeBudget },
 ];
 

@@ -15,6 +15,8 @@ interface CallToReauthorize {
   name: string;
   arguments: Record<string, unknown>;
   step?: number | undefined;
+  /** As the ledger has it. */
+  taintedBy: readonly number[] | null | undefined;
 }
 
 /** What the gate decides now. The number of calls in the turn was checked when the call was requested, and is not checked again. */

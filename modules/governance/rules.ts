@@ -13,12 +13,15 @@ export interface RuleInput {
   /** Of the session that the run belongs to; the id is empty where it belongs to none. */
   user: { id: string };
   risk: string;
+  /** The events of the turn that brought untrusted content before. */
+  tainted_by: readonly number[];
 }
 
 /** Compiles a `when`; the error says what is wrong with it. */
 export const compileWhen = celCompiler({
   objects: ['tool', 'arguments', 'agent', 'run', 'tenant', 'user'],
   texts: ['risk'],
+  lists: ['tainted_by'],
   bare: { tool: 'name', user: 'id' },
 });
 

@@ -2,6 +2,7 @@
 import type { Message, StoredToolResult, ToolResultBlock } from '../../core/content.ts';
 import type { Compaction, Part } from '../../core/compaction.ts';
 import { canonicalJson } from '../../core/ids.ts';
+import { originOf } from '../../core/origin.ts';
 import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
 import { cutText, textOfOutput } from '../../core/tool-output.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
@@ -176,5 +177,5 @@ function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
 }
 
 function startsTurn(row: MessageRow): boolean {
-  return row.role === 'user' && !row.content.some((block) => block.type === 'tool_result');
+  return originOf(row) === 'user';
 }

@@ -81,7 +81,7 @@ export function appendEvent(log: RunLog, ...events: NewEvent[]): void {
 }
 
 /** Appends a message to the conversation; the event that goes with it tells the new length. Answers its place. */
-export function appendMessage(log: RunLog, message: Pick<MessageRow, 'role' | 'content' | 'outcomes'>): number {
+export function appendMessage(log: RunLog, message: Omit<MessageRow, 'ordinal' | 'chain'>): number {
   const ordinal = lengthOf(log);
   const chain = chainOf(log.messages.at(-1)?.chain ?? log.before.chain, message);
   const row = { ...message, ordinal, chain };

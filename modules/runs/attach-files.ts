@@ -1,7 +1,8 @@
 /** Runs and turns that begin with files: contents become files first, so that the log and the conversation hold ids alone. */
 import type { Attachment } from '../../core/content.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
-import { notFound } from '../../core/errors.ts';
+import { impossible, notFound } from '../../core/errors.ts';
+import type { TurnInput } from '../../core/events.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { newId } from '../../lib/new-id.ts';
 import { filesTakenBy } from '../../llm/files-taken.ts';
@@ -19,6 +20,7 @@ import { postTurn, type PostTurn } from './post-turn.ts';
 export interface GivenInput {
   message: string;
   attachments?: readonly GivenAttachment[] | null | undefined;
+  output_schema?: Record<string, unknown> | null | undefined;
 }
 
 /** `createRun` with what the client has attached. Throws as that and `withAttachments` do. */
@@ -27,7 +29,8 @@ export async function createRunWith(
   { input, ...request }: Omit<CreateRun, 'input'> & { input: GivenInput | undefined },
 ): Promise<IdempotentAnswer<CreatedRun>> {
   if (!input) return createRun(context, request);
-  const { message, attachments } = input;
+  checkSchema(context, input);
+  const { attachments } = input;
   if (!attachments || !attachments.some(isFile)) return createRun(context, { ...request, input: plain(input) });
   const { start } = await cachedStart(context, request);
   const ids = { runId: newId(), newThreadId: newId() };
@@ -35,7 +38,7 @@ export async function createRunWith(
   const to = { tenantId, workspaceId, runId: ids.runId, threadId: request.threadId ?? ids.newThreadId, isNew: true };
   const taken = takenBy(context, start.definition, request.config.model_override);
   return withAttachments(context, { to: { ...to, taken }, given: attachments }, (kept) =>
-    createRun(context, { ...request, ...ids, input: { message, attachments: kept } }),
+    createRun(context, { ...request, ...ids, input: { ...plain(input), attachments: kept } }),
   );
 }
 
@@ -44,7 +47,8 @@ export async function postTurnWith(
   context: Context,
   { input, ...request }: Omit<PostTurn, 'input'> & { input: GivenInput },
 ): Promise<CarriedTurn> {
-  const { message, attachments } = input;
+  checkSchema(context, input);
+  const { attachments } = input;
   if (!attachments || !attachments.some(isFile)) return postTurn(context, { ...request, input: plain(input) });
   const { tenantId, runId } = request;
   const run = await context.db.withTenant(tenantId, (tx) => findRunRow(tx, runId));
@@ -54,7 +58,7 @@ export async function postTurnWith(
   const taken = takenBy(context, definition, run.config.model_override);
   const to = { tenantId, workspaceId: run.workspace_id, runId, threadId: run.thread_id, isNew: false };
   return withAttachments(context, { to: { ...to, taken }, given: attachments }, (kept) =>
-    postTurn(context, { ...request, input: { message, attachments: kept } }),
+    postTurn(context, { ...request, input: { ...plain(input), attachments: kept } }),
   );
 }
 
@@ -63,8 +67,18 @@ function isFile(given: GivenAttachment): boolean {
 }
 
 /** Nothing in it is a file. */
-function plain({ message, attachments }: GivenInput): { message: string; attachments?: Attachment[] } {
-  return { message, ...(attachments && { attachments: attachments as Attachment[] }) };
+function plain({ message, attachments, output_schema }: GivenInput): TurnInput {
+  const attached = attachments && { attachments: attachments as Attachment[] };
+  return { message, ...attached, ...(output_schema && { output_schema }) };
+}
+
+/** Throws 422 for a schema that no answer can be held to. */
+function checkSchema({ tools }: Context, { output_schema: schema }: GivenInput): void {
+  const errors = schema ? tools.validator.checkAnswerSchema(schema) : [];
+  const at = 'body.input.output_schema';
+  if (errors.length === 0) return;
+  const named = errors.map(({ path, message }) => ({ path: path === '' ? at : `${at}.${path}`, message }));
+  throw impossible('An answer can be held to no such schema.', named);
 }
 
 function takenBy(context: Context, definition: AgentDefinition, override: string | null | undefined): FilesTaken {

@@ -14,16 +14,17 @@ import { segmentsOf } from '../../core/fork.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
-import { findCompaction } from '../../db/replay.ts';
+import { findCarried, findCompaction } from '../../db/replay.ts';
 import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import type { Carried } from '../../core/carried.ts';
 import type { Context } from '../governance/context.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
-import { ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
+import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, type Start } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
@@ -225,6 +226,7 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
 type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
   /** What takes the place of the conversation's beginning. */
   context?: Compaction | undefined;
+  carried?: Carried;
 };
 
 /** Where on its thread a run begins: its number, and what it goes on from. */
@@ -248,7 +250,9 @@ async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
   const place = thread.run_count + 1;
-  if (!last?.erased_at) return { place, previous: last && { ...last, context: await findCompaction(tx, last.id) } };
+  if (!last) return { place, previous: undefined };
+  const carried = await findCarried(tx, last.id);
+  if (!last.erased_at) return { place, previous: { ...last, context: await findCompaction(tx, last.id), carried } };
   // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
@@ -275,6 +279,7 @@ function createdEvent(
     config: keptConfig({ ...config, ...(child && { ancestors: ancestorsOf(child.parent) }) }),
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
     ...(parts.previous?.context && { context: parts.previous.context }),
+    ...carriedFields(parts.previous?.carried),
     ...(child ? asChild(child.parent, child.taskId) : onItsOwn(kind)),
     ...(request.again && againOf(request.again)),
     traceparent: request.traceparent,

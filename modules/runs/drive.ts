@@ -33,7 +33,7 @@ import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
-import { findLastSaid, userContent } from './driver/messages.ts';
+import { demandsOf, findLastSaid, userContent } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { openSession } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
@@ -253,6 +253,8 @@ function begin({ log }: DriveSession): void {
   for (const input of [...unread, turn.input]) {
     appendMessage(log, { role: 'user', content: userContent(input), outcomes: null });
   }
+  const demands = demandsOf(turn.input);
+  if (demands) appendMessage(log, demands);
 }
 
 async function callModel(

@@ -55,8 +55,8 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   if (digestOf(existing.definition.transport) !== digestOf(tool.transport)) {
     throw conflict(`There is already another tool named "${tool.name}".`, { tool_id: existing.id });
   }
-  const { execution, permissions, category = tool.category } = existing.definition;
-  const request = { ...tool, execution, permissions, category };
+  const { execution, permissions, category = tool.category, accepts_tainted, output_trust } = existing.definition;
+  const request = { ...tool, execution, permissions, category, accepts_tainted, output_trust };
   const definition = defineTool(request, { id: existing.id, version: nextMinor(existing.current_version) });
   const contentHash = hashTool(definition);
   if (contentHash === existing.content_hash) return existing;

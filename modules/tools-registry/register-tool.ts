@@ -4,6 +4,7 @@ import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { checkMayLoosen, looseningDetails, looseningOfTool, type Loosening } from '../../core/loosening.ts';
+import type { Trust } from '../../core/origin.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { DEFAULT_RISK, type ToolDefinition, type ToolTransport } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
@@ -39,6 +40,8 @@ export interface ToolRequest {
   permissions?: { name: string; required: boolean }[] | undefined;
   risk_level?: ToolDefinition['risk_level'] | undefined;
   annotations?: ToolDefinition['annotations'] | undefined;
+  accepts_tainted?: boolean | undefined;
+  output_trust?: Trust | undefined;
 }
 
 /** Registers a tool with its first version. Throws 403, 409 for a name that is taken, 422 for what cannot be. */
@@ -112,6 +115,8 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
     permissions: request.permissions ?? [],
     risk_level: request.risk_level ?? DEFAULT_RISK,
     annotations: request.annotations ?? {},
+    ...(request.accepts_tainted && { accepts_tainted: true }),
+    ...(request.output_trust && { output_trust: request.output_trust }),
   };
 }
 

@@ -56,7 +56,7 @@ async function checked(
   return context.db.withTenant(waiting.tenantId, async (tx) => {
     const row = await findToolCall(tx, id);
     if (!row) throw new Error(`the ledger has no call ${id}`);
-    const wanted = { name, arguments: row.arguments, step: log.state.steps };
+    const wanted = { name, arguments: row.arguments, step: log.state.steps, taintedBy: row.tainted_by };
     const { decision } = await reauthorizeCall(context, tx, { run, pinned: waiting, ...wanted });
     return { args: row.arguments, obstacle: obstacleTo(decision) };
   });

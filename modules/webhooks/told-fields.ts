@@ -40,7 +40,7 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'run.max_steps_reached': ['limit'],
 
   'turn.started': ['number', 'requested_by', 'continues'],
-  'turn.completed': ['stop_reason', 'ordinal', 'checkpoint_id'],
+  'turn.completed': ['stop_reason', 'ordinal', 'checkpoint_id', 'structured'],
   'turn.failed': ['error.code', 'ordinal', 'checkpoint_id'],
   'run.erased': [],
   'turn.interrupted': ['reason'],
@@ -100,6 +100,8 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
     'budget_tokens',
   ],
   'context.transformed': ['reason', 'first_kept_ordinal', 'dropped_messages', 'dropped_tokens', 'budget_tokens'],
+  'answer.validated': ['ordinal', 'attempt', 'as'],
+  'answer.rejected': ['ordinal', 'attempt', 'last'],
   'intent.rejected': ['tool_call_id', 'code', 'attempt'],
   'policy.decided': ['tool_call_id', 'decision', 'stage', ...POLICY],
   // Only a tool that is registered comes so far.

@@ -52,6 +52,53 @@ describe('threads', () => {
     assert.equal((await call('PATCH', `/v1/threads/${id}`, { extras: { x: 'x'.repeat(70_000) } })).status, 400);
   });
 
+  it('say what they are taken up with again', async () => {
+    const llm_config = {
+      max_tokens: 5000,
+      thinking_tokens: 2048,
+      server_tools: [{ type: 'web_search_20250305', name: 'web_search' }],
+      beta_headers: ['a-2025'],
+      api_kwargs: { top_p: 0.5 },
+      max_retries: 5,
+    };
+    const { json: searcher } = await call('POST', '/v1/agents', {
+      name: 'searcher',
+      llm_config,
+      tools: ['calculator'],
+    });
+    const { json: started } = await call('POST', `/v1/agents/${searcher.id}/runs`, {});
+    const { json } = await call('GET', `/v1/threads/${started.thread_id}`);
+    assert.deepEqual(json.resumption, {
+      ...llm_config,
+      agent_version: '1.0.0',
+      model: 'offline/offline',
+      max_steps: 25,
+      base_delay: 1,
+      container_id: null,
+      tool_names: ['calculator'],
+      compactor_type: 'fifo',
+      last_known_input_tokens: null,
+      last_known_output_tokens: null,
+    });
+    const refused = await Promise.all(
+      [
+        { thinking_tokens: 10 },
+        { thinking_tokens: 4096 },
+        { api_kwargs: { messages: [] } },
+        { api_kwargs: { mcp_servers: [{ authorization_token: 'x' }] } },
+        { server_tools: [{ name: 'no type' }] },
+        { beta_headers: ['a,b'] },
+      ].map((llm) => call('POST', '/v1/agents', { name: 'refused', llm_config: llm })),
+    );
+    assert.deepEqual(
+      refused.map(({ status }) => status),
+      [400, 422, 400, 400, 400, 400],
+    );
+    const { json: key } = await call('POST', '/v1/api-keys', { name: 'editor', scopes: ['agents:write'] });
+    const body = { name: 'mine', llm_config: { server_tools: llm_config.server_tools } };
+    assert.equal((await request(`${platform.url}/v1/agents`, 'POST', { key: key.key, body })).status, 403);
+  });
+
   it('are listed newest first, of one agent where one is named', async () => {
     const ids = [await run('one'), await run('two')].map(({ thread_id }) => thread_id);
     const { json: page } = await call('GET', '/v1/threads?limit=1');

@@ -280,7 +280,7 @@ describe('anthropicModel', () => {
   }
 
   it('takes a stop reason it does not know for the end of the turn', async () => {
-    const { stream } = await connect(() => ({ content: [{ type: 'text', text: 'x' }], stop_reason: 'compaction' }));
+    const { stream } = await connect(() => ({ content: [{ type: 'text', text: 'x' }], stop_reason: 'of_later' }));
     assert.equal((await ask(stream, modelRequest())).response.stopReason, 'end_turn');
   });
 });

@@ -11,6 +11,8 @@ export interface AnthropicReply extends Faults {
   /** `null`: no usage anywhere in the answer. */
   usage?: Record<string, unknown> | null;
   model?: string;
+  /** The container that its code ran in. */
+  container?: { id: string };
   /** The whole message as JSON, although a stream was asked for. */
   json?: boolean;
   /** Pings before the content, as while a model thinks. */
@@ -109,7 +111,8 @@ async function stream(response: ServerResponse, reply: AnthropicReply): Promise<
     return;
   }
   const last = reply.usage === null ? {} : { usage: { output_tokens: (reply.usage ?? USAGE)['output_tokens'] } };
-  send({ type: 'message_delta', delta: { stop_reason: stopReasonOf(reply), stop_sequence: null }, ...last });
+  const delta = { stop_reason: stopReasonOf(reply), stop_sequence: null, container: reply.container ?? null };
+  send({ type: 'message_delta', delta, ...last });
   send({ type: 'message_stop' });
   response.end();
 }
@@ -135,11 +138,14 @@ function stopReasonOf(reply: AnthropicReply): string {
 function emptied(block: Block): Block {
   switch (block.type) {
     case 'text':
-      return { ...block, text: '' };
+      return { type: 'text', text: '' };
     case 'thinking':
       return { ...block, thinking: '', signature: '' };
     case 'tool_use':
+    case 'server_tool_use':
       return { ...block, input: {} };
+    case 'compaction':
+      return { type: 'compaction', content: null };
     default:
       return block;
   }
@@ -148,13 +154,22 @@ function emptied(block: Block): Block {
 function deltasOf(block: Block, rawInput: string | undefined): Block[] {
   switch (block.type) {
     case 'text':
-      return halves(block['text']).map((text) => ({ type: 'text_delta', text }));
+      return [
+        ...halves(block['text']).map((text) => ({ type: 'text_delta', text })),
+        ...((block['citations'] as unknown[] | undefined) ?? []).map((citation) => ({
+          type: 'citations_delta',
+          citation,
+        })),
+      ];
+    case 'compaction':
+      return [{ ...block, type: 'compaction_delta' }];
     case 'thinking':
       return [
         ...halves(block['thinking']).map((thinking) => ({ type: 'thinking_delta', thinking })),
         { type: 'signature_delta', signature: block['signature'] },
       ];
     case 'tool_use':
+    case 'server_tool_use':
       return halves(rawInput ?? JSON.stringify(block['input'])).map((json) => ({
         type: 'input_json_delta',
         partial_json: json,

@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { decide, type Decision, type RunLimits } from '../../core/decide.ts';
+import { attemptOf, rejectAnswer, validateAnswer } from '../../core/decision-events/answers.ts';
 import { askAboutCalls, closeQuestions } from '../../core/decision-events/approvals.ts';
 import { endAsCancelled, endAsCompleted, interruptTurn } from '../../core/decision-events/endings.ts';
 import {
@@ -295,6 +296,7 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: Sto
   const said = { provider: 'p', model: 'm', stopReason, usage, cost, latencyMs: pick(200) };
   if (state.modelCall?.deferred) emit(simulation, resumeModelCall(state, step, { model: 'm', waited_ms: 1 }));
   emit(simulation, recordAnswer(state, { ...said, step, toolCalls, ordinal: state.length, intents: [] }));
+  checkAnswer(simulation, step);
   const isPlan = toolCalls >= LIMITS.planCalls;
   const invalid = Array.from({ length: toolCalls }, () => pick(3) === 2);
   const attempt = invalid.includes(false) ? 0 : invalidAnswersBefore(simulation.state) + 1;
@@ -303,6 +305,23 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: Sto
     else wish(simulation, { place, step, isPlan });
   }
   if (isPlan) proposeCalls(people(simulation), simulation.state.calls);
+}
+
+/** An answer that would end the turn may have to fit a schema: it does, or the model is told, or has had its chances. */
+function checkAnswer(simulation: Simulation, step: number): void {
+  const { state, pick } = simulation;
+  const { answer, maxStepsReached = false } = state.turn ?? {};
+  if (!answer) return;
+  const { ordinal } = answer;
+  switch (pick(4)) {
+    case 2:
+      return emit(simulation, validateAnswer(state, { step, ordinal, as: 'json' }));
+    case 3: {
+      const last = maxStepsReached || attemptOf(state) > 2;
+      const errors = [{ path: 'p', message: 'm' }];
+      return emit(simulation, rejectAnswer(state, { step, ordinal, errors, last, length: ordinal + (last ? 1 : 2) }));
+    }
+  }
 }
 
 const INVALID = { kind: 'invalid', error: PROBLEM } as const;
@@ -332,7 +351,9 @@ interface Wished {
 
 function request(simulation: Simulation, { place, step, mode, outcome }: Wished): void {
   const id = fixedId(`call ${simulation.ids++}`);
-  const call = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const };
+  const tainted_by = simulation.state.turn?.untrusted;
+  const taint = { ...(tainted_by && { tainted_by }), ...(place % 2 === 1 && { untrusted: true as const }) };
+  const call = { tool_call_id: id, tool_use_id: id, place, name: 't', mode, effect: 'unknown' as const, ...taint };
   emit(simulation, ...requestCall(simulation.state, { call, step, decided: [], outcome: outcome(id) }));
 }
 

@@ -43,5 +43,6 @@ export function ruleInput({ tool, agent, run, governance, ...call }: GatedCall):
     tenant: { ...governance.tenant },
     user: { id: call.userId },
     risk: tool.risk_level,
+    tainted_by: [...(call.taintedBy ?? [])],
   };
 }

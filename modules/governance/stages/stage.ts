@@ -24,6 +24,8 @@ export interface GateInput extends OfferedTools {
   callsInTurn: number;
   /** Calls of the tool by the agent in the last minute, where they are counted. */
   callsInMinute?: number | undefined;
+  /** The events of the turn that brought untrusted content before the call was asked for. */
+  taintedBy?: readonly number[] | undefined;
   /** A budget of which nothing is left. */
   usedUp: BudgetStanding | undefined;
 }

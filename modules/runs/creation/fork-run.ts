@@ -5,6 +5,7 @@ import type { Message } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
+import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
@@ -18,7 +19,7 @@ import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
 import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
-import { runCreated } from './run-created.ts';
+import { carriedFields, runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
 
 /** Channels of a state that are replaced as wholes. */
@@ -121,8 +122,10 @@ function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversatio
   const shared = Math.min(differs < 0 ? given.length : differs, from.unchanged);
   let chain = from.messages[shared - 1]?.chain ?? '';
   const added = given.slice(shared).map(({ role, content }, index) => {
+    const ordinal = shared + index;
     chain = chainOf(chain, { role, content });
-    return { ordinal: shared + index, role, content, chain };
+    const origin = modified.messages ? undefined : from.messages[ordinal]?.origin;
+    return { ordinal, role, content, chain, origin: originOf({ role, content, origin }) };
   });
   return { shared, added };
 }
@@ -162,6 +165,7 @@ async function createdEvent(
     },
     // Another conversation has another beginning.
     ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
+    ...carriedFields(from.state),
     // What is asked again is paid from the same budget, unless the fork brings one of its own.
     root_run_id: fork.config.budget ? null : original.root_run_id,
     forked_from_run_id: original.id,

@@ -1,4 +1,5 @@
 /** The event that every run begins with: one that is created, a fork, a workflow, a child. */
+import type { Carried } from '../../../core/carried.ts';
 import { conflict } from '../../../core/errors.ts';
 import type { NewEvent, RunKind } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -52,4 +53,12 @@ export function runCreated({ traceparent, ...origin }: RunOrigin): Created {
   const alone = { forked_from_run_id: null, forked_at_seq: null, retried_from: null };
   const payload = { ...onItsOwn(), ...alone, ...origin, traceparent: traceparent ?? null };
   return { type: 'run.created', actor: 'user', payload };
+}
+
+/** What a run takes over from the one that it goes on from. */
+export function carriedFields({ calibration, containerId }: Carried = {}): Pick<
+  Created['payload'],
+  'calibration' | 'container_id'
+> {
+  return { ...(calibration && { calibration }), ...(containerId !== undefined && { container_id: containerId }) };
 }

@@ -5,7 +5,7 @@ import { decide, type Decision } from '../../../core/decide.ts';
 import { mustCompact } from './compact.ts';
 import { modelsFor } from './ask-model.ts';
 import { appendEvent, lengthOf } from '../../run-log/run-log.ts';
-import { toRequest } from './build-request.ts';
+import { besideTokens, sourceOf, toRequest } from './build-request.ts';
 import { recordCut } from './record-cut.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { reserve } from '../../budgets/hold-to-budget.ts';
@@ -26,7 +26,8 @@ export function announce(session: DriveSession, call: CallModel): void {
   log.pending.rateLimiter = rates ? null : rateLimiter;
   const length = lengthOf(log);
   const { tokens: estimated_tokens } = recordCut(session, first);
-  appendEvent(log, announceModelCall(log.state, call, { provider, model, length, estimated_tokens }));
+  const fixed_tokens = besideTokens(sourceOf(session));
+  appendEvent(log, announceModelCall(log.state, call, { provider, model, length, estimated_tokens, fixed_tokens }));
 }
 
 /** Sets aside, in the commit before the call, what it may use of its budgets. */

@@ -14,7 +14,7 @@ import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.
 import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
-import { fitContext, sourceOf, toRequest, windowOf } from './build-request.ts';
+import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
 import { recordCut } from './record-cut.ts';
 import type { DriveSession } from './session.ts';
 import {
@@ -149,12 +149,12 @@ function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Fai
 /** The error of a call that cannot be made: what must be sent is longer than what the model takes. */
 function overflow(session: DriveSession, resolved: ResolvedModel): ModelError | undefined {
   const source = sourceOf(session);
-  const window = windowOf(source.limits, resolved);
-  const { tokens, room } = fitContext(source, window);
+  const asked = askedOf(source.limits, resolved);
+  const { tokens, room } = fitContext(source, asked);
   if (tokens <= room.most) return undefined;
   const message =
     `The current turn alone has about ${tokens} tokens, and ${resolved.provider}/${resolved.model} leaves room for ${room.most}: ` +
-    `it takes ${window}, less the answer, the system prompt and the tools (DROVER_CONTEXT_WINDOWS says otherwise).`;
+    `it takes ${asked.window}, less the answer, the system prompt and the tools (DROVER_CONTEXT_WINDOWS says otherwise).`;
   return new ModelError('context_too_long', message);
 }
 
@@ -174,7 +174,7 @@ const LONGEST_QUICK_WAIT_MS = 10_000;
 async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
   const { resolved, call, deadline, admission } = asked;
   const { signal } = deadline;
-  const most = admission.kind === 'probe' ? 1 : LIMITS.modelAttempts;
+  const { most, baseMs } = retriesOf(session, admission);
   for (;;) {
     const attempt = callOf(session).retries + 1;
     try {
@@ -185,12 +185,19 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
       const { step } = call;
       const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
       if (isThrottled) return await backOff(session, { resolved, error, attempt, step });
-      const waitMs = Math.round(error.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random()));
+      const waitMs = Math.round(error.retryAfterMs ?? baseMs * 2 ** (attempt - 1) * (0.5 + Math.random()));
       if (waitMs > LONGEST_QUICK_WAIT_MS) return error;
       recordRetry(session, { model: resolved.model, error, attempt, step, waitMs });
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }
+}
+
+/** Attempts of a model, and the pause before the second one, doubled each time. */
+function retriesOf({ definition }: DriveSession, { kind }: Admission): { most: number; baseMs: number } {
+  const { max_retries, base_delay } = { ...definition.model_preferences, ...definition.llm_config };
+  const most = max_retries === undefined ? LIMITS.modelAttempts : max_retries + 1;
+  return { most: kind === 'probe' ? 1 : most, baseMs: base_delay === undefined ? 1000 : base_delay * 1000 };
 }
 
 async function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked): Promise<ModelResponse> {

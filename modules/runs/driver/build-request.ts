@@ -1,11 +1,14 @@
 /** A request to a model. */
+import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
-import { textOf, type Message } from '../../../core/content.ts';
+import { isProviderBlock, textOf, type Message } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
+import { formatInstructions } from '../../../core/output-format.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
+import { providerOptions } from '../../../core/provider-settings.ts';
 import { describeCategories } from '../../../core/tool-categories.ts';
 import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
@@ -21,11 +24,15 @@ import {
   type LeftOut,
 } from '../../run-log/conversation.ts';
 
-interface Asked {
+/** A model, and the tokens that it takes. */
+export interface AskedWindow {
+  provider: string;
   model: string;
-  toolChoice: 'auto' | 'none';
-  /** Tokens that the model takes. */
   window: number;
+}
+
+interface Asked extends AskedWindow {
+  toolChoice: 'auto' | 'none';
 }
 
 /** What the requests of a run are made from. */
@@ -41,6 +48,10 @@ export interface RequestSource {
   memory?: { ordinal: number; text: string | undefined } | null | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
+  /** The container that the provider's code ran in last. */
+  containerId?: string | undefined;
+  /** How far estimates of tokens are off. */
+  calibration?: Calibration | undefined;
 }
 
 /** What a model call is given of the conversation. */
@@ -52,7 +63,11 @@ export interface FittedContext extends FittedMessages {
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
-  log: { messages: readonly MessageRow[]; before?: LeftOut; state: Pick<RunState, 'turn' | 'compaction'> };
+  log: {
+    messages: readonly MessageRow[];
+    before?: LeftOut;
+    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration'>;
+  };
   memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
 }
@@ -60,8 +75,9 @@ interface Driven {
 /** The source of the requests of a run that is being driven. */
 export function sourceOf({ definition, tools, log, run, memory }: Driven): RequestSource {
   const { messages, before, state } = log;
-  const { compaction } = state;
-  const source = { definition, tools, messages, compaction, limits: run.pinned.limits, ...(before && { before }) };
+  const { compaction, containerId, calibration } = state;
+  const about = { compaction, containerId, calibration, limits: run.pinned.limits };
+  const source = { definition, tools, messages, ...about, ...(before && { before }) };
   return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
 
@@ -71,7 +87,12 @@ export function toRequest(
   { resolved, toolChoice }: { resolved: ResolvedModel; toolChoice: 'auto' | 'none' },
 ): ModelRequest {
   const source = sourceOf(session);
-  return buildRequest(source, { model: resolved.model, toolChoice, window: windowOf(source.limits, resolved) });
+  return buildRequest(source, { ...askedOf(source.limits, resolved), toolChoice });
+}
+
+/** A model as the requests of a run ask it. */
+export function askedOf(limits: PinnedLimits | undefined, resolved: ResolvedModel): AskedWindow {
+  return { provider: resolved.provider, model: resolved.model, window: windowOf(limits, resolved) };
 }
 
 /** Tokens that a model takes: as the run has pinned them, or, for another model than the run's, as this process knows. */
@@ -83,23 +104,28 @@ export function windowOf(
 }
 
 /** A request to a model, from a definition, its pinned tools and the stored conversation. */
-export function buildRequest(source: RequestSource, { window, ...call }: Asked): ModelRequest {
-  const { definition } = source;
+export function buildRequest(source: RequestSource, { toolChoice, ...asked }: Asked): ModelRequest {
+  const { definition, limits, containerId } = source;
   const settings = { ...definition.model_preferences, ...definition.llm_config };
+  // What is said to one provider means nothing to another, which a fallback may be.
+  const isMeant = limits === undefined || limits.model.startsWith(`${asked.provider}/`);
+  const options = isMeant ? providerOptions(settings, containerId) : undefined;
   return {
-    ...call,
+    model: asked.model,
+    toolChoice,
+    ...(options && { options }),
     system: systemOf(source),
-    messages: withoutEmptyAnswers(fitContext(source, window).messages),
+    messages: withoutEmptyAnswers(fitContext(source, asked).messages),
     tools: toolSpecs(source.tools),
-    maxTokens: outputTokens(source, window),
+    maxTokens: outputTokens(source, asked.window),
     temperature: settings.temperature,
     examples: workflowExamplesOf(definition),
   };
 }
 
 /** The part of the conversation that a model with such a window is sent. */
-export function fitContext(source: RequestSource, window: number): FittedContext {
-  const room = roomFor(source, window);
+export function fitContext(source: RequestSource, asked: AskedWindow): FittedContext {
+  const room = roomFor(source, asked);
   const { messages, compaction, memory, before = { messages: 0, tokens: 0 } } = source;
   if (!compaction) {
     const fitted = messagesFor(messages, room.budget, before);
@@ -119,15 +145,24 @@ export function fitContext(source: RequestSource, window: number): FittedContext
 }
 
 /** The room that a conversation has with such a window, whatever it is. */
-export function roomFor(source: Omit<RequestSource, 'messages'>, window: number): ContextRoom {
-  const { definition, limits } = source;
+export function roomFor(
+  source: Omit<RequestSource, 'messages'>,
+  { window, provider, model }: AskedWindow,
+): ContextRoom {
+  const { definition, limits, calibration } = source;
   const { conversation_tokens: conversation } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
   return contextRoom({
     window,
     output: outputTokens(source, window),
-    fixed: fixedTokens(source) + memoryTokens(source),
+    fixed: besideTokens(source),
     conversation,
+    percent: percentOf(calibration, `${provider}/${model}`),
   });
+}
+
+/** Estimated tokens of a request beside its conversation: system prompt, tools, memories. */
+export function besideTokens(source: Pick<RequestSource, 'definition' | 'tools' | 'memory'>): number {
+  return fixedTokens(source) + memoryTokens(source);
 }
 
 function memoryTokens({ memory }: Pick<RequestSource, 'memory'>): number {
@@ -161,7 +196,9 @@ function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | '
 /** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
 function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
   const isEmpty = ({ role, content }: Message) =>
-    role === 'assistant' && textOf(content).trim() === '' && !content.some(({ type }) => type === 'tool_use');
+    role === 'assistant' &&
+    textOf(content).trim() === '' &&
+    !content.some((block) => block.type === 'tool_use' || isProviderBlock(block));
   const last = messages.at(-1);
   const kept = messages.filter((message) => !isEmpty(message));
   return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
@@ -172,7 +209,7 @@ const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or cal
 /** The system prompt, and the tools by their categories where there are several. */
 function systemOf({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): string {
   const categories = describeCategories(tools.values());
-  return [systemPromptOf(definition), categories].filter(Boolean).join('\n\n');
+  return [systemPromptOf(definition), categories, formatInstructions(definition)].filter(Boolean).join('\n\n');
 }
 
 /** The system prompt of a definition: role, instructions, worked examples. */

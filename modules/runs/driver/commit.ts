@@ -1,8 +1,9 @@
 /** The way from a session to the log: one commit, one transaction, one round trip. */
 import { newId } from '../../../lib/new-id.ts';
 import type { CallState } from '../../../core/state.ts';
+import { originOf } from '../../../core/origin.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
-import type { CommitResult, OutboxRow, ReservationChange, RunChange } from '../../../db/commit-run.ts';
+import type { CommitResult, OutboxRow, ReservationChange, RunChange, StoredMessage } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { toCreation } from './initial-commit.ts';
@@ -158,8 +159,8 @@ function beginsCalls({ newCalls, events }: Pending): boolean {
 }
 
 /** The outcomes of its calls are the ledger's, not the message's. */
-function toStored({ ordinal, role, content, chain }: MessageRow) {
-  return { ordinal, role, content, chain };
+function toStored({ ordinal, role, content, chain, origin, trust = 'trusted' }: MessageRow): StoredMessage {
+  return { ordinal, role, content, chain, origin: originOf({ role, content, origin }), trust };
 }
 
 /** Whether a run is handed over to nobody but the end of an outage. */

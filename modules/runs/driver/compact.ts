@@ -1,7 +1,7 @@
 /** Compaction: before a model call, what is sent of a conversation that has grown too long is made shorter. */
 import { z } from 'zod';
 import { planCompaction, type Compaction, type Part, type Strategy } from '../../../core/compaction.ts';
-import { cleanText, textOf, type Message } from '../../../core/content.ts';
+import { cleanText, isProviderBlock, textOf, type Message } from '../../../core/content.ts';
 import { recordCompaction } from '../../../core/decision-events/model-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { estimateMessages } from '../../../llm/estimate-tokens.ts';
@@ -10,7 +10,7 @@ import { askForTool, type OwnTool } from '../../model-calls/ask-for-tool.ts';
 import { messagesFor, partsOf, summaryMessage } from '../../run-log/conversation.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { modelsFor } from './ask-model.ts';
-import { roomFor, sourceOf, windowOf } from './build-request.ts';
+import { askedOf, roomFor, sourceOf } from './build-request.ts';
 import { commit } from './commit.ts';
 import { recordedCompaction } from './replay-source.ts';
 import type { DriveSession } from './session.ts';
@@ -20,7 +20,9 @@ interface Planned {
   strategy: Strategy;
   parts: readonly Part[];
   tokens: number;
+  /** Estimated, by what is known of the model; and as if that were what it counts. */
   budget: number;
+  limit: number;
 }
 
 /** Whether the conversation is to be compacted before the next model call. */
@@ -52,7 +54,7 @@ export async function compactIfDue(session: DriveSession, step: number): Promise
 
 function payloadOf(
   session: DriveSession,
-  { strategy, parts, tokens, budget }: Planned,
+  { strategy, parts, tokens, limit }: Planned,
   made: Compaction,
 ): Extract<NewEvent, { type: 'context.compacted' }>['payload'] {
   const { log } = session;
@@ -63,7 +65,7 @@ function payloadOf(
     ...made,
     tokens_before: tokens,
     tokens_after: tokensOf(partsOf(log.messages, made), made),
-    budget_tokens: budget,
+    budget_tokens: limit,
     dropped_tokens: (log.state.cut?.droppedTokens ?? 0) + goneTokens,
   };
 }
@@ -74,12 +76,12 @@ function plan(session: DriveSession): Planned | undefined {
   if (strategy === 'fifo') return undefined;
   const source = sourceOf(session);
   const [resolved] = modelsFor(session);
-  const { budget } = roomFor(source, windowOf(source.limits, resolved));
+  const { budget, limit } = roomFor(source, askedOf(source.limits, resolved));
   const { compaction: current, firstKept = 0 } = log.state;
   const parts = partsOf(log.messages, current).filter(({ ordinal }) => ordinal >= firstKept);
   const tokens = tokensOf(parts, current);
   const made = planCompaction({ strategy, parts, current, budget, tokens });
-  return made && { plan: made, strategy, parts, tokens, budget };
+  return made && { plan: made, strategy, parts, tokens, budget, limit };
 }
 
 function tokensOf(parts: readonly Part[], compaction: Compaction | undefined): number {
@@ -140,6 +142,7 @@ function lineOf({ role, content }: Message): string {
   const blocks = content.map((block) => {
     if (block.type === 'text') return block.text;
     if (block.type === 'tool_use') return `[calls ${block.name}: ${JSON.stringify(block.input)}]`;
+    if (isProviderBlock(block)) return `[${block.type}: ${JSON.stringify(block)}]`;
     if (block.type !== 'tool_result') return '';
     const result = typeof block.content === 'string' ? block.content : textOf(block.content);
     return `[result: ${result}]`;

@@ -16,6 +16,7 @@ import { outputBytesOf } from '../../../db/commit-run.ts';
 import { inSlices } from '../../../lib/in-slices.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
+import { parseModelName } from '../../../llm/model-name.ts';
 import type { Context } from '../../governance/context.ts';
 import { CorruptCheckpointError, LostRunError } from '../../run-log/errors.ts';
 import { carryOn, positionOf, type CachedRun } from '../../run-log/run-cache.ts';
@@ -195,7 +196,8 @@ function mostConversationTokens(
     const found = models.contextWindow(asked);
     if (!found) return 0;
     const window = limits?.model === found.name ? limits.context_window : found.tokens;
-    return roomFor({ definition, tools, limits }, window).budget;
+    const { provider, model } = parseModelName(found.name);
+    return roomFor({ definition, tools, limits }, { provider, model, window }).budget;
   });
   return Math.max(...budgets);
 }

@@ -2,14 +2,14 @@
 import { recordContextCut } from '../../../core/decision-events/model-calls.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
-import { fitContext, sourceOf, windowOf, type FittedContext } from './build-request.ts';
+import { askedOf, fitContext, sourceOf, type FittedContext } from './build-request.ts';
 import type { DriveSession } from './session.ts';
 
 /** Records where the conversation begins that a model is sent, unless the log says so already. Answers what is sent. */
 export function recordCut(session: DriveSession, resolved: ResolvedModel): FittedContext {
   const { log, context } = session;
   const source = sourceOf(session);
-  const fitted = fitContext(source, windowOf(source.limits, resolved));
+  const fitted = fitContext(source, askedOf(source.limits, resolved));
   if (fitted.dropped === (log.state.firstKept ?? 0)) return fitted;
   const { room, dropped, droppedTokens } = fitted;
   appendEvent(
@@ -19,7 +19,7 @@ export function recordCut(session: DriveSession, resolved: ResolvedModel): Fitte
       first_kept_ordinal: dropped,
       dropped_messages: dropped,
       dropped_tokens: droppedTokens,
-      budget_tokens: room.budget,
+      budget_tokens: room.limit,
     }),
   );
   context.metrics.contextCuts.inc({ reason: room.reason });

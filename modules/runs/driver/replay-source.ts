@@ -14,6 +14,7 @@ import type { ToolDefinition } from '../../../core/tool.ts';
 import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import {
+  findCarried,
   listRecordedAnswers,
   listCompactions,
   listRecordedCalls,
@@ -48,6 +49,7 @@ interface OriginalRun {
   compactions: RecordedCompaction[];
   /** What the run began with. */
   context: Compaction | undefined;
+  containerId: string | undefined;
   messages: MessageRow[];
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
@@ -86,7 +88,8 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
   const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
   const { compactions, context } = await listCompactions(tx, run.id);
-  return { run, answers, messages, compactions, context };
+  const { containerId } = await findCarried(tx, run.id, { beforeStep: replay.steps + 1 });
+  return { run, answers, messages, compactions, context, containerId };
 }
 
 function pinsOf(run: RunRow) {
@@ -128,12 +131,14 @@ export function recordedAnswer(
   const { original } = record;
   const row = original?.answers.find((each) => each.step - replay.steps === step - replay.iteration);
   if (!original || !row?.asked) return { kind: 'differs', differs: ['end_of_record'] };
-  const differs = differences(originalRequest(original, row, row.asked), asked());
+  const differs = differences(originalRequest(original, { ...row, asked: row.asked }, source.state), asked());
   return differs.length > 0 ? { kind: 'differs', differs } : answer(row);
 }
 
 function answer({ responded, content }: RecordedAnswerRow): RecordedAnswer {
+  const { container_id: containerId } = responded;
   const response: ModelResponse = {
+    ...(containerId !== undefined && { containerId }),
     provider: responded.provider,
     model: responded.model,
     content: content ?? [],
@@ -155,22 +160,31 @@ export function recordedCompaction(
 
 function originalRequest(
   original: OriginalRun,
-  row: RecordedAnswerRow,
-  asked: NonNullable<RecordedAnswerRow['asked']>,
+  row: RecordedAnswerRow & { asked: NonNullable<RecordedAnswerRow['asked']> },
+  { calibration }: RunState,
 ): AskedModel {
   const { definition, tools, run } = original;
-  const { provider, model, tool_choice: toolChoice } = asked;
+  const { provider, model, tool_choice: toolChoice } = row.asked;
   const source = {
     definition,
     tools,
     messages: original.messages.slice(0, row.responded.ordinal),
     limits: run.pinned.limits,
     compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,
+    containerId: containerBefore(original, row),
+    // That of this run: as long as it takes its answers from the record, it is the record's.
+    calibration,
     memory: row.memory && { ordinal: row.memory.ordinal, text: renderMemories(row.memory.entries) },
   };
   const contextWindow = original.windowOf(`${provider}/${model}`);
   const window = windowOf(source.limits, { provider, model, contextWindow });
-  return { provider, request: buildRequest(source, { model, toolChoice, window }) };
+  return { provider, request: buildRequest(source, { provider, model, toolChoice, window }) };
+}
+
+/** The container that a model call of the record named: that of the answer before it which had one, or what the run began with. */
+function containerBefore({ answers, containerId }: OriginalRun, { step }: RecordedAnswerRow): string | undefined {
+  const named = answers.findLast((each) => each.step < step && each.responded.container_id !== undefined);
+  return named?.responded.container_id ?? containerId;
 }
 
 function differences(left: AskedModel, right: AskedModel): RequestPart[] {
@@ -179,13 +193,13 @@ function differences(left: AskedModel, right: AskedModel): RequestPart[] {
 }
 
 function partsOf({ provider, request }: AskedModel): Record<RequestPart, unknown> {
-  const { model, system, tools, messages, toolChoice, maxTokens, temperature } = request;
+  const { model, system, tools, messages, toolChoice, maxTokens, temperature, options } = request;
   return {
     model: [provider, model],
     system,
     tools,
     messages,
-    settings: { toolChoice, maxTokens, ...(temperature !== undefined && { temperature }) },
+    settings: { toolChoice, maxTokens, ...(temperature !== undefined && { temperature }), ...(options && { options }) },
     end_of_record: null,
   };
 }

@@ -3,9 +3,10 @@ import type { BudgetStanding } from '../../../core/budget.ts';
 import type { ToolUseBlock } from '../../../core/content.ts';
 import { requestCall as requestCallEvents, type RequestOutcome } from '../../../core/decision-events/tool-calls.ts';
 import { newId } from '../../../lib/new-id.ts';
-import { callsOf, faultOfPlace, invalidAnswersBefore, type Intent } from '../../../core/intents.ts';
+import { callsOf, faultOfPlace, invalidAnswersBefore, type CallIntent, type Intent } from '../../../core/intents.ts';
 import type { CallState } from '../../../core/state.ts';
-import { effectOf, isPure, isWait, type ToolDefinition } from '../../../core/tool.ts';
+import type { Trust } from '../../../core/origin.ts';
+import { effectOf, isPure, isWait, trustOf, type ToolDefinition } from '../../../core/tool.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import type { LedgerCall } from '../../tool-calls/attempt.ts';
 import type { GateDecision } from '../../governance/gate.ts';
@@ -55,7 +56,13 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
   if (formsPlan) recordPlan(session, steps, step);
-  appendMessage(session.log, { role: 'user', content, outcomes });
+  const trust = isUntrusted(session, calls) ? 'untrusted' : 'trusted';
+  appendMessage(session.log, { role: 'user', content, outcomes, trust });
+}
+
+function isUntrusted({ log }: DriveSession, calls: readonly CallIntent[]): boolean {
+  const ids = new Set(calls.map(({ use }) => use.id));
+  return log.state.calls.some(({ toolUseId, untrusted }) => untrusted && ids.has(toolUseId));
 }
 
 /** The answer that asks for the calls. */
@@ -96,7 +103,9 @@ function requestCall(session: DriveSession, requested: Requested): string {
   const tool = decision.tool;
   const mode = modeOf(session, decision, waits);
   const effect = tool ? effectOf(tool) : 'unknown';
-  const call = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect, ...origin(decision) };
+  const taint = taintOf(session, requested);
+  const named = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect };
+  const call = { ...named, ...origin(decision), ...taint };
   const gated = decision.kind === 'recorded' ? decision.passed : decision;
   const args = gated.arguments;
   const decided = decisionEvents(gated, { callId: id, turnId, step });
@@ -105,7 +114,9 @@ function requestCall(session: DriveSession, requested: Requested): string {
   if (decision.kind === 'allow' && !waits) session.step.gatedAt.set(id, session.governance.epoch);
   const { name } = use;
   const idempotency_key = `${session.run.id}-${step}-${place}`;
-  const row: LedgerCall = { id, turn_id: turnId, step, name, effect, idempotency_key, arguments: args };
+  const { tainted_by } = taint;
+  const tainted = tainted_by && { tainted_by };
+  const row: LedgerCall = { id, turn_id: turnId, step, name, effect, idempotency_key, arguments: args, ...tainted };
   if (decision.kind === 'allow' && (mode === 'pure' || mode === 'inline'))
     session.step.ownCalls.set(id, { row, isBegun: true });
   insertCall(session.log, {
@@ -119,6 +130,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
     mode,
     traceparent: session.traceparent,
     created_at: 'now',
+    trust: taint.untrusted ? 'untrusted' : 'trusted',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
   });
   return id;
@@ -140,6 +152,25 @@ function requestOutcome(
     case 'invalid':
       return { kind: 'invalid', error: problemOf(decision), attempt: isRejected(decision) ? attempt : undefined };
   }
+}
+
+/** What of the turn the call was asked for under, and whether somebody vouches for its answer. */
+function taintOf(session: DriveSession, { use, decision }: Requested): { untrusted?: true; tainted_by?: number[] } {
+  const { tool, kind } = decision;
+  const isMade = kind !== 'invalid' && kind !== 'deny';
+  const taintedBy = session.log.state.turn?.untrusted ?? [];
+  const untrusted = tool !== undefined && isMade && trustOfAnswer(session, tool, use.input) === 'untrusted';
+  return { ...(untrusted && { untrusted }), ...(taintedBy.length > 0 && { tainted_by: [...taintedBy] }) };
+}
+
+/** An output that is read once more is no better than it was. */
+function trustOfAnswer({ log, tools }: DriveSession, tool: ToolDefinition, args: Record<string, unknown>): Trust {
+  if (tool.transport.type !== 'builtin' || tool.name !== 'read_tool_output') return trustOf(tool);
+  const isRead = (block: { type: string }): block is ToolUseBlock =>
+    block.type === 'tool_use' && (block as ToolUseBlock).id === args['tool_use_id'];
+  const read = log.messages.flatMap(({ content }) => content.filter(isRead))[0];
+  const earlier = read && tools.get(read.name);
+  return earlier ? trustOf(earlier) : 'untrusted';
 }
 
 function problemOf({ code, message }: { code: string; message: string }) {
@@ -201,7 +232,9 @@ function decideOn(
   const known = recent?.get(use.name);
   const inAnswer = calls.slice(0, place).filter(({ name }) => name === use.name).length;
   const callsInMinute = known === undefined ? undefined : known + inAnswer;
-  const wanted = { name: use.name, arguments: use.input, callsInTurn: before + place, callsInMinute, step };
+  const taintedBy = session.log.state.turn?.untrusted;
+  const callsInTurn = before + place;
+  const wanted = { name: use.name, arguments: use.input, callsInTurn, callsInMinute, step, taintedBy };
   const decision = gateCall({ ...gatedRun(session), usedUp }, wanted);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;

@@ -14,6 +14,7 @@ import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts'
 import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
+import { checkFinalAnswer } from './check-answer.ts';
 import { commit } from './commit.ts';
 import { settleAnswer } from '../../budgets/hold-to-budget.ts';
 import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
@@ -43,9 +44,12 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
   if (!recorded) observe(session, { response, latencyMs, cost });
-  const ordinal = appendMessage(session.log, { role: 'assistant', content, outcomes: null });
+  const untrusted = content.some(({ type }) => type.endsWith('_tool_result'));
+  const said = { role: 'assistant' as const, content, outcomes: null };
+  const ordinal = appendMessage(session.log, untrusted ? { ...said, trust: 'untrusted' } : said);
   const answer = {
     ...response,
+    untrusted,
     ...paidFor(response, recorded),
     step: call.step,
     ordinal,
@@ -58,6 +62,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
   const usedUp = settleAnswer(session, { response, cost, recorded });
   if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
+  checkFinalAnswer(session, { step: call.step, ordinal, content });
   if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp });
   if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);
@@ -117,7 +122,7 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
 
 /**
  * The answer in canonical form; every tool use has an id that occurs once in the conversation. Where a part of that was not
- * read, nobody knows which ids it has, and each use gets a new one.
+ * read, nobody knows which ids it has, and a use gets a new one unless its own is random enough to be the only one.
  */
 function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
   const { toolUseIds: taken, before } = session.log;
@@ -126,12 +131,16 @@ function usable(response: ModelResponse, call: CallModel, session: DriveSession)
   return content.flatMap((block): AssistantBlock[] => {
     if (block.type !== 'tool_use') return [block];
     if (call.toolChoice === 'none') return [];
-    const isNew = block.id && before.messages === 0 && !taken.has(block.id) && !here.has(block.id);
+    const isAlone = before.messages === 0 || RANDOM_ID.test(block.id);
+    const isNew = block.id && isAlone && !taken.has(block.id) && !here.has(block.id);
     const id = isNew ? block.id : `toolu_${newId().replaceAll('-', '')}`;
     here.add(id);
     return [{ ...block, id }];
   });
 }
+
+/** As Anthropic and OpenAI make them; servers that count their calls have shorter ones. */
+const RANDOM_ID = /^[a-z]+_[A-Za-z0-9]{20,}$/;
 
 function observe(
   session: DriveSession,

@@ -1,0 +1,67 @@
+/** What clients send to runs and turns. */
+import { z } from 'zod';
+import { requestedConfig } from '../../core/run-config.ts';
+import { attachment } from './attachment-schema.ts';
+
+const outputSchema = z
+  .record(z.string(), z.unknown())
+  .describe("A JSON Schema that the final answer has to fit, in place of the agent's: `output.data` is its value.");
+
+const turnInput = z
+  .strictObject({
+    message: z.string().min(1),
+    attachments: z.array(attachment).max(50).nullish(),
+    output_schema: outputSchema.nullish(),
+  })
+  .meta({ id: 'TurnInput' });
+
+export const toolResults = z
+  .array(
+    z.strictObject({
+      tool_use_id: z.string().min(1).max(200),
+      content: z.unknown(),
+      is_error: z.boolean().optional(),
+    }),
+  )
+  .min(1)
+  .max(200);
+
+export const createRunBody = z
+  .strictObject({
+    thread_id: z.uuid().toLowerCase().nullish(),
+    input: turnInput.nullish(),
+    output_schema: outputSchema.optional().describe('The same as in `input`.'),
+    config: requestedConfig.optional(),
+  })
+  .superRefine(({ input, output_schema: schema }, context) => {
+    const say = (message: string) => context.addIssue({ code: 'custom', path: ['output_schema'], message });
+    if (schema && !input) say('goes with an input');
+    if (schema && input?.output_schema) say('is there twice');
+  });
+
+/** The payload of a signal of type `tool_results`, with or without the name around the list. */
+export const toolResultsPayload = z.union([
+  toolResults,
+  z.strictObject({ tool_results: toolResults }).transform(({ tool_results }) => tool_results),
+]);
+
+/** A message, or results of the client's tools, which the open turn goes on with. */
+export const postTurnBody = z
+  .strictObject({
+    input: turnInput.partial({ message: true }).extend({ tool_results: toolResults.nullish() }).optional(),
+    tool_results: toolResults.optional().describe('The same as in `input`.'),
+    output_schema: outputSchema.optional().describe('The same as in `input`.'),
+  })
+  .superRefine(({ input, tool_results, output_schema: schema }, context) => {
+    const results = tool_results ?? input?.tool_results;
+    const say = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
+    if (!results && !input) say(['input'], 'is required, or tool_results');
+    else if (!results && input?.message === undefined) say(['input', 'message'], 'is required, or tool_results');
+    if (results && input?.message) say(['input', 'message'], 'cannot go with tool_results: the turn has its message');
+    if (results && input?.attachments) say(['input', 'attachments'], 'cannot go with tool_results');
+    if (tool_results && input?.tool_results) say(['tool_results'], 'is there twice');
+    if (schema && input?.output_schema) say(['output_schema'], 'is there twice');
+    if (results && schema) say(['output_schema'], 'cannot go with tool_results: the turn has begun');
+    if (results && input?.output_schema)
+      say(['input', 'output_schema'], 'cannot go with tool_results: the turn has begun');
+  });

@@ -1,0 +1,57 @@
+/** What a thread is taken up again with, as the API shows it (document 004, table 1). */
+import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
+import type { Resumption, ThreadView } from '../../modules/conversations/threads.ts';
+import { presentThread, thread } from './schemas.ts';
+
+const tokens = z.number().nullable();
+
+const resumption = z
+  .object({
+    agent_version: z.string(),
+    model: z.string().nullable(),
+    max_steps: z.number(),
+    max_tokens: z.number(),
+    thinking_tokens: z.number(),
+    container_id: z.string().nullable(),
+    tool_names: z.array(z.string()),
+    server_tools: z.array(z.record(z.string(), z.unknown())),
+    beta_headers: z.array(z.string()),
+    api_kwargs: z.record(z.string(), z.unknown()),
+    compactor_type: z.string(),
+    max_retries: z.number(),
+    base_delay: z.number(),
+    last_known_input_tokens: tokens,
+    last_known_output_tokens: tokens,
+  })
+  .meta({ id: 'ThreadResumption' });
+
+/** A thread by itself. */
+export const threadDetail = thread.extend({ resumption: resumption.nullable() }).meta({ id: 'ThreadDetail' });
+
+export function presentThreadDetail(row: ThreadView, of: Resumption | undefined): z.input<typeof threadDetail> {
+  return { ...presentThread(row), resumption: of ? presentResumption(of) : null };
+}
+
+function presentResumption({ run, definition, carried, lastUsage }: Resumption): z.input<typeof resumption> {
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  const { limits, tools } = run.pinned;
+  const { input, cache_read = 0, cache_write_5m = 0, cache_write_1h = 0, output = null } = lastUsage ?? {};
+  return {
+    agent_version: run.agent_version,
+    model: limits?.model ?? null,
+    max_steps: run.config.max_turns ?? definition.execution_config?.max_turns ?? LIMITS.maxTurns,
+    max_tokens: limits?.output_tokens ?? settings.max_tokens ?? LIMITS.outputTokens,
+    thinking_tokens: settings.thinking_tokens ?? 0,
+    container_id: carried.containerId ?? null,
+    tool_names: tools.map(({ name }) => name),
+    server_tools: settings.server_tools ?? [],
+    beta_headers: settings.beta_headers ?? [],
+    api_kwargs: settings.api_kwargs ?? {},
+    compactor_type: definition.memory_config?.short_term?.strategy ?? 'fifo',
+    max_retries: settings.max_retries ?? LIMITS.modelAttempts - 1,
+    base_delay: settings.base_delay ?? 1,
+    last_known_input_tokens: input === undefined ? null : input + cache_read + cache_write_5m + cache_write_1h,
+    last_known_output_tokens: output,
+  };
+}

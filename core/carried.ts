@@ -1,0 +1,59 @@
+/** What a run hands on to the next one of its thread, so that this goes on as if it were the same. Pure. */
+import { calibrate, type Calibration } from './calibration.ts';
+import type { NewEvent } from './events.ts';
+
+export interface Carried {
+  calibration?: Calibration | undefined;
+  containerId?: string | undefined;
+}
+
+/** The same in the middle of a model call. */
+export interface Carrying extends Carried {
+  modelCall?: { asked?: { model: string; estimated: number }; failures: number } | null | undefined;
+}
+
+/** Types of events that change it. */
+export const CARRYING = ['model.called', 'model.failed', 'model.responded'] as const;
+type CarryingEvent = Extract<NewEvent, { type: (typeof CARRYING)[number] }>;
+
+/** The same after some more of those events, as the fold of all events has it. */
+export function carriedAfter(
+  start: Carrying,
+  events: readonly Pick<CarryingEvent, 'type' | 'payload'>[],
+): { calibration?: Calibration; containerId?: string } {
+  let { calibration, containerId, modelCall } = start;
+  for (const { type, payload } of events as readonly CarryingEvent[]) {
+    if (type === 'model.called') {
+      if (typeof payload.tool_choice === 'object') continue;
+      modelCall = { ...estimateOf(payload), failures: 0 };
+    } else if (payload.tool !== undefined) {
+      continue;
+    } else if (type === 'model.failed') {
+      modelCall = modelCall && { ...modelCall, failures: modelCall.failures + 1 };
+    } else {
+      calibration = calibrationAfter({ calibration, modelCall }, payload);
+      containerId = payload.container_id ?? containerId;
+      modelCall = null;
+    }
+  }
+  return { ...(calibration && { calibration }), ...(containerId !== undefined && { containerId }) };
+}
+
+type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
+
+/** The model that is asked, and the tokens of its prompt, estimated; nothing where an older build has asked. */
+export function estimateOf({ provider, model, ...tokens }: Payload<'model.called'>): {
+  asked?: { model: string; estimated: number };
+} {
+  const { estimated_tokens: conversation, fixed_tokens: fixed } = tokens;
+  return fixed === undefined ? {} : { asked: { model: `${provider}/${model}`, estimated: conversation + fixed } };
+}
+
+/** A fallback has counted another model's tokens. */
+export function calibrationAfter(
+  { calibration, modelCall }: Carrying,
+  { usage }: Payload<'model.responded'>,
+): Calibration | undefined {
+  if (!modelCall?.asked || modelCall.failures > 0) return calibration;
+  return calibrate(calibration, { ...modelCall.asked, usage });
+}

@@ -1,0 +1,85 @@
+/** Settings of model calls that a provider takes beside the conversation, as document 004 names them. */
+import { z } from 'zod';
+import { LIMITS } from './limits.ts';
+
+/** Parameters that are Drover's to set, or hold secrets. */
+const OWN_PARAMETERS: readonly string[] = [
+  'model',
+  'messages',
+  'system',
+  'tools',
+  'tool_choice',
+  'functions',
+  'function_call',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'container',
+  'betas',
+  'mcp_servers',
+  'n',
+];
+
+const apiKwargs = z
+  .record(z.string().max(100), z.unknown())
+  .superRefine((given, context) => {
+    const own = Object.keys(given).filter((key) => OWN_PARAMETERS.includes(key));
+    for (const key of own) context.addIssue({ code: 'custom', path: [key], message: 'is set by Drover' });
+    if (JSON.stringify(given).length > LIMITS.apiKwargsChars)
+      context.addIssue({ code: 'custom', message: `is longer than ${LIMITS.apiKwargsChars} characters as JSON` });
+  })
+  .describe('Further parameters of model calls, as the provider takes them: `top_p`, `stop_sequences`, …');
+
+const serverTool = z
+  .looseObject({ type: z.string().regex(/^[a-z][a-z0-9_]{0,99}$/), name: z.string().min(1).max(64).optional() })
+  .refine((tool) => JSON.stringify(tool).length <= LIMITS.apiKwargsChars, {
+    message: `is longer than ${LIMITS.apiKwargsChars} characters as JSON`,
+  });
+
+/** What a provider is to do, beside the answer (document 004). It is sent to the provider of the agent's first model alone. */
+export const providerSettings = {
+  thinking_tokens: z
+    .int()
+    .max(1_000_000)
+    .refine((tokens) => tokens === 0 || tokens >= 1024, 'must be 0, or 1024 at least')
+    .optional()
+    .describe('Tokens of an answer that the model may spend on reasoning.'),
+  server_tools: z.array(serverTool).max(20).optional().describe('Tools that the provider executes.'),
+  beta_headers: z
+    .array(z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$/))
+    .max(20)
+    .optional(),
+  api_kwargs: apiKwargs.optional(),
+  max_retries: z.int().min(0).max(20).optional().describe('Further attempts of a model call, 2 where absent.'),
+  base_delay: z.number().min(0).max(60).optional().describe('Seconds before the first of them, doubled each time.'),
+};
+
+/** What a request has of them (docs/models.md). */
+export interface ProviderOptions {
+  /** Tokens of reasoning. */
+  thinkingTokens?: number | undefined;
+  /** Tools that the provider executes, as it takes them. */
+  serverTools?: readonly Record<string, unknown>[] | undefined;
+  betaHeaders?: readonly string[] | undefined;
+  /** Further parameters of the request, as they are. */
+  apiKwargs?: Record<string, unknown> | undefined;
+  /** The container that the provider's code ran in last. */
+  containerId?: string | undefined;
+}
+
+type Settings = { [K in keyof typeof providerSettings]?: z.output<(typeof providerSettings)[K]> };
+
+/** The same as a request has them; undefined where nothing is set. */
+export function providerOptions(
+  { thinking_tokens, server_tools, beta_headers, api_kwargs }: Settings,
+  containerId: string | undefined,
+): ProviderOptions | undefined {
+  const options: ProviderOptions = {
+    ...(thinking_tokens && { thinkingTokens: thinking_tokens }),
+    ...(server_tools?.length && { serverTools: server_tools, ...(containerId !== undefined && { containerId }) }),
+    ...(beta_headers?.length && { betaHeaders: beta_headers }),
+    ...(api_kwargs && Object.keys(api_kwargs).length > 0 && { apiKwargs: api_kwargs }),
+  };
+  return Object.keys(options).length > 0 ? options : undefined;
+}

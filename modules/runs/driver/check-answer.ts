@@ -1,0 +1,27 @@
+/** Holds the answer that would end a turn against what the turn demands; one that does not fit goes back to the model. */
+import { textOf, type AssistantBlock } from '../../../core/content.ts';
+import { attemptOf, rejectAnswer, validateAnswer } from '../../../core/decision-events/answers.ts';
+import { checkAnswer, correctionOf, outputFormat } from '../../../core/output-format.ts';
+import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
+import type { DriveSession } from './session.ts';
+
+/** Follows the answer's own event. Does nothing where the turn goes on, or takes any answer. */
+export function checkFinalAnswer(
+  { log, definition, context }: DriveSession,
+  answered: { step: number; ordinal: number; content: readonly AssistantBlock[] },
+): void {
+  const { turn } = log.state;
+  const format = turn?.answer ? outputFormat(definition, turn.input.output_schema) : undefined;
+  if (!turn?.answer || !format) return;
+  const { step, ordinal, content } = answered;
+  const checked = checkAnswer(textOf(content), format, context.tools.validator.validateAnswer);
+  if (checked.fits) return appendEvent(log, validateAnswer(log.state, { step, ordinal, as: checked.as }));
+  const { errors } = checked;
+  const isRefusal = turn.answer.stopReason === 'refusal';
+  const last = isRefusal || turn.maxStepsReached || attemptOf(log.state) > format.retries;
+  if (!last) {
+    const text = correctionOf(errors);
+    appendMessage(log, { role: 'user', content: [{ type: 'text', text }], outcomes: null, origin: 'drover' });
+  }
+  appendEvent(log, rejectAnswer(log.state, { step, ordinal, errors, last, length: lengthOf(log) }));
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+
+type Tool = Partial<ToolRequest>;
+
+const READ: Tool = { name: 'read', risk_level: 'READ_ONLY', output_trust: 'untrusted' };
+const SEND: Tool = { name: 'send' };
+
+describe('A call that a model asks for after it has read what nobody vouches for', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(async () => {
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    await engine.close();
+    assert.deepEqual(differences, []);
+  });
+
+  const wish = (request: AnthropicRequest, name: string): AnthropicReply =>
+    use({ name: offered(request, name), input: { to: 'bob' } });
+  /** The model asks for these, one after the other, in one turn. */
+  async function play(tools: Tool[], names: string[], more: object = {}) {
+    const agent = await engine.agent({ name: `tainted ${Math.random()}`, ...more }, tools);
+    engine.say((request, n) => (names[n] ? wish(request, names[n]) : text('done')));
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true } });
+    await engine.finish(run);
+    return { agent, run, calls: await callsOf(run) };
+  }
+  const callsOf = (run: string) =>
+    engine.rows<{ name: string; status: string; trust: string; tainted_by: number[] | null }>(
+      "select split_part(name, '_', 1) as name, status, trust, tainted_by from tool_calls where run_id = $1 order by step, place",
+      run,
+    );
+  const approvalOf = (run: string) =>
+    engine.row<{ id: string; message: string }>('select id, message from approvals where run_id = $1', run);
+  const seqOf = async (run: string, type: string) =>
+    (await engine.log(run)).find((event) => event.type === type)?.seq ?? 0;
+
+  it('waits for a person, who reads why; an approval lets exactly it pass', async () => {
+    const { run, calls } = await play([READ, SEND], ['read', 'send']);
+    const seq = await seqOf(run, 'tool.succeeded');
+    assert.deepEqual(calls, [
+      { name: 'read', status: 'succeeded', trust: 'untrusted', tainted_by: null },
+      { name: 'send', status: 'awaiting_approval', trust: 'trusted', tainted_by: [seq] },
+    ]);
+    const { id, message } = await approvalOf(run);
+    assert.match(message, new RegExp(`untrusted content in this turn \\(events ${seq}\\)`));
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id, by: engine.caller }, { decision: 'approve' });
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual(
+      (await callsOf(run)).map(({ status }) => status),
+      ['succeeded', 'succeeded'],
+    );
+    const decided = await engine.row<{ stage: string; decision: string }>(
+      'select stage, decision from policy_decisions where run_id = $1',
+      run,
+    );
+    assert.deepEqual(decided, { stage: 'taint', decision: 'require_approval' });
+    const messages = await engine.rows<{ origin: string; trust: string }>(
+      'select origin, trust from messages where run_id = $1 order by ordinal',
+      run,
+    );
+    assert.deepEqual(messages, [
+      { origin: 'user', trust: 'trusted' },
+      { origin: 'model', trust: 'trusted' },
+      { origin: 'tool', trust: 'untrusted' },
+      { origin: 'model', trust: 'trusted' },
+      { origin: 'tool', trust: 'trusted' },
+      { origin: 'model', trust: 'trusted' },
+    ]);
+  });
+
+  it('is made where its tool accepts that, reads only, or nothing of that kind was read', async () => {
+    const kinds: [Tool[], string[]][] = [
+      [
+        [READ, { ...SEND, accepts_tainted: true }],
+        ['read', 'send'],
+      ],
+      [[READ], ['read', 'read']],
+      [
+        [{ ...READ, output_trust: 'trusted' }, SEND],
+        ['read', 'send'],
+      ],
+      [
+        [{ name: 'read', risk_level: 'READ_ONLY' }, SEND],
+        ['read', 'send'],
+      ],
+    ];
+    for (const [tools, names] of kinds) {
+      const { calls } = await play(tools, names);
+      assert.deepEqual(
+        calls.map(({ status }) => status),
+        ['succeeded', 'succeeded'],
+        JSON.stringify(tools),
+      );
+    }
+  });
+
+  it('waits at every autonomy level, and where a policy allows it', async () => {
+    const { db } = engine.context;
+    const allow = { name: 'all', priority: 1, when: 'true', decision: 'allow' as const, reason: 'r' };
+    const { id } = await db.withTenant(engine.tenantId, (tx) => createPolicy(tx, engine.caller, allow));
+    const { calls } = await play([READ, SEND], ['read', 'send'], { autonomy_level: 3 });
+    await db.withTenant(engine.tenantId, (tx) => removePolicy(tx, engine.caller, id));
+    assert.equal(calls[1]?.status, 'awaiting_approval');
+  });
+
+  it('is seen by policies, when it is asked for, approved and made', async () => {
+    const { db } = engine.context;
+    const rule = (decision: 'block' | 'require_approval') => ({
+      name: `tainted ${decision}`,
+      priority: 1,
+      when: 'size(tainted_by) > 0 && tainted_by[0] > 1',
+      decision,
+      reason: 'no',
+    });
+    const add = (decision: 'block' | 'require_approval') =>
+      db.withTenant(engine.tenantId, (tx) => createPolicy(tx, engine.caller, rule(decision)));
+    const asking = await add('require_approval');
+    const { run } = await play([READ, { ...SEND, accepts_tainted: true }], ['read', 'send']);
+    const { id } = await approvalOf(run);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id, by: engine.caller }, { decision: 'approve' });
+    await engine.makeCalls(run);
+    assert.equal((await callsOf(run))[1]?.status, 'succeeded', 'the approval is for this policy');
+    const blocking = await add('block');
+    const { calls } = await play([READ, SEND], ['read', 'send']);
+    assert.equal(calls[1]?.status, 'denied');
+    for (const policy of [asking, blocking]) {
+      await db.withTenant(engine.tenantId, (tx) => removePolicy(tx, engine.caller, policy.id));
+    }
+  });
+
+  it('is one of the next turn no more', async () => {
+    const { agent, run } = await play([READ, SEND], ['read']);
+    engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+    await engine.post(agent, run, 'now send');
+    await engine.finish(run);
+    assert.deepEqual(
+      (await callsOf(run)).map(({ tainted_by }) => tainted_by),
+      [null, null],
+    );
+  });
+
+  it('may have been brought up by tools of the provider, or by an output that is read once more', async () => {
+    const found = { type: 'web_search_tool_result', tool_use_id: 's', content: [] };
+    const agent = await engine.agent({ name: 'searcher' }, [SEND]);
+    engine.say((request, n) => {
+      if (n > 0) return text('done');
+      return { content: [found, ...(wish(request, 'send').content ?? [])] };
+    });
+    const { run } = await engine.start(agent, 'go');
+    await engine.finish(run);
+    const responded = await seqOf(run, 'model.responded');
+    assert.deepEqual(
+      (await callsOf(run)).map(({ tainted_by }) => tainted_by),
+      [[responded]],
+    );
+
+    const reader = await engine.agent({ name: 'reader', memory_config: { short_term: { strategy: 'hybrid' } } }, [
+      READ,
+      SEND,
+    ]);
+    engine.say((request, n) => {
+      if (n === 0) return use({ name: offered(request, 'read'), id: 'toolu_first' });
+      if (n === 2) return use({ name: 'read_tool_output', input: { tool_use_id: 'toolu_first' } });
+      return n === 3 ? wish(request, 'send') : text('ok');
+    });
+    const later = await engine.start(reader, 'read', { config: { keep_open: true } });
+    await engine.finish(later.run);
+    await engine.post(reader, later.run, 'again');
+    await engine.finish(later.run);
+    assert.deepEqual(
+      (await callsOf(later.run)).map(({ name, status }) => [name, status]),
+      [
+        ['read', 'succeeded'],
+        ['read', 'succeeded'],
+        ['send', 'awaiting_approval'],
+      ],
+    );
+  });
+});

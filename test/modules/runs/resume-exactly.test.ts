@@ -1,0 +1,277 @@
+import assert from 'node:assert/strict';
+import { STRATEGIES, type Strategy } from '../../../core/compaction.ts';
+import { textOf } from '../../../core/content.ts';
+import { digestOf } from '../../../core/ids.ts';
+import { readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
+import { replayRun } from '../../../modules/runs/replay-run.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { sized } from '../../support/size.ts';
+
+const SEARCH = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 };
+const CODE = { type: 'code_execution_20250825', name: 'code_execution' };
+const LLM = {
+  default_model: 'anthropic/claude-haiku-4-5',
+  max_tokens: 3000,
+  thinking_tokens: 1024,
+  server_tools: [SEARCH, CODE],
+  beta_headers: ['code-execution-2025-08-25', 'context-management-2025-06-27'],
+  api_kwargs: { top_p: 0.9, stop_sequences: ['STOP'] },
+};
+const NUMBER = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+
+/** An answer that the provider made with tools of its own. */
+const searched = (n: number): NonNullable<AnthropicReply['content']> => [
+  { type: 'thinking', thinking: `about ${n}`, signature: `signed ${n}` },
+  { type: 'server_tool_use', id: `srvtoolu_${n}`, name: 'web_search', input: { query: `n ${n}` } },
+  {
+    type: 'web_search_tool_result',
+    tool_use_id: `srvtoolu_${n}`,
+    content: [{ type: 'web_search_result', url: 'https://a.example', title: 'A', encrypted_content: `secret ${n}` }],
+  },
+  {
+    type: 'text',
+    text: `found ${n}`,
+    citations: [{ type: 'web_search_result_location', url: 'https://a.example', encrypted_index: `i${n}` }],
+  },
+];
+
+/** Where two requests differ, and how. */
+function difference(one = '', other = ''): string {
+  const at = one.split('').findIndex((unit, index) => other[index] !== unit);
+  return `${one.slice(Math.max(0, at - 100), at + 100)}\n${other.slice(Math.max(0, at - 100), at + 100)}`;
+}
+
+describe('A thread that is taken up again', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const isOwn = ({ tools }: AnthropicRequest) => ['submit_summary', 'submit_title'].includes(tools?.[0]?.name ?? '');
+  /** Requests of the model so far, as bytes, without Drover's own. */
+  const sent = () =>
+    engine.model.requests
+      .filter(({ body }) => !isOwn(body as AnthropicRequest))
+      .map(({ body, headers }) => `${String(headers['anthropic-beta'])} ${JSON.stringify(body)}`);
+
+  /** What the model answers depends on what it is sent alone, so that the same requests make the same conversation. */
+  const script = (request: AnthropicRequest): AnthropicReply => {
+    if (request.tools?.[0]?.name === 'submit_summary') {
+      return use({ name: 'submit_summary', input: { summary: digestOf(request.messages).slice(0, 8) }, id: 'toolu_s' });
+    }
+    const { messages } = request;
+    const last = messages.at(-1);
+    const said = JSON.stringify(last?.content);
+    const n = Number(/turn (\d+)/.exec(JSON.stringify(messages.findLast(({ role }) => role === 'user')))?.[1] ?? 0);
+    const prompt = JSON.stringify(request).length;
+    const usage = { input_tokens: Math.ceil(prompt / 3), output_tokens: 20 };
+    if (last?.role === 'assistant') return { content: [{ type: 'text', text: `went on ${n}` }], usage };
+    if (said.includes('does not fit')) return { ...text('{"n": 1}'), usage };
+    if (said.includes('tool_result')) return { ...text(`the sum of ${n}`), usage };
+    if (n % 5 === 1) return { content: searched(n), usage, container: { id: `container_${n % 2}` } };
+    if (n % 5 === 2) {
+      const input = { expression: `${n} + 1` };
+      return { ...use({ name: 'calculator', input, id: `toolu_${digestOf(n).slice(0, 24)}` }), usage };
+    }
+    if (n % 5 === 3) return { content: searched(n).slice(0, 2), stop_reason: 'pause_turn', usage };
+    return { ...text(`answer to ${n} ${'lorem '.repeat(40)}`), usage };
+  };
+
+  const agentOf = (strategy: Strategy, more: object = {}) =>
+    engine.agent({
+      name: `${strategy} ${Math.random()}`,
+      llm_config: LLM,
+      memory_config: { short_term: { max_tokens: 1500, strategy } },
+      tools: ['calculator'],
+      ...more,
+    });
+  const messageOf = (turn: number) => `turn ${turn} ${'ipsum '.repeat(20)}`;
+
+  /** All turns in one run, by a driver that never forgets. */
+  async function inOneGo(agent: string, turns: number) {
+    const { run, thread } = await engine.start(agent, messageOf(1), { config: { keep_open: true } });
+    await engine.finish(run);
+    for (let turn = 2; turn <= turns; turn++) {
+      await engine.post(agent, run, messageOf(turn));
+      await engine.finish(run);
+    }
+    return { run, thread };
+  }
+
+  /** Each turn a run of its own, by a process that knows nothing of those before. */
+  async function eachAnew(agent: string, turns: number) {
+    const first = await engine.start(agent, messageOf(1));
+    await engine.finish(first.run);
+    let { run } = first;
+    for (let turn = 2; turn <= turns; turn++) {
+      await engine.everyoneDies();
+      ({ run } = await engine.start(agent, messageOf(turn), { threadId: first.thread }));
+      await engine.finish(run);
+    }
+    return { run, thread: first.thread };
+  }
+
+  for (const strategy of STRATEGIES) {
+    it(`sends the same bytes as one that never rested: ${strategy}`, async () => {
+      const turns = sized({ usual: 16, nightly: 500 / STRATEGIES.length });
+      const agent = await agentOf(strategy);
+      engine.say(script);
+      const warm = await inOneGo(agent, turns);
+      const whole = sent();
+      engine.say(script);
+      const cold = await eachAnew(agent, turns);
+      const anew = sent();
+      assert.ok(whole.length > turns, 'pauses and calls make more requests than turns');
+      const other = whole.findIndex((request, index) => anew[index] !== request);
+      assert.equal(other, -1, difference(whole[other], anew[other]));
+      assert.equal(anew.length, whole.length);
+      const log = await engine.log(warm.run);
+      const shortened = log.some(({ type }) => type === 'context.compacted' || type === 'context.transformed');
+      assert.ok(shortened, 'nothing was left out');
+      const created = (await engine.log(cold.run))[0];
+      assert.ok(created?.type === 'run.created');
+      assert.ok((created.payload.calibration?.['anthropic/claude-haiku-4-5'] ?? 0) > 100);
+      assert.match(created.payload.container_id ?? '', /^container_/);
+      await sameConversations(warm.thread, cold.thread);
+    });
+  }
+
+  /** Conversation rows say of both threads what their logs and messages say. */
+  async function sameConversations(one: string, other: string) {
+    const rowsOf = async (thread: string) => {
+      const all: unknown[] = [];
+      for (let before: [number, number] | undefined; ;) {
+        const page = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+          readThreadConversations(tx, engine.caller, { thread, before, limit: 10 }),
+        );
+        const shown = page.conversations.map(({ row, messages, usage, cost }) => ({
+          said: textOf(row.output ?? []),
+          input: row.input,
+          messages,
+          usage,
+          cost: { ...cost, model: null },
+          steps: row.steps,
+        }));
+        all.push(...shown);
+        if (!page.next) return all;
+        before = page.next as [number, number];
+      }
+    };
+    assert.deepEqual(await rowsOf(other), await rowsOf(one));
+  }
+
+  it('sends what the provider made back unchanged, with headers, container and settings', async () => {
+    engine.say(script);
+    const agent = await agentOf('fifo');
+    const { run } = await inOneGo(agent, 1);
+    await engine.post(agent, run, 'turn 9');
+    await engine.finish(run);
+    const [first, second] = engine.model.requests;
+    assert.ok(first && second);
+    const { messages, ...settings } = second.body as AnthropicRequest;
+    assert.deepEqual(messages[1]?.content, searched(1));
+    assert.equal(second.headers['anthropic-beta'], LLM.beta_headers.join(','));
+    assert.equal('container' in (first.body as object), false);
+    assert.equal(settings['container'], 'container_1');
+    assert.equal(settings['top_p'], 0.9);
+    assert.deepEqual(settings['thinking'], { type: 'enabled', budget_tokens: 1024 });
+    assert.deepEqual(settings.tools?.slice(-2), [SEARCH, CODE]);
+  });
+
+  it('asks a model that pauses on with the same conversation, and no more often than there are steps', async () => {
+    engine.say(() => ({ content: searched(1).slice(0, 2), stop_reason: 'pause_turn' }));
+    const agent = await agentOf('fifo', { execution_config: { max_turns: 3 } });
+    const { run } = await engine.start(agent, 'turn 1');
+    await engine.finish(run);
+    assert.equal(engine.model.requests.length, 4);
+    const asked = engine.model.requests.map(({ body }) => (body as AnthropicRequest).messages);
+    assert.deepEqual(
+      asked.map((messages) => messages.length),
+      [1, 2, 2, 2],
+    );
+    assert.equal(asked[3]?.[1]?.content.length, 6);
+  });
+
+  it('makes a new container where the provider has forgotten the old one', async () => {
+    engine.say((request) => {
+      if (request['container'] === 'container_old') {
+        return { error: { type: 'not_found_error', status: 404, message: 'Container container_old has expired.' } };
+      }
+      return {
+        ...text('ok'),
+        container: { id: request['container'] === undefined ? 'container_old' : 'container_new' },
+      };
+    });
+    const agent = await agentOf('fifo');
+    const { run } = await inOneGo(agent, 2);
+    const log = await engine.log(run);
+    assert.equal(log.filter(({ type }) => type === 'model.responded').length, 2);
+    assert.equal(engine.model.requests.length, 3, 'asked once more without it');
+  });
+
+  it('is answered by its record, container, calibration and forms included', async () => {
+    engine.say((request) => {
+      const reply = script(request);
+      return JSON.stringify(request.messages.at(-1)).includes('demand') ? text('no JSON') : reply;
+    });
+    const agent = await agentOf('hybrid');
+    const { run } = await inOneGo(agent, 12);
+    const posted = {
+      agentId: agent,
+      runId: run,
+      idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+    };
+    const { postTurn } = await import('../../../modules/runs/post-turn.ts');
+    const input = { message: 'demand', output_schema: NUMBER };
+    await postTurn(engine.context, { tenantId: engine.tenantId, ...posted, input });
+    await engine.finish(run);
+    const log = await engine.log(run);
+    assert.ok(log.some(({ type }) => type === 'answer.rejected'));
+    const before = engine.model.requests.length;
+    const { body } = await replayRun(engine.context, {
+      tenantId: engine.tenantId,
+      runId: run,
+      checkpointId: 'start',
+      modified: {},
+      config: {},
+      mode: 'recorded',
+      rerunEffects: false,
+      mayRaiseAutonomy: true,
+      traceparent: undefined,
+      idempotency: { tenantId: engine.tenantId, route: 'replay', body: null },
+    });
+    let replayed = body.new_run_id;
+    await engine.finish(replayed);
+    assert.equal(engine.model.requests.length, before, 'the first turn is asked for again');
+    // Each further turn of the record is one of the replay.
+    const middle = await engine.rows<{ id: string }>(
+      'select id from checkpoints where run_id = $1 order by seq desc limit 1 offset 2',
+      run,
+    );
+    const again = await replayRun(engine.context, {
+      tenantId: engine.tenantId,
+      runId: run,
+      checkpointId: middle[0]?.id ?? '',
+      modified: {},
+      config: {},
+      mode: 'recorded',
+      rerunEffects: false,
+      mayRaiseAutonomy: true,
+      traceparent: undefined,
+      idempotency: { tenantId: engine.tenantId, route: 'replay', body: 1 },
+    });
+    replayed = again.body.new_run_id;
+    await engine.finish(replayed);
+    const differs = (await engine.log(replayed)).flatMap((event) =>
+      event.type === 'model.responded' ? [event.payload.recorded ?? event.payload.differs] : [],
+    );
+    assert.ok(differs.length > 0);
+    assert.ok(
+      differs.every((each) => each === true),
+      JSON.stringify(differs),
+    );
+    assert.equal(engine.model.requests.length, before);
+  });
+});

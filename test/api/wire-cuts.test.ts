@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { agUiClient } from '../support/wire/ag-ui.ts';
 import { aiClient } from '../support/wire/ai-chat.ts';
@@ -23,19 +21,13 @@ interface Recorded {
 
 describe('a stream that is cut and resumed on another server', function () {
   this.timeout(120_000);
-  let model: ScriptedModel;
-  let api: TestApi;
+  let api: ScriptedService;
   let other: RunningApi;
-  let workers: Workers;
   let recorded: Recorded[];
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    api = await startScriptedService();
     other = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0 });
-    workers = await startWorkers(api.context);
-    const transport = { type: 'client' };
-    await api.call('POST', '/v1/tools', { body: { name: 'confirm', description: 'A tool.', transport } });
     const two = 'calculator {"expression":"6*7"} & calculator {"expression":"1/"}';
     recorded = await Promise.all([
       record(`call ${two} | call calculator {"expression":"2"} | say It is 42.`, 2),
@@ -49,10 +41,8 @@ describe('a stream that is cut and resumed on another server', function () {
     ]);
   });
   after(async () => {
-    await workers.stop(3000);
     await other.close(1000);
     await api.close();
-    await model.close();
   });
 
   /** A turn that is over, or waits for people once these decisions were made. */

@@ -113,8 +113,8 @@ function begun({ turnId, runId }: ShownTurn): AcpFrame {
 }
 
 /** The last update of an event has its place. */
-async function tellUpdates(
-  { sessionId, update: send }: AcpSessionParts,
+export async function tellUpdates(
+  { sessionId, update: send }: Pick<AcpSessionParts, 'sessionId' | 'update'>,
   frames: readonly AcpFrame[],
   at: SessionPosition | undefined,
 ): Promise<void> {

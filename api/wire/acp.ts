@@ -28,13 +28,18 @@ export const ACP: WireForm<AcpFrame> = {
 function show(change: Change, view: TurnView): AcpFrame[] {
   switch (change.kind) {
     case 'said':
-      return [update({ sessionUpdate: 'user_message_chunk', ...chunk(`${view.turnId}.input`, { text: change.text }) })];
+      return [
+        update({
+          sessionUpdate: 'user_message_chunk',
+          ...chunk(`${view.turnId}.input`, { text: change.text, mark: 'whole' }),
+        }),
+      ];
     case 'text_opened':
       return [];
     case 'text_grew':
-      return [textUpdate(view, change.part, change.text)];
+      return [textUpdate(view, change.part, { text: change.text })];
     case 'text_closed':
-      return change.part.isVoid ? [textUpdate(view, change.part, '')] : [];
+      return closed(view, change.part);
     case 'call_requested':
       return [
         update({ sessionUpdate: 'tool_call', title: change.call.tool, kind: 'other', ...requested(change.call) }),
@@ -57,15 +62,31 @@ function show(change: Change, view: TurnView): AcpFrame[] {
 
 const update = (of: SessionUpdate): AcpFrame => ({ kind: 'update', update: of });
 
-/** A message's piece. `at` is its place in the message's text: a client that has that much already has it twice by no means. */
-function chunk(messageId: string, { text, at = 0, isVoid = false }: { text: string; at?: number; isVoid?: boolean }) {
-  const drover = { at, ...(isVoid && { void: true }) };
-  return { messageId, content: { type: 'text' as const, text }, _meta: { drover } };
+interface Piece {
+  text: string;
+  at?: number;
+  mark?: 'whole' | 'void';
 }
 
-function textUpdate({ turnId }: TurnView, { kind, id, isVoid, ...part }: TextPart, text: string): AcpFrame {
-  const sessionUpdate = kind === 'text' ? ('agent_message_chunk' as const) : ('agent_thought_chunk' as const);
-  return update({ sessionUpdate, ...chunk(`${turnId}.${id}`, { text, at: part.text.length - text.length, isVoid }) });
+/** A message's piece. `at` is its place in the message's text, so that a client can take it as often as it comes. */
+function chunk(messageId: string, { text, at = 0, mark }: Piece) {
+  return {
+    messageId,
+    content: { type: 'text' as const, text },
+    _meta: { drover: { at, ...(mark && { [mark]: true }) } },
+  };
+}
+
+function textUpdate({ turnId }: TurnView, part: TextPart, { text, mark }: Pick<Piece, 'text' | 'mark'>): AcpFrame {
+  const sessionUpdate = part.kind === 'text' ? ('agent_message_chunk' as const) : ('agent_thought_chunk' as const);
+  const piece = { text, at: part.text.length - text.length, ...(mark && { mark }) };
+  return update({ sessionUpdate, ...chunk(`${turnId}.${part.id}`, piece) });
+}
+
+/** What was broken off is neither: nothing of it is in the log. */
+function closed(view: TurnView, part: TextPart): AcpFrame[] {
+  if (part.isVoid) return [textUpdate(view, part, { text: '', mark: 'void' })];
+  return part.step <= view.finishedStep ? [textUpdate(view, part, { text: '', mark: 'whole' })] : [];
 }
 
 function requested({ id, input }: CallPart) {
@@ -86,7 +107,10 @@ function textContent(text: string): ToolCallContent {
 
 /** A question is a message, too: not every client can be asked for text. */
 function asked({ id, kind, message }: Ask, calls: readonly CallPart[]): AcpFrame[] {
-  const question = update({ sessionUpdate: 'agent_message_chunk', ...chunk(`${id}.question`, { text: message }) });
+  const question = update({
+    sessionUpdate: 'agent_message_chunk',
+    ...chunk(`${id}.question`, { text: message, mark: 'whole' }),
+  });
   return [...statusOf(calls, 'pending'), ...(kind === 'question' ? [question] : [])];
 }
 

@@ -55,8 +55,8 @@ async function* replayRun<Frame>(
   }
 }
 
-/** What comes after the end of a turn is no part of it, as whoever has seen it live has not seen that. */
-function framesOf<Frame>(view: TurnView, event: LoggedEvent, form: Pick<WireForm<Frame>, 'show'>): Frame[] {
+/** Frames of an event. What comes after the end of a turn is no part of it, as whoever has seen it live has not seen that. */
+export function framesOf<Frame>(view: TurnView, event: LoggedEvent, form: Pick<WireForm<Frame>, 'show'>): Frame[] {
   if (view.end) return [];
   return foldEvent(view, event).flatMap((change) => form.show(change, view));
 }

@@ -8,11 +8,11 @@ import {
   type RequestPermissionRequest,
   type RequestPermissionResponse,
   type SessionNotification,
+  type Stream,
 } from '@agentclientprotocol/sdk';
 import { createWebSocketStream } from '@agentclientprotocol/sdk/experimental/ws-client';
 import { WebSocket } from 'ws';
-import { waitUntil } from '../wait-until.ts';
-import type { Cut, WireClient } from './wire-client.ts';
+import type { Cut, WireClient, WireServer } from './wire-client.ts';
 
 type Answer<Request, Response> = (request: Request) => Promise<Response>;
 
@@ -21,6 +21,8 @@ export interface AcpOptions {
   key: string;
   agent: string;
   cut?: Cut | undefined;
+  /** In place of the network. */
+  server?: WireServer | undefined;
   onUpdate: (notification: SessionNotification) => void;
   /** Without it permissions are never answered. */
   onPermission?: Answer<RequestPermissionRequest, RequestPermissionResponse>;
@@ -37,12 +39,9 @@ export interface AcpClient {
 }
 
 /** A client of `/acp/{agent}`, which has said what it can. */
-export async function openAcp({ url, key, agent, cut, onUpdate, ...answers }: AcpOptions): Promise<AcpClient> {
-  const address = `${url.replace('http', 'ws')}/acp/${agent}`;
-  const stream = createWebSocketStream(address, {
-    WebSocket: cut ? cuttingSocket(cut) : WebSocket,
-    headers: { authorization: `Bearer ${key}` },
-  });
+export async function openAcp({ onUpdate, ...options }: AcpOptions): Promise<AcpClient> {
+  const { server, cut, ...answers } = options;
+  const stream = server?.acp(cut) ?? overNetwork(options);
   const connection = client({ name: 'test' })
     .onNotification(methods.client.session.update, ({ params }) => onUpdate(params))
     .onRequest(methods.client.session.requestPermission, ({ params }) => answers.onPermission?.(params) ?? never())
@@ -63,6 +62,13 @@ export async function openAcp({ url, key, agent, cut, onUpdate, ...answers }: Ac
         },
       ),
   };
+}
+
+function overNetwork({ url, key, agent, cut }: Omit<AcpOptions, 'onUpdate'>): Stream {
+  return createWebSocketStream(`${url.replace('http', 'ws')}/acp/${agent}`, {
+    WebSocket: cut ? cuttingSocket(cut) : WebSocket,
+    headers: { authorization: `Bearer ${key}` },
+  });
 }
 
 const never = () => new Promise<never>(() => undefined);
@@ -87,7 +93,7 @@ function cuttingSocket({ bytes }: Cut): typeof WebSocket {
 }
 
 interface Kept {
-  messages: Map<string, { role: string; text: string }>;
+  messages: Map<string, { role: string; text: string; isWhole: boolean }>;
   calls: Map<string, Record<string, unknown>>;
   turns: Map<string, Record<string, unknown>>;
   /** What is asked. */
@@ -97,7 +103,13 @@ interface Kept {
 const nothing = (): Kept => ({ messages: new Map(), calls: new Map(), turns: new Map(), asked: new Map() });
 
 interface Meta {
-  drover?: { seq?: number; at?: number; void?: boolean; turn?: Record<string, unknown> & { turn_id: string } };
+  drover?: {
+    seq?: number;
+    at?: number;
+    void?: boolean;
+    whole?: boolean;
+    turn?: Record<string, unknown> & { turn_id: string };
+  };
 }
 
 function droverOf({ _meta: meta }: { _meta?: unknown }): Meta['drover'] {
@@ -116,7 +128,7 @@ function keep(kept: Kept, { update }: SessionNotification): void {
       const piece = update.content.type === 'text' ? update.content.text : '';
       const text = before.slice(0, drover?.at ?? before.length) + piece;
       if (drover?.void) kept.messages.delete(id);
-      else kept.messages.set(id, { role: update.sessionUpdate, text });
+      else kept.messages.set(id, { role: update.sessionUpdate, text, isWhole: drover?.whole ?? false });
       return;
     }
     case 'tool_call':
@@ -130,18 +142,23 @@ function keep(kept: Kept, { update }: SessionNotification): void {
   }
 }
 
+const isOver = ({ turns }: Kept) => turns.size > 0 && [...turns.values()].at(-1)?.['status'] !== 'running';
+
 /** For the cut test: `withCursor`, a client that keeps what it has, or else one that loads everything again. */
 export function acpClient({ withCursor = true } = {}): WireClient {
   let kept = nothing();
   let after: number | undefined;
   return {
     form: 'ACP',
-    async follow({ url, key, agent, thread: sessionId, cut }) {
+    async follow({ url, key, agent, thread: sessionId, cut, server }) {
       if (!withCursor) [kept, after] = [nothing(), undefined];
       // What is asked is asked anew on each connection.
       kept.asked = new Map();
+      let stop: () => void = () => undefined;
+      const stopped = new Promise<void>((resolve) => (stop = resolve));
       const ask = (id: string, of: object) => {
         kept.asked.set(id, of);
+        stop();
         return never();
       };
       let connection: AcpClient | undefined;
@@ -151,19 +168,19 @@ export function acpClient({ withCursor = true } = {}): WireClient {
           key,
           agent,
           cut,
+          server,
           onUpdate(notification) {
             keep(kept, notification);
             after = droverOf(notification)?.seq ?? after;
+            if (isOver(kept)) stop();
           },
           onPermission: (request) => ask(request.toolCall.toolCallId, request),
           onQuestion: (request) => ask(request.message, request),
         });
+        void connection.closed.then(stop);
         const meta = after !== undefined && { _meta: { drover: { after } } };
         await connection.agent.request(methods.agent.session.load, { sessionId, cwd: '/', mcpServers: [], ...meta });
-        const isOver = () => [...kept.turns.values()].at(-1)?.['status'] !== 'running' && kept.turns.size > 0;
-        let isCut = false;
-        void connection.closed.then(() => (isCut = true));
-        await waitUntil('the turn ends or asks', () => isCut || isOver() || kept.asked.size > 0);
+        if (!isOver(kept)) await stopped;
         await connection.roundTrip();
       } catch (error) {
         if (!cut) throw error;
@@ -172,7 +189,8 @@ export function acpClient({ withCursor = true } = {}): WireClient {
       }
     },
     state: () => ({
-      messages: Object.fromEntries(kept.messages),
+      // Who comes later does not see what was broken off.
+      messages: Object.fromEntries([...kept.messages].filter(([, { isWhole }]) => isWhole)),
       calls: Object.fromEntries(kept.calls),
       turns: Object.fromEntries(kept.turns),
       asked: Object.fromEntries(kept.asked),

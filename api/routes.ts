@@ -37,6 +37,7 @@ import { CONVERSATION_ROUTES } from './threads/conversation-routes.ts';
 import { THREAD_ROUTES } from './threads/routes.ts';
 import { SESSION_ROUTES } from './sessions/routes.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
+import { ACP_ROUTES } from './wire/acp-route.ts';
 import { AG_UI_ROUTES } from './wire/ag-ui-routes.ts';
 import { UI_STREAM_ROUTES } from './wire/ui-stream-routes.ts';
 import { WEBHOOK_ROUTES } from './webhooks.ts';
@@ -62,6 +63,7 @@ export const ROUTES: readonly Route[] = [
   ...TOKEN_ROUTES,
   ...UI_STREAM_ROUTES,
   ...AG_UI_ROUTES,
+  ...ACP_ROUTES,
   ...LOG_ROUTES,
   ...REPLAY_ROUTES,
   ...DASHBOARD_ROUTES,

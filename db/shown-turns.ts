@@ -5,6 +5,8 @@ export interface ShownTurn {
   threadId: string;
   runId: string;
   turnId: string;
+  /** Of its run on the thread. */
+  place: number;
   /** Sequence number of its start. */
   start: number;
   /** The last sequence number of its run. */
@@ -12,10 +14,16 @@ export interface ShownTurn {
   isOpen: boolean;
 }
 
+interface Row extends Pick<ShownTurn, 'place' | 'start' | 'head'> {
+  run: string;
+  turn: string;
+  is_open: boolean;
+}
+
 /** The newest turn of a thread's newest run, or the one of this id; undefined if there is none. */
 export async function findShownTurn(tx: Tx, threadId: string, turnId?: string): Promise<ShownTurn | undefined> {
-  const [row] = await tx.query<{ run: string; turn: string; start: number; head: number; is_open: boolean }>(
-    `select r.id as run, e.turn_id as turn, e.seq as start, r.last_seq as head,
+  const [row] = await tx.query<Row>(
+    `select r.id as run, r.thread_place as place, e.turn_id as turn, e.seq as start, r.last_seq as head,
         coalesce(r.open_turn_id = e.turn_id, false) as is_open
       from threads d
       join runs r on r.thread_id = d.id and ($2::uuid is not null or r.id = d.head_run_id)
@@ -24,7 +32,8 @@ export async function findShownTurn(tx: Tx, threadId: string, turnId?: string): 
     [threadId, turnId ?? null],
   );
   if (!row) return undefined;
-  return { threadId, runId: row.run, turnId: row.turn, start: row.start, head: row.head, isOpen: row.is_open };
+  const { run: runId, turn, is_open: isOpen, ...rest } = row;
+  return { threadId, runId, turnId: turn, isOpen, ...rest };
 }
 
 /** Whether the workspace has this thread, with its content. */
@@ -34,4 +43,24 @@ export async function hasThread(tx: Tx, of: { id: string; workspaceId: string })
     of.workspaceId,
   ]);
   return rows.length > 0;
+}
+
+/** A run of a thread, and where it stands. */
+export interface RunOnThread {
+  id: string;
+  place: number;
+  head: number;
+}
+
+/** The run at this place of a thread, or the next one after it; undefined if there is none. */
+export async function findRunOnThread(
+  tx: Tx,
+  of: { threadId: string; place: number },
+): Promise<RunOnThread | undefined> {
+  const [row] = await tx.query<RunOnThread>(
+    `select id, thread_place as place, last_seq as head from runs
+      where thread_id = $1 and thread_place >= $2::float8 order by thread_place limit 1`,
+    [of.threadId, of.place],
+  );
+  return row;
 }

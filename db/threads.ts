@@ -54,6 +54,17 @@ export async function findThread(tx: Tx, id: string): Promise<ThreadView | undef
   return row;
 }
 
+/** Begins a thread without a run. */
+export async function insertThread(
+  tx: Tx,
+  thread: Pick<ThreadView, 'id' | 'workspace_id' | 'agent_id'> & { tenant_id: string },
+): Promise<void> {
+  await tx.query(
+    'insert into threads (id, tenant_id, workspace_id, agent_id, created_at) values ($1, $2, $3, $4, clock_timestamp())',
+    [thread.id, thread.tenant_id, thread.workspace_id, thread.agent_id],
+  );
+}
+
 export interface ThreadChange {
   title?: string | null | undefined;
   extras?: Record<string, unknown> | undefined;

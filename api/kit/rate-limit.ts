@@ -4,14 +4,24 @@ import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { ApiContext } from './state.ts';
 
 /** Counts a request against these rates, and tells in the answer's headers what is left. Throws 429 beyond one of them. */
-export async function holdToRates(ctx: ApiContext, counter: RateCounter, rates: readonly Rate[]): Promise<void> {
+export function holdToRates(ctx: ApiContext, counter: RateCounter, rates: readonly Rate[]): Promise<void> {
+  return countAgainst(counter, rates, ({ policy, state }) => {
+    ctx.append('RateLimit-Policy', policy);
+    ctx.append('RateLimit', state);
+  });
+}
+
+/** The same for what has no answer of its own: one message among others on a connection. */
+export async function countAgainst(
+  counter: RateCounter,
+  rates: readonly Rate[],
+  tell?: (headers: ReturnType<typeof rateHeaders>) => void,
+): Promise<void> {
   for (const rate of rates) {
     const { policy, subject, quota, windowSeconds } = rate;
     const { used, resetMs } = await counter.add({ name: `${policy}:${subject}`, windowSeconds, quota });
     const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
-    const headers = rateHeaders({ ...rate, used, resetSeconds });
-    ctx.append('RateLimit-Policy', headers.policy);
-    ctx.append('RateLimit', headers.state);
+    tell?.(rateHeaders({ ...rate, used, resetSeconds }));
     if (used <= quota) continue;
     throw new DroverError('rate-limited', 429, `${TOO_MANY[policy]}: ${quota} in ${windowSeconds} s are the limit.`, {
       retryAfterSeconds: resetSeconds,

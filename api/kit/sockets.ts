@@ -34,9 +34,15 @@ export interface Sockets {
   /** Whether the request can become a WebSocket. */
   canOpen(request: IncomingMessage): boolean;
   /** Makes it one. Throws 429 where the key has too many open. */
-  open(request: IncomingMessage, keyId: string, serve: (open: OpenSocket) => void): void;
+  open(request: IncomingMessage, by: Opener, serve: (open: OpenSocket) => void): void;
   /** Cuts off all that are open. */
   terminate(): void;
+}
+
+/** Whose WebSocket it is, and how much its client may say at once, where that is not the usual. */
+export interface Opener {
+  keyId: string;
+  messageBytes?: number;
 }
 
 export interface Upgrade {
@@ -61,17 +67,19 @@ export function createSockets(
   given: Partial<SocketLimits> = {},
 ): Sockets {
   const limits = { ...DEFAULTS, ...given };
-  const server = new WebSocketServer({
-    noServer: true,
-    maxPayload: limits.messageBytes,
-    perMessageDeflate: false,
-    handleProtocols: pickProtocol,
-  });
+  const servers = new Map<number, WebSocketServer>();
+  const serverFor = (maxPayload: number): WebSocketServer => {
+    const made = { noServer: true, maxPayload, perMessageDeflate: false, handleProtocols: pickProtocol };
+    const server = servers.get(maxPayload) ?? new WebSocketServer(made);
+    servers.set(maxPayload, server);
+    return server;
+  };
+  const everySocket = () => [...servers.values()].flatMap(({ clients }) => [...clients]);
   const waiting = new WeakMap<IncomingMessage, Waiting>();
-  const alive = keepAlive(server, limits.pingMs);
+  const alive = keepAlive(everySocket, limits.pingMs);
   closing.addEventListener('abort', () => {
     alive.stop();
-    for (const socket of server.clients) socket.close(1001, 'The server stops.');
+    for (const socket of everySocket()) socket.close(1001, 'The server stops.');
   });
 
   const perKey = countPerKey(limits.perKey);
@@ -89,7 +97,7 @@ export function createSockets(
       return true;
     },
     canOpen: (request) => waiting.has(request),
-    open(request, keyId, serve) {
+    open(request, { keyId, messageBytes = limits.messageBytes }, serve) {
       const found = waiting.get(request);
       if (!found) throw new Error('the request is for no WebSocket');
       perKey.take(keyId);
@@ -102,7 +110,7 @@ export function createSockets(
         response.emit('close');
       });
       if (connection.destroyed) return;
-      server.handleUpgrade(request, connection, head, (socket) => {
+      serverFor(messageBytes).handleUpgrade(request, connection, head, (socket) => {
         // What breaks the protocol closes the connection, which is all there is to say about it.
         socket.on('error', () => undefined);
         alive.add(socket);
@@ -111,7 +119,7 @@ export function createSockets(
       });
     },
     terminate() {
-      for (const socket of server.clients) socket.terminate();
+      for (const socket of everySocket()) socket.terminate();
     },
   };
 }
@@ -168,10 +176,10 @@ function countPerKey(most: number) {
   };
 }
 
-function keepAlive(server: WebSocketServer, pingMs: number) {
+function keepAlive(everySocket: () => WebSocket[], pingMs: number) {
   const answered = new WeakSet<WebSocket>();
   const timer = setInterval(() => {
-    for (const socket of server.clients) {
+    for (const socket of everySocket()) {
       if (!answered.delete(socket)) socket.terminate();
       else if (socket.readyState === socket.OPEN) socket.ping();
     }

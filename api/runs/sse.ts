@@ -16,7 +16,7 @@ export async function* eventStream(context: Context, request: Omit<StreamRequest
   // Something at once, so that a client knows that it is connected.
   yield ': connected\n\n';
   for await (const item of streamRun(context, { ...request, types: SHOWN })) {
-    const text = frameOf(item);
+    const text = toText(item);
     if (text !== undefined) yield text;
   }
 }
@@ -27,7 +27,8 @@ export async function hasMore(context: Context, request: Omit<StreamRequest, 'ty
   return !isOver || events.some((event) => toSse(event) !== null);
 }
 
-function frameOf(item: StreamItem): string | undefined {
+/** What a client is sent; nothing where it sees nothing. */
+export function toText(item: StreamItem): string | undefined {
   if (item.kind === 'ping') return ': ping\n\n';
   const view = item.kind === 'logged' ? toSse(item.event) : hintToSse(item);
   if (!view) return undefined;

@@ -30,7 +30,7 @@ export const streamRoute = defineRoute({
         'This is a WebSocket: the request must ask for an upgrade to one.',
       );
     }
-    sockets.open(ctx.req, keyId, (open) => {
+    sockets.open(ctx.req, { keyId }, (open) => {
       const unwatch = watchKey(context, keyId, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );

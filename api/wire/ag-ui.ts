@@ -40,6 +40,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
       return [snapshot(view, client)];
     case 'call_settled':
       return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call) }] : [];
+    case 'said':
     case 'asked':
     case 'answered':
     case 'ended':

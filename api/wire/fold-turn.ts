@@ -36,7 +36,7 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   switch (event.type) {
     case 'turn.started':
       view.message = messageOf(payload);
-      return [];
+      return [{ kind: 'said', text: view.message }];
     case 'run.status_changed':
       view.runStatus = String(payload['to']);
       return [];

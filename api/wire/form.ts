@@ -37,14 +37,21 @@ export async function* followTurn<Frame>(
   form: WireForm<Frame>,
 ): AsyncGenerator<Sent<Frame>> {
   const { tenantId, turn, signal } = request;
-  const { runId, head } = turn;
   const after = Math.max(request.after, turn.start);
   const view = await foldUntil(context, { tenantId, turn, until: after });
+  const about = { tenantId, runId: turn.runId, after, types: EVENT_TYPES, withReasoning: true, signal };
+  yield* showTurn({ view, turn, items: streamRun(context, about) }, form);
+}
+
+/** The frames of a turn from a view of it on: with what follows in the log, and with pieces of answers that are being written. */
+export async function* showTurn<Frame>(
+  { view, turn, items }: { view: TurnView; turn: ShownTurn; items: AsyncIterable<StreamItem> },
+  form: WireForm<Frame>,
+): AsyncGenerator<Sent<Frame>> {
   yield { frames: form.begin(view, turn), ...(view.seq > 0 && { seq: view.seq }) };
-  const isOver = () => view.end !== null || (view.isPaused && view.seq >= head);
+  const isOver = () => view.end !== null || (view.isPaused && view.seq >= turn.head);
   if (!isOver()) {
-    const about = { tenantId, runId, after, types: EVENT_TYPES, withReasoning: true, signal };
-    for await (const item of streamRun(context, about)) {
+    for await (const item of items) {
       const changes = changesOf(view, item);
       const frames = changes.flatMap((change) => form.show(change, view));
       if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { seq: view.seq }) };

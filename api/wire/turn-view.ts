@@ -64,6 +64,7 @@ export interface TurnView {
 }
 
 export type Change =
+  | { kind: 'said'; text: string }
   | { kind: 'text_opened' | 'text_closed'; part: TextPart }
   | { kind: 'text_grew'; part: TextPart; text: string }
   | { kind: 'call_requested' | 'call_edited' | 'call_settled'; call: CallPart }

@@ -32,6 +32,7 @@ function show(change: Change, view: TurnView): Chunk[] {
       return asked(change.ask, change.calls);
     case 'answered':
       return answered(change);
+    case 'said':
     case 'ended':
       return [];
   }

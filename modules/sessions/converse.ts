@@ -35,6 +35,8 @@ export interface Said {
   /** As `threadIdOf` gives it. A thread that there is not is begun. */
   threadId: string;
   input: TurnInput;
+  /** A run that begins with it stays open for further turns. */
+  keepsOpen?: boolean;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
 }
@@ -58,7 +60,7 @@ export async function say(context: Context, said: Said): Promise<ShownTurn> {
 async function sayIn(
   context: Context,
   tx: Tx,
-  { caller, agentId, threadId, input, traceparent }: Said,
+  { caller, agentId, threadId, input, keepsOpen = false, traceparent }: Said,
 ): Promise<{ turnId: string; written: Announcement }> {
   const { tenantId, workspaceId, keyId: requestedBy } = caller;
   if (!(await findAgent(tx, agentId, workspaceId))) throw notFound('The agent');
@@ -75,7 +77,7 @@ async function sayIn(
       threadId,
       beginsThread: true,
       input,
-      config: {},
+      config: keepsOpen ? { keep_open: true } : {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
       requestedBy,
       traceparent,

@@ -8,17 +8,13 @@ import {
   JsonRpcTransportFactory,
 } from '@a2a-js/sdk/client';
 import { newId } from '../../lib/new-id.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 type A2aClient = Awaited<ReturnType<ClientFactory['createFromUrl']>>;
 
 describe('an agent over A2A', () => {
-  let model: ScriptedModel;
-  let api: TestApi;
-  let workers: Workers;
+  let api: ScriptedService;
   let agent: string;
   let client: A2aClient;
 
@@ -49,18 +45,12 @@ describe('an agent over A2A', () => {
   const stateOf = (task: Task) => task.status?.state;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startScriptedService();
     const body = { name: 'mail', description: 'Answers mail.', tools: ['ask_user', 'calculator'] };
     agent = (await api.call('POST', '/v1/agents', { body })).json.id;
     client = await connect(api.key);
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   it('has a card, for whoever has a key of its tenant', async () => {
     const card = await client.getAgentCard();
@@ -86,7 +76,7 @@ describe('an agent over A2A', () => {
     const request = words('say once');
     const [one, two] = [await say(request), await say(request)];
     assert.equal(one.id, two.id);
-    assert.equal(model.asked('say once').length, 1);
+    assert.equal(api.model.asked('say once').length, 1);
   });
 
   it('takes messages of several tasks whose ids are the same, as of clients that count', async () => {
@@ -161,7 +151,7 @@ describe('an agent over A2A', () => {
   it('returns at once where it is asked to, and is cancelled', async () => {
     const task = await say(words('hang say never', {}, { returnImmediately: true }));
     assert.equal(stateOf(task), TaskState.TASK_STATE_WORKING);
-    await waitUntil('the model is asked', () => model.asked('hang say never').length === 1);
+    await waitUntil('the model is asked', () => api.model.asked('hang say never').length === 1);
     const cancelled = await client.cancelTask({ tenant: '', id: task.id, metadata: undefined });
     assert.equal(stateOf(cancelled), TaskState.TASK_STATE_CANCELED);
   });

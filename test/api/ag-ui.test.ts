@@ -1,30 +1,18 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { HttpAgent } from '@ag-ui/client';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { HANDLED, openAgUi } from '../support/wire/ag-ui.ts';
 
 describe('AG-UI', () => {
-  let model: ScriptedModel;
-  let api: TestApi;
-  let workers: Workers;
+  let api: ScriptedService;
   let agent: string;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
-    const transport = { type: 'client' };
-    await api.call('POST', '/v1/tools', { body: { name: 'confirm', description: 'A tool.', transport } });
+    api = await startScriptedService();
     agent = await newAgent(2);
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   async function newAgent(autonomy_level: number, more = {}): Promise<string> {
     const tools = ['ask_user', 'confirm', 'calculator'];
@@ -103,7 +91,7 @@ describe('AG-UI', () => {
       await client.runAgent();
       assert.deepEqual([client.messages.length, lastText(client)], [2, 'once only']);
     }
-    assert.equal(model.asked('once only').length, 1);
+    assert.equal(api.model.asked('once only').length, 1);
   });
 
   it("says nothing anew where a client that was cut off has its user's words from a snapshot alone", async () => {
@@ -115,7 +103,7 @@ describe('AG-UI', () => {
     assert.deepEqual(rolesOf(cut), ['user']);
     await cut.runAgent();
     assert.deepEqual([rolesOf(cut), lastText(cut)], [['user', 'assistant'], 'in a snapshot']);
-    assert.equal(model.asked('in a snapshot').length, 1);
+    assert.equal(api.model.asked('in a snapshot').length, 1);
   });
 
   it('refuses a message without text, in whatever form', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { digestOf } from '../../core/ids.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { sealAudit } from '../../modules/audit/seal-audit.ts';
 
 interface Entry {
@@ -19,20 +19,15 @@ interface Entry {
 
 describe('GET /v1/audit', () => {
   let api: TestApi;
-  let workers: Workers;
   let tenant: { id: string; key: string };
   let key: string;
 
   before(async () => {
-    api = await startTestApi();
-    workers = await startWorkers(api.context);
+    api = await startTestService();
     tenant = await api.newTenant();
     ({ key } = tenant);
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-  });
+  after(() => api.close());
 
   const call = (method: string, path: string, body?: unknown) =>
     api.call(method, path, { key, ...(body !== undefined && { body }) });

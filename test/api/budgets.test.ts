@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 
 describe('/v1/budgets', () => {
   let api: TestApi;
-  let workers: Workers;
 
   before(async () => {
-    api = await startTestApi();
-    workers = await startWorkers(api.context);
+    api = await startTestService();
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-  });
+  after(() => api.close());
 
   const make = (body: unknown, key = api.key) => api.call('POST', '/v1/budgets', { body, key });
 

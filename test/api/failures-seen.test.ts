@@ -1,28 +1,22 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { text, use } from '../support/engine.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 const REJECTED: AnthropicReply = { error: { status: 401, type: 'authentication_error', message: 'invalid x-api-key' } };
 
 describe('What fails', () => {
   let api: TestApi;
-  let workers: Workers;
   let model: FakeServer;
   let script: (n: number) => AnthropicReply;
   before(async () => {
     model = await startFakeAnthropic((_request, n) => script(n - first));
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   let first = 0;
   const say = (next: (n: number) => AnthropicReply) => {

@@ -195,7 +195,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     secrets: 'secret_of_a',
   };
   return {
-    owned: { ...ids, key, versions: '1.0.0', a2a: ids.agents },
+    owned: { ...ids, key, versions: '1.0.0', a2a: ids.agents, acp: ids.agents },
     secrets: [...Object.values(ids), 'of-a', 'of_a'],
   };
 }

@@ -4,9 +4,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { toolNames } from '../../api/mcp/names.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 interface Answered {
@@ -15,9 +13,7 @@ interface Answered {
 }
 
 describe("Drover's MCP server", () => {
-  let model: ScriptedModel;
-  let api: TestApi;
-  let workers: Workers;
+  let api: ScriptedService;
   let client: Client;
   const clients: Client[] = [];
 
@@ -43,9 +39,7 @@ describe("Drover's MCP server", () => {
     (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } })).json.key;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startScriptedService();
     const tools = ['ask_user', 'calculator', 'http_get'];
     const body = { name: 'Mail & more', description: 'Answers mail.', tools };
     await api.call('POST', '/v1/agents', { body });
@@ -54,9 +48,7 @@ describe("Drover's MCP server", () => {
   });
   after(async () => {
     await Promise.all(clients.map((each) => each.close()));
-    await workers.stop(3000);
     await api.close();
-    await model.close();
   });
 
   it('lists the agents of the workspace, and what a key may do with their runs', async () => {
@@ -123,7 +115,7 @@ describe("Drover's MCP server", () => {
       signal: stop.signal,
     });
     call.catch(() => undefined);
-    await waitUntil('the model is asked', () => model.asked('hang say never').length === 1);
+    await waitUntil('the model is asked', () => api.model.asked('hang say never').length === 1);
     stop.abort();
     await assert.rejects(call);
     await waitUntil('the run is cancelled', async () => {
@@ -136,7 +128,7 @@ describe("Drover's MCP server", () => {
     const leaving = await connect(api.key);
     const call = leaving.callTool({ name: 'run_Mail___more', arguments: { message: 'wait 300 say stayed' } });
     call.catch(() => undefined);
-    await waitUntil('the model is asked', () => model.asked('say stayed').length === 1);
+    await waitUntil('the model is asked', () => api.model.asked('say stayed').length === 1);
     await leaving.close();
     await waitUntil('the run has completed', async () => {
       const { json } = await api.call('GET', '/v1/runs?limit=1');
@@ -165,7 +157,7 @@ describe("Drover's MCP server", () => {
       headers: { accept: 'application/json, text/event-stream' },
       body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: message },
     });
-    await waitUntil('the model is asked', () => model.asked('hang say watched').length === 1);
+    await waitUntil('the model is asked', () => api.model.asked('hang say watched').length === 1);
     await api.call('DELETE', `/v1/api-keys/${id}`);
     await answer;
     const { json } = await api.call('GET', '/v1/runs?limit=1');

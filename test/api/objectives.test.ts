@@ -1,26 +1,21 @@
 import assert from 'node:assert/strict';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 describe('POST /v1/objectives', () => {
   let api: TestApi;
-  let workers: Workers;
   let agent: string;
   let key: string;
   let number = 0;
 
   before(async () => {
-    api = await startTestApi();
-    workers = await startWorkers(api.context);
+    api = await startTestService();
     ({ key } = await api.newTenant());
     const { json } = await api.call('POST', '/v1/agents', { key, body: { name: 'worker', tools: ['calculator'] } });
     agent = json.id;
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-  });
+  after(() => api.close());
 
   const envelope = (more: Record<string, unknown> = {}) => ({
     schema_version: 'v1',

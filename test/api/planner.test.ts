@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
@@ -11,7 +11,6 @@ type Script = Record<string, (n: number, asked: string) => Record<string, unknow
 
 describe('the planner of a workflow', () => {
   let api: TestApi;
-  let workers: Workers;
   let model: FakeServer;
   let key: string;
   let agent: string;
@@ -45,16 +44,11 @@ describe('the planner of a workflow', () => {
       if (!input) return { content: [{ type: 'text', text: 'I will not.' }] };
       return { content: [{ type: 'tool_use', id: `toolu_${before.length}`, name, input }] };
     });
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
     ({ key } = await api.newTenant());
     ({ id: agent } = await make('/v1/agents', { name: 'worker' }, 201));
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   it('splits the work, makes one answer of the results, and checks it', async () => {
     script = {

@@ -1,24 +1,18 @@
 import assert from 'node:assert/strict';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 describe('POST /v1/runs/retry', () => {
   let api: TestApi;
-  let workers: Workers;
   let model: FakeServer;
   before(async () => {
     model = await startFakeAnthropic(() => ({ error: { status: 401, type: 'authentication_error' } }));
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'wrong', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   /** A tenant with runs that have failed, since the key of their model is wrong. */
   const failures = async (count: number) => {

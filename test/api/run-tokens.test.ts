@@ -2,27 +2,17 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { issueRunToken } from '../../modules/tenants/run-tokens.ts';
 import { ROUTES } from '../../api/routes.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type Call, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import type { Call } from '../support/api.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('a token for a run', () => {
-  let model: ScriptedModel;
-  let api: TestApi;
-  let workers: Workers;
+  let api: ScriptedService;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startScriptedService();
   });
-
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   const post = (path: string, body: unknown, call: Call = {}) => api.call('POST', path, { ...call, body });
   const mint = (run: string, scopes: string[], call: Call = {}) =>

@@ -412,7 +412,7 @@ describe('the stream of a session', function () {
       params: z.strictObject({ id: z.string() }),
       responses: { 101: 'empty' },
       handle({ app, ctx, caller }) {
-        app.sockets?.open(ctx.req, caller.keyId, (opened) => {
+        app.sockets?.open(ctx.req, { keyId: caller.keyId }, (opened) => {
           opened.socket.once('message', () => {
             for (let sent = 0; sent < 64; sent += 1) opened.send(JSON.stringify({ type: 'x'.repeat(1024 * 1024) }));
           });

@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 
 describe('the stream of a run that fails', () => {
   let api: TestApi;
-  let workers: Workers;
 
   before(async () => {
-    api = await startTestApi();
-    workers = await startWorkers(api.context);
+    api = await startTestService();
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-  });
+  after(() => api.close());
 
   it('tells it as turn_error and done, never as an event that EventSource takes for its own', async () => {
     const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'poor' } });

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 describe('teams', () => {
   let api: TestApi;
-  let workers: Workers;
   let model: FakeServer;
   let key: string;
   const agents: Record<string, string> = {};
@@ -27,8 +26,7 @@ describe('teams', () => {
         : (/role (\w+)/.exec(JSON.stringify(request.system))?.[1] ?? '?');
       return { content: [{ type: 'text', text: answer }] };
     });
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
     ({ key } = await api.newTenant());
     const known = [
       ['lead', [{ skill_name: 'leading', domain: 'general', proficiency: 0.9 }], 2000],
@@ -46,11 +44,7 @@ describe('teams', () => {
       ({ id: agents[name] = '' } = await make('/v1/agents', body));
     }
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   it('finds agents by what they can do, best first', async () => {
     const names = async (query: string) => {

@@ -5,9 +5,8 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls,
   type UIMessage,
 } from 'ai';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type Call, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import type { Call } from '../support/api.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { openAiChat } from '../support/wire/ai-chat.ts';
 
@@ -24,24 +23,14 @@ interface About {
 const about = ({ messages }: { messages: UIMessage[] }) => messages.at(-1)?.metadata as About;
 
 describe('the UI message stream of the AI SDK', () => {
-  let model: ScriptedModel;
-  let api: TestApi;
-  let workers: Workers;
+  let api: ScriptedService;
   let agent: string;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
-    const transport = { type: 'client' };
-    await api.call('POST', '/v1/tools', { body: { name: 'confirm', description: 'A tool.', transport } });
+    api = await startScriptedService();
     agent = await newAgent(2);
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   async function newAgent(autonomy_level: number): Promise<string> {
     const tools = ['ask_user', 'confirm', 'calculator', 'sleep'];
@@ -116,7 +105,7 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal(about(byId.chat).thread_id, thread_id);
     const { json } = await api.call('GET', `/v1/runs?thread_id=${thread_id}`);
     assert.equal(json.runs.length, 3, id);
-    assert.equal(model.asked('say three')[0]?.messages.length, 5);
+    assert.equal(api.model.asked('say three')[0]?.messages.length, 5);
   });
 
   it('asks for approval, and goes on in the same message with the answer', async () => {
@@ -237,7 +226,7 @@ describe('the UI message stream of the AI SDK', () => {
     const start = (text: string) => text.split('\n')[1];
     assert.deepEqual([start(again.text), again.status], [start(first.text), 200]);
     assert.match(again.text, /once/);
-    assert.equal(model.asked('say once').length, 1);
+    assert.equal(api.model.asked('say once').length, 1);
   });
 
   it('refuses what it cannot do, and who may not', async () => {

@@ -1,27 +1,14 @@
 import assert from 'node:assert/strict';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('what a run waits for', () => {
-  let model: ScriptedModel;
-  let api: TestApi;
-  let workers: Workers;
+  let api: ScriptedService;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
-    const tool = { name: 'confirm', description: 'A tool of the test.', transport: { type: 'client' } };
-    await api.call('POST', '/v1/tools', { body: tool });
+    api = await startScriptedService();
   });
-
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   const post = (path: string, body: unknown) => api.call('POST', path, { body });
 

@@ -2,131 +2,125 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../support/api.ts';
-import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
-import { waitUntil } from '../support/wait-until.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { sized } from '../support/size.ts';
+import { acpClient } from '../support/wire/acp.ts';
 import { agUiClient } from '../support/wire/ag-ui.ts';
 import { aiClient } from '../support/wire/ai-chat.ts';
+import { socketClient, sseClient } from '../support/wire/native.ts';
+import { recordedServer } from '../support/wire/recorded-server.ts';
+import { record, SCRIPTS, type Recording } from '../support/wire/recordings.ts';
 import type { Cut, WireClient } from '../support/wire/wire-client.ts';
 
 /** One line for each wire form: its own library's client. */
 const CLIENTS: Record<string, () => WireClient> = {
   'the AI SDK': aiClient,
   'AG-UI': agUiClient,
+  ACP: acpClient,
+  'server-sent events': sseClient,
 };
 
-interface Recorded {
-  agent: string;
-  thread: string;
-}
+/** What a recorded log can stand in for, besides. */
+const RECORDED_CLIENTS: Record<string, () => WireClient> = {
+  ...CLIENTS,
+  'ACP without a cursor': () => acpClient({ withCursor: false }),
+  'the WebSocket of a session': socketClient,
+};
 
-describe('a stream that is cut and resumed on another server', function () {
-  this.timeout(120_000);
-  let model: ScriptedModel;
-  let api: TestApi;
+/** Cuts of all forms together, and how many of a form go through two API servers. */
+const MOST_CUTS = sized({ usual: 2000, nightly: 10_000 });
+const OVER_NETWORK = sized({ usual: 4, nightly: 100 });
+
+describe('a stream that is cut', function () {
+  this.timeout(60_000);
+  let api: ScriptedService;
   let other: RunningApi;
-  let workers: Workers;
-  let recorded: Recorded[];
+  let recordings: Recording[];
+  let cuts = 0;
 
   before(async () => {
-    model = await startScriptedModel();
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    api = await startScriptedService();
     other = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0 });
-    workers = await startWorkers(api.context);
-    const transport = { type: 'client' };
-    await api.call('POST', '/v1/tools', { body: { name: 'confirm', description: 'A tool.', transport } });
-    const two = 'calculator {"expression":"6*7"} & calculator {"expression":"1/"}';
-    recorded = await Promise.all([
-      record(`call ${two} | call calculator {"expression":"2"} | say It is 42.`, 2),
-      record(`call ${two} | say one denied`, 0, { decisions: ['approve', 'deny'] }),
-      record(`call ${two} & calculator {"expression":"3"} | say planned`, 0, { decisions: ['approve'] }),
-      record(`call ${two}`, 0, { decisions: [] }),
-      record('call confirm {"a":1} & ask_user {"question":"How much?"} & calculator {"expression":"6*7"}', 2, {
-        decisions: [],
-      }),
-      record('call calculator {"expression":"8"} | hang say late', 2, { timeout_seconds: 1 }),
-    ]);
+    recordings = await Promise.all(SCRIPTS.map((script) => record(api, script)));
   });
   after(async () => {
-    await workers.stop(3000);
     await other.close(1000);
     await api.close();
-    await model.close();
   });
 
-  /** A turn that is over, or waits for people once these decisions were made. */
-  async function record(
-    message: string,
-    autonomy_level: number,
-    { decisions, ...execution_config }: { decisions?: string[]; timeout_seconds?: number } = {},
-  ): Promise<Recorded> {
-    const tools = ['ask_user', 'confirm', 'calculator'];
-    const body = { name: message.slice(0, 60), tools, autonomy_level, execution_config };
-    const { json: agent } = await api.call('POST', '/v1/agents', { body });
-    const { json } = await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: { input: { message } } });
-    const read = async () => (await api.call('GET', `/v1/runs/${json.run_id}`)).json;
-    const isOver = async () => ['completed', 'failed'].includes((await read()).status);
-    for (const decision of decisions ?? []) {
-      const waits = async () => (await read()).waits ?? [];
-      await waitUntil(`${message} asks`, async () => (await waits()).length > 0);
-      const [{ wait_id }] = await waits();
-      await api.call('POST', `/v1/runs/${json.run_id}/resume`, {
-        body: { wait_id, decision: { decision } },
-        headers: { prefer: 'respond-async' },
-      });
-    }
-    const isAsking = async () => ((await read()).waits ?? []).length > 1;
-    await waitUntil(
-      `${message} is over`,
-      async () => (await isOver()) || (decisions?.length === 0 && (await isAsking())),
-    );
-    return { agent: agent.id, thread: json.thread_id };
+  const placeOf = ({ agent, turn }: Recording) => ({ key: api.key, agent, thread: turn.threadId, run: turn.runId });
+
+  for (const [name, open] of Object.entries(RECORDED_CLIENTS)) {
+    it(`shows a client of ${name} what an uncut one shows, cut after every frame and at any byte`, async () => {
+      const all = recordings.length * Object.keys(RECORDED_CLIENTS).length;
+      for (const recording of recordings) {
+        const { length } = recording.items;
+        const whole = open();
+        const server = recordedServer(recording, length);
+        await whole.follow({ ...placeOf(recording), url: 'http://recorded', server });
+        const state = whole.state();
+        const ends = endsOf(server.sizes);
+        // After each frame, of a turn that is over and of one that goes on meanwhile; then anywhere, twice.
+        const places = [0, length].flatMap((now) => ends.map((bytes) => ({ now, bytes, again: undefined })));
+        const anywhere = fc.record({
+          now: fc.nat(length),
+          bytes: fc.nat(ends.at(-1) ?? 0),
+          again: fc.record({ later: fc.nat(length), bytes: fc.nat(ends.at(-1) ?? 0) }),
+        });
+        const more = fc.sample(anywhere, Math.max(2, Math.ceil((MOST_CUTS / all - places.length) / 2)));
+        for (const { now, bytes, again } of [...places, ...more]) {
+          const client = open();
+          const first = await cutOff(client, recording, { now, bytes });
+          if (again) await cutOff(client, recording, { now: Math.max(first, again.later), bytes: again.bytes });
+          await client.follow({
+            ...placeOf(recording),
+            url: 'http://recorded',
+            server: recordedServer(recording, length),
+          });
+          const where = `${recording.message.slice(0, 80)}: ${JSON.stringify({ now, bytes, again })}`;
+          assert.deepEqual(client.state(), state, where);
+        }
+      }
+    });
   }
 
-  const follow = (client: WireClient, of: Recorded, at: { url: string; cut?: Cut; after?: number }) =>
-    client.follow({ key: api.key, ...of, ...at });
+  /** Follows up to a cut; how much had happened by then. */
+  async function cutOff(client: WireClient, recording: Recording, at: { now: number } & Cut): Promise<number> {
+    const server = recordedServer(recording, at.now);
+    await client.follow({ ...placeOf(recording), url: 'http://recorded', server, cut: { bytes: at.bytes } });
+    cuts += 1;
+    return server.told();
+  }
+
+  it('was cut often enough', () => {
+    assert.ok(cuts >= MOST_CUTS, `${cuts} cuts`);
+  });
 
   for (const [name, open] of Object.entries(CLIENTS)) {
-    it(`shows a client of ${name} what an uncut one shows, wherever it was cut`, async () => {
-      const wholes: { of: Recorded; bytes: number; state: unknown }[] = [];
-      for (const of of recorded) {
-        const client = open();
-        const seen = await counted((url) => follow(client, of, { url, after: 0 }));
-        wholes.push({ of, bytes: seen, state: client.state() });
-        assert.ok(seen > 300, `only ${seen} bytes`);
-      }
-      const place = fc.record({
-        log: fc.nat(wholes.length - 1),
-        share: fc.double({ min: 0, max: 1, noNaN: true }),
-        after: fc.nat(35),
+    it(`is gone on with by a client of ${name} on another server`, async () => {
+      const over = recordings.filter(({ items }) =>
+        items.some((item) => item.kind === 'logged' && item.event.type.startsWith('run.completed')),
+      );
+      const place = fc.record({ log: fc.nat(over.length - 1), bytes: fc.nat(4000), again: fc.nat(4000) });
+      const property = fc.asyncProperty(place, async ({ log, bytes, again }) => {
+        const recording = over[log];
+        assert.ok(recording);
+        const [whole, client] = [open(), open()];
+        const at = placeOf(recording);
+        await whole.follow({ ...at, url: api.url });
+        await client.follow({ ...at, url: api.url, cut: { bytes } });
+        await client.follow({ ...at, url: other.url, cut: { bytes: again } });
+        await client.follow({ ...at, url: other.url });
+        assert.deepEqual(client.state(), whole.state());
+        cuts += 2;
       });
-      const property = fc.asyncProperty(place, place, async ({ log, share }, again) => {
-        const whole = wholes[log];
-        assert.ok(whole);
-        const client = open();
-        const cutAt = (part: number) => ({ bytes: Math.floor(part * whole.bytes) });
-        await follow(client, whole.of, { url: api.url, cut: cutAt(share), after: 0 });
-        await follow(client, whole.of, { url: other.url, cut: cutAt(again.share), after: again.after });
-        await follow(client, whole.of, { url: other.url });
-        assert.deepEqual(client.state(), whole.state);
-      });
-      await fc.assert(property, { numRuns: 15 });
+      await fc.assert(property, { numRuns: OVER_NETWORK });
     });
-  }
-
-  /** How many bytes of answers a client got. */
-  async function counted(act: (url: string) => Promise<void>): Promise<number> {
-    const { fetch: original } = globalThis;
-    let bytes = 0;
-    globalThis.fetch = async (...request) => {
-      const response = await original(...request);
-      bytes += (await response.clone().arrayBuffer()).byteLength;
-      return response;
-    };
-    await act(api.url).finally(() => {
-      globalThis.fetch = original;
-    });
-    return bytes;
   }
 });
+
+/** Where each frame ends. */
+function endsOf(sizes: readonly number[]): number[] {
+  let sum = 0;
+  return sizes.map((size) => (sum += size));
+}

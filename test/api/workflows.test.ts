@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 describe('workflows', () => {
   let api: TestApi;
-  let workers: Workers;
   let model: FakeServer;
   let key: string;
   let agent: string;
@@ -52,18 +51,13 @@ describe('workflows', () => {
       if (text === 'ASK') return { content: [{ type: 'tool_use', id: 'toolu_ask', name: 'ask_user', input }] };
       return text === undefined ? { content: [], hang: true } : { content: [{ type: 'text', text }] };
     });
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
     ({ key } = await api.newTenant());
     ({ id: agent } = await make('/v1/agents', { name: 'worker' }, 201));
     const capabilities = [{ skill_name: 'law', proficiency: 0.9 }];
     ({ id: other } = await make('/v1/agents', { name: 'lawyer', capabilities }, 201));
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
   beforeEach(() => {
     model.requests.length = 0;
     answer = (brief) => `done: ${/Do (\w+)\./.exec(brief)?.[1] ?? 'nothing'}`;

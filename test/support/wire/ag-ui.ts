@@ -29,8 +29,8 @@ export function agUiClient(): WireClient {
   let kept: Pick<HttpAgent, 'messages' | 'pendingInterrupts'> = { messages: [], pendingInterrupts: [] };
   return {
     form: 'AG-UI',
-    async follow({ cut, ...at }) {
-      const agent = openAgUi({ ...at, fetch: cuttingFetch(cut) });
+    async follow({ cut, server, ...at }) {
+      const agent = openAgUi({ ...at, fetch: cuttingFetch(cut, server?.fetch) });
       agent.setMessages(kept.messages);
       // A connection that breaks, and a turn that has failed, are errors of the exchange alike.
       await agent.runAgent({}, { onRunFailed: () => HANDLED });

@@ -49,8 +49,9 @@ export function aiClient(): WireClient {
   let messages: UIMessage[] = [];
   return {
     form: 'AI SDK',
-    async follow({ url, key, agent, thread, cut }) {
-      const chat = openAiChat({ url, key, agent, id: thread, messages, fetch: cuttingFetch(cut) });
+    async follow({ url, key, agent, thread, cut, server }) {
+      const via = cuttingFetch(cut, server?.fetch);
+      const chat = openAiChat({ url, key, agent, id: thread, messages, fetch: via });
       await chat.resumeStream();
       messages = chat.messages;
     },

@@ -1,0 +1,90 @@
+/** What an ACP client is asked, and what its answers mean. */
+import type {
+  ClientCapabilities,
+  CreateElicitationRequest,
+  CreateElicitationResponse,
+  PermissionOption,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+} from '@agentclientprotocol/sdk';
+import { CreateElicitationResponse as Elicited } from '@agentclientprotocol/sdk';
+import type { Caller } from '../../core/caller.ts';
+import { hasScope } from '../../core/scopes.ts';
+import type { WaitAnswer } from '../../modules/sessions/converse.ts';
+import type { AcpAsk } from './acp.ts';
+import type { CallPart } from './turn-view.ts';
+
+/** Whether a client can be asked this: who may not decide is not asked to, and not every client has a form. */
+export function canAsk({ ask }: AcpAsk, caller: Caller, client: ClientCapabilities): boolean {
+  if (ask.kind === 'question') return client.elicitation?.form != null;
+  return ask.kind !== 'client_tool' && hasScope(caller.scopes, 'approvals:write');
+}
+
+const YES_OR_NO: PermissionOption[] = [
+  { optionId: 'approve', name: 'Allow', kind: 'allow_once' },
+  { optionId: 'deny', name: 'Reject', kind: 'reject_once' },
+];
+
+/** Of a call that may have had its effect. */
+const OUTCOMES: PermissionOption[] = [
+  { optionId: 'happened', name: 'It has happened', kind: 'allow_once' },
+  { optionId: 'rerun', name: 'Send it again', kind: 'allow_once' },
+  { optionId: 'give_up', name: 'Give it up', kind: 'reject_once' },
+];
+
+/** A permission is for one call, for a plan with all its calls, or for what is about no call. */
+export function permissionFor({ ask, calls }: AcpAsk, sessionId: string): RequestPermissionRequest {
+  const { id, kind, message } = ask;
+  const [only] = calls.length === 1 ? calls : [];
+  const toolCall = only
+    ? { toolCallId: only.id, title: only.tool, rawInput: only.input }
+    : { toolCallId: id, title: titleOf(calls, message), rawInput: { calls: calls.map(toStep) } };
+  const content =
+    message === '' ? [] : [{ type: 'content' as const, content: { type: 'text' as const, text: message } }];
+  return {
+    sessionId,
+    toolCall: { ...toolCall, kind: 'other', status: 'pending', content },
+    options: kind === 'unknown' ? OUTCOMES : YES_OR_NO,
+    _meta: { drover: { wait_id: id, kind } },
+  };
+}
+
+function titleOf(calls: readonly CallPart[], message: string): string {
+  return calls.length === 0 ? message : `Plan of ${calls.length} calls: ${calls.map(({ tool }) => tool).join(', ')}`;
+}
+
+const toStep = ({ id, tool, input }: CallPart) => ({ tool_call_id: id, tool, input });
+
+/** What was chosen; nothing where the client gives no answer. */
+export function decided({ ask }: AcpAsk, { outcome }: RequestPermissionResponse): WaitAnswer | undefined {
+  if (outcome.outcome !== 'selected') return undefined;
+  const { optionId: decision } = outcome;
+  const offered = ask.kind === 'unknown' ? OUTCOMES : YES_OR_NO;
+  if (!offered.some(({ optionId }) => optionId === decision)) return undefined;
+  switch (decision) {
+    case 'approve':
+    case 'deny':
+    case 'rerun':
+    case 'give_up':
+      return { waitId: ask.id, kind: 'decision', decided: { decision, reason: undefined } };
+    case 'happened':
+      return { waitId: ask.id, kind: 'decision', decided: { decision, result: undefined, reason: undefined } };
+    default:
+      return undefined;
+  }
+}
+
+export function formFor({ ask }: AcpAsk, sessionId: string): CreateElicitationRequest {
+  const requestedSchema = {
+    type: 'object' as const,
+    properties: { answer: { type: 'string' as const, title: 'Answer' } },
+    required: ['answer'],
+  };
+  return { mode: 'form', sessionId, toolCallId: ask.id, message: ask.message, requestedSchema };
+}
+
+export function filledIn({ ask }: AcpAsk, response: CreateElicitationResponse): WaitAnswer | undefined {
+  if (Elicited.isDecline(response)) return { waitId: ask.id, kind: 'answer', message: 'The user gave no answer.' };
+  const answer = Elicited.isAccept(response) ? response.content?.['answer'] : undefined;
+  return answer === undefined ? undefined : { waitId: ask.id, kind: 'answer', message: String(answer) };
+}

@@ -1,0 +1,70 @@
+/** What an ACP client asks for. */
+import { RequestError, type ContentBlock } from '@agentclientprotocol/sdk';
+import { z } from 'zod';
+import type { Attachment } from '../../core/content.ts';
+import { DroverError } from '../../core/errors.ts';
+import type { TurnInput } from '../../core/events.ts';
+import { fromSessionSeq, type SessionPosition } from '../../core/session-position.ts';
+
+const meta = z.looseObject({
+  drover: z
+    .strictObject({
+      after: z.int().min(0).optional(),
+      id: z.string().min(1).max(200).optional(),
+    })
+    .optional(),
+});
+
+/** `_meta.drover` of a request. Throws -32602 for what it does not know. */
+export function readMeta({ _meta: given }: { _meta?: unknown }): {
+  after: SessionPosition | undefined;
+  id: string | undefined;
+} {
+  const { data, error } = meta.safeParse(given ?? {});
+  if (!data) throw RequestError.invalidParams({ errors: error.issues }, `_meta.${z.prettifyError(error)}`);
+  const { after, id } = data.drover ?? {};
+  return { after: after === undefined ? undefined : fromSessionSeq(after), id };
+}
+
+/** Drover's agents have tools of their own, which are registered. */
+export function refuseServers({ mcpServers = [] }: { mcpServers?: readonly unknown[] | null }): void {
+  if (mcpServers && mcpServers.length > 0) {
+    throw RequestError.invalidParams(undefined, 'mcpServers must be empty: tools are registered with Drover');
+  }
+}
+
+/** A prompt as the input of a turn. Throws -32602. */
+export function inputOf(prompt: readonly ContentBlock[]): TurnInput {
+  const texts = prompt.flatMap((block) => {
+    if (block.type === 'text') return [block.text];
+    return block.type === 'resource_link' ? [`[${block.title ?? block.name}](${block.uri})`] : [];
+  });
+  const message = texts.join('\n');
+  if (message.trim() === '') throw RequestError.invalidParams(undefined, 'the prompt has no text');
+  const attachments = prompt.flatMap(attachmentOf);
+  return { message, ...(attachments.length > 0 && { attachments }) };
+}
+
+function attachmentOf(block: ContentBlock): Attachment[] {
+  switch (block.type) {
+    case 'text':
+    case 'resource_link':
+      return [];
+    case 'resource':
+      if ('text' in block.resource) return [{ type: 'text', text: block.resource.text }];
+      throw RequestError.invalidParams(undefined, 'a resource in a prompt must be text');
+    default:
+      throw RequestError.invalidParams(undefined, `a prompt takes no ${block.type}`);
+  }
+}
+
+/** An error as JSON-RPC has them: what is the client's own affair with its words, anything else without. */
+export function toRequestError(error: unknown): RequestError {
+  if (error instanceof RequestError) return error;
+  if (!(error instanceof DroverError)) return RequestError.internalError(undefined, 'something went wrong');
+  const { status, code, message, errors, extra } = error;
+  const data = { ...extra, status, code, ...(errors && { errors }) };
+  return new RequestError(CODES[status] ?? (status >= 500 ? -32603 : -32600), message, data);
+}
+
+const CODES: Record<number, number> = { 400: -32602, 404: -32002, 422: -32602 };

@@ -1,0 +1,45 @@
+/** `GET /acp/{agent}`: the Agent Client Protocol over a WebSocket. */
+import { z } from 'zod';
+import { DroverError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { watchKey } from '../../modules/runs/watch-key.ts';
+import { requireAgent } from '../../modules/sessions/client-thread.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { idParam } from '../kit/validate.ts';
+import { serveAcp } from './acp-connection.ts';
+
+/** Closed since the key is not valid any more. */
+const KEY_ENDED = 4001;
+
+const connect = defineRoute({
+  method: 'get',
+  path: '/acp/:agent',
+  access: 'runs:write',
+  summary: 'Talk with an agent over the Agent Client Protocol, on a WebSocket',
+  params: z.strictObject({ agent: idParam }),
+  responses: { 101: 'empty' },
+  async handle({ caller, params, context, app, ctx }) {
+    const { keyId, tenantId } = caller;
+    const agentId = params.agent;
+    await context.db.withTenant(tenantId, (tx) => requireAgent(tx, { caller, agentId }));
+    const { sockets, counter } = app;
+    if (!sockets?.canOpen(ctx.req)) {
+      throw new DroverError(
+        'upgrade-required',
+        426,
+        'This is a WebSocket: the request must ask for an upgrade to one.',
+      );
+    }
+    sockets.open(ctx.req, { keyId, messageBytes: LIMITS.bodyBytes }, (open) => {
+      const unwatch = watchKey(context, keyId, () =>
+        open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
+      );
+      open.socket.once('close', unwatch);
+      serveAcp(context, { open, caller, agentId, counter });
+    });
+    ctx.respond = false;
+    return { status: 101 };
+  },
+});
+
+export const ACP_ROUTES: readonly Route[] = [connect];

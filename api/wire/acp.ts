@@ -1,0 +1,134 @@
+/** The Agent Client Protocol, version 1: a turn as updates of a session (docs/wire-forms.md). */
+import type { SessionUpdate, ToolCallContent } from '@agentclientprotocol/sdk';
+import type { WireForm } from './form.ts';
+import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
+
+export type TurnEnd = NonNullable<TurnView['end']>;
+
+/** What somebody is asked, with the calls that it is about. */
+export interface AcpAsk {
+  ask: Ask;
+  calls: CallPart[];
+}
+
+export type AcpFrame =
+  | { kind: 'update'; update: SessionUpdate }
+  /** Nobody has to answer this any more. */
+  | { kind: 'answered'; askId: string }
+  | { kind: 'paused'; asks: AcpAsk[] }
+  | { kind: 'ended'; end: TurnEnd };
+
+/** A client keeps what it has when it comes again: nothing but what follows is told. */
+export const ACP: WireForm<AcpFrame> = {
+  begin: () => [],
+  show: (change, view) => show(change, view),
+  finish: (view) => [finish(view)],
+};
+
+function show(change: Change, view: TurnView): AcpFrame[] {
+  switch (change.kind) {
+    case 'said':
+      return [
+        update({
+          sessionUpdate: 'user_message_chunk',
+          ...chunk(`${view.turnId}.input`, { text: change.text, mark: 'whole' }),
+        }),
+      ];
+    case 'text_opened':
+      return [];
+    case 'text_grew':
+      return [textUpdate(view, change.part, { text: change.text })];
+    case 'text_closed':
+      return closed(view, change.part);
+    case 'call_requested':
+      return [
+        update({ sessionUpdate: 'tool_call', title: change.call.tool, kind: 'other', ...requested(change.call) }),
+      ];
+    case 'call_edited':
+      return [update({ sessionUpdate: 'tool_call_update', ...requested(change.call) })];
+    case 'call_settled':
+      return [update({ sessionUpdate: 'tool_call_update', ...settled(change.call) })];
+    case 'asked':
+      return asked(change.ask, change.calls);
+    case 'answered':
+      return [
+        ...statusOf(change.isApproved ? change.calls : [], 'in_progress'),
+        { kind: 'answered', askId: change.ask.id },
+      ];
+    case 'ended':
+      return [update(ending(view))];
+  }
+}
+
+const update = (of: SessionUpdate): AcpFrame => ({ kind: 'update', update: of });
+
+interface Piece {
+  text: string;
+  at?: number;
+  mark?: 'whole' | 'void';
+}
+
+/** A message's piece. `at` is its place in the message's text, so that a client can take it as often as it comes. */
+function chunk(messageId: string, { text, at = 0, mark }: Piece) {
+  return {
+    messageId,
+    content: { type: 'text' as const, text },
+    _meta: { drover: { at, ...(mark && { [mark]: true }) } },
+  };
+}
+
+function textUpdate({ turnId }: TurnView, part: TextPart, { text, mark }: Pick<Piece, 'text' | 'mark'>): AcpFrame {
+  const sessionUpdate = part.kind === 'text' ? ('agent_message_chunk' as const) : ('agent_thought_chunk' as const);
+  const piece = { text, at: part.text.length - text.length, ...(mark && { mark }) };
+  return update({ sessionUpdate, ...chunk(`${turnId}.${part.id}`, piece) });
+}
+
+/** What was broken off is neither: nothing of it is in the log. */
+function closed(view: TurnView, part: TextPart): AcpFrame[] {
+  if (part.isVoid) return [textUpdate(view, part, { text: '', mark: 'void' })];
+  return part.step <= view.finishedStep ? [textUpdate(view, part, { text: '', mark: 'whole' })] : [];
+}
+
+function requested({ id, input }: CallPart) {
+  return { toolCallId: id, status: 'in_progress' as const, rawInput: input };
+}
+
+function settled({ id, state, output, error }: CallPart) {
+  if (state === 'succeeded') {
+    const text = typeof output === 'string' ? output : JSON.stringify(output);
+    return { toolCallId: id, status: 'completed' as const, rawOutput: output, content: [textContent(text)] };
+  }
+  return { toolCallId: id, status: 'failed' as const, content: [textContent(error)] };
+}
+
+function textContent(text: string): ToolCallContent {
+  return { type: 'content', content: { type: 'text', text } };
+}
+
+/** A question is a message, too: not every client can be asked for text. */
+function asked({ id, kind, message }: Ask, calls: readonly CallPart[]): AcpFrame[] {
+  const question = update({
+    sessionUpdate: 'agent_message_chunk',
+    ...chunk(`${id}.question`, { text: message, mark: 'whole' }),
+  });
+  return [...statusOf(calls, 'pending'), ...(kind === 'question' ? [question] : [])];
+}
+
+function statusOf(calls: readonly CallPart[], status: 'pending' | 'in_progress'): AcpFrame[] {
+  return calls.map(({ id }) => update({ sessionUpdate: 'tool_call_update', toolCallId: id, status }));
+}
+
+/** Who comes later learns how a turn has ended, of which the answer to `session/prompt` told whoever asked. */
+function ending({ turnId, end }: TurnView): SessionUpdate {
+  const { status, stopReason, code, message } = end ?? { status: 'complete', stopReason: '', code: '', message: '' };
+  const error = status === 'failed' && { error: { code, message } };
+  const turn = { turn_id: turnId, status, stop_reason: stopReason, ...error };
+  return { sessionUpdate: 'session_info_update', _meta: { drover: { turn } } };
+}
+
+function finish({ end, asks, parts }: TurnView): AcpFrame {
+  if (end) return { kind: 'ended', end };
+  const callsFor = (ask: Ask) =>
+    parts.filter((part): part is CallPart => part.kind === 'call' && ask.calls.includes(part.id));
+  return { kind: 'paused', asks: [...asks.values()].map((ask) => ({ ask, calls: callsFor(ask) })) };
+}

@@ -1,0 +1,86 @@
+/** A thread that a client opens before anything is said on it, goes through from any place, and stops. */
+import type { Caller } from '../../core/caller.ts';
+import { notFound } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
+import { newId } from '../../lib/new-id.ts';
+import { findAgent } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+import { findRunRow } from '../../db/runs.ts';
+import { findTurnStart } from '../../db/sessions.ts';
+import { findRunOnThread, type RunOnThread } from '../../db/shown-turns.ts';
+import { findThread, insertThread } from '../../db/threads.ts';
+import type { Context } from '../governance/context.ts';
+import { appendToRun } from '../run-log/append-to-run.ts';
+import { cancelRun } from '../runs/end-run.ts';
+import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
+
+interface AgentRef {
+  caller: Caller;
+  agentId: string;
+}
+
+/** Throws 404 where the workspace has no such agent. */
+export async function requireAgent(tx: Tx, { caller, agentId }: AgentRef): Promise<void> {
+  if (!(await findAgent(tx, agentId, caller.workspaceId))) throw notFound('The agent');
+}
+
+/** A new thread with an agent; its id. Throws 404. */
+export async function openThread(context: Context, { caller, agentId }: AgentRef): Promise<string> {
+  const { tenantId, workspaceId } = caller;
+  const id = newId();
+  await context.db.withTenant(tenantId, async (tx) => {
+    await requireAgent(tx, { caller, agentId });
+    await insertThread(tx, { id, tenant_id: tenantId, workspace_id: workspaceId, agent_id: agentId });
+  });
+  return id;
+}
+
+/** Throws 404 where the workspace has no such thread with the agent, or it is erased. */
+export async function requireThread(
+  context: Context,
+  { caller, agentId, threadId }: AgentRef & { threadId: string },
+): Promise<void> {
+  const { tenantId, workspaceId } = caller;
+  const thread = await context.db.withTenant(tenantId, (tx) => findThread(tx, threadId));
+  const isTheirs = thread?.workspace_id === workspaceId && thread.agent_id === agentId;
+  if (!isTheirs || thread.erased_at !== null) throw notFound('The session');
+}
+
+/** A run, and where the turn begins in it in which a place lies. */
+export interface RunFrom extends RunOnThread {
+  turnStart: number;
+}
+
+/** The thread's run at a place, or the next one after it, and where in it the turn begins in which `seq` lies. */
+export async function findRunFrom(
+  context: Context,
+  { tenantId, threadId, place, seq }: { tenantId: string; threadId: string; place: number; seq: number },
+): Promise<RunFrom | undefined> {
+  return context.db.withTenant(tenantId, async (tx) => {
+    const run = await findRunOnThread(tx, { threadId, place });
+    if (!run) return undefined;
+    return { ...run, turnStart: run.place === place ? await findTurnStart(tx, { runId: run.id, seq }) : 0 };
+  });
+}
+
+/** Stops the open turn of a thread at once, and with it its run where that does not stay open; false where none is open. */
+export async function stopTurnOf(
+  context: Context,
+  { caller, threadId }: { caller: Caller; threadId: string },
+): Promise<boolean> {
+  const { tenantId } = caller;
+  const run = await context.db.withTenant(tenantId, async (tx) => {
+    const head = (await findThread(tx, threadId))?.head_run_id;
+    return head ? findRunRow(tx, head) : undefined;
+  });
+  if (!run || isTerminal(run.status) || run.open_turn_id === null) return false;
+  const ref = { tenantId, runId: run.id };
+  if (!run.keep_open) return cancelRun(context, { ...ref, by: caller }, 'The client cancelled the turn.');
+  const appended = await appendToRun(context, ref, async (now, tx) => {
+    if (isTerminal(now.status) || now.open_turn_id === null) return null;
+    const error = { code: 'interrupted', message: 'The user interrupted the turn before the call had a result.' };
+    return interruptedTurn(tx, now, { reason: 'interrupt', error });
+  });
+  if (appended) announceInterruption(context, appended);
+  return appended !== null;
+}

@@ -1,0 +1,325 @@
+/** Agents over ACP, used by the official client. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import {
+  methods,
+  type NewSessionResponse,
+  type PromptResponse,
+  type RequestPermissionRequest,
+  type SessionNotification,
+  type SessionUpdate,
+} from '@agentclientprotocol/sdk';
+import { WebSocket } from 'ws';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { openAcp, type AcpClient, type AcpOptions } from '../support/wire/acp.ts';
+
+const NO_SERVERS = { cwd: '/', mcpServers: [] };
+
+describe('an agent over ACP', function () {
+  this.timeout(30_000);
+  let api: ScriptedService;
+  let agent: string;
+  const clients: AcpClient[] = [];
+
+  before(async () => {
+    api = await startScriptedService();
+    agent = await api.newAgent();
+  });
+  afterEach(() => {
+    for (const client of clients.splice(0)) client.leave();
+  });
+  after(() => api.close());
+
+  interface Opened extends AcpClient {
+    updates: SessionUpdate[];
+    seqs: number[];
+    newSession: () => Promise<string>;
+    load: (sessionId: string, after?: number) => Promise<unknown>;
+    prompt: (sessionId: string, text: string, id?: string) => Promise<PromptResponse>;
+    text: () => string;
+  }
+  async function open(of = agent, more: Partial<AcpOptions> = {}): Promise<Opened> {
+    const updates: SessionUpdate[] = [];
+    const seqs: number[] = [];
+    const onUpdate = ({ update, _meta }: SessionNotification) => {
+      updates.push(update);
+      const { seq } = (_meta?.['drover'] ?? {}) as { seq?: number };
+      if (seq !== undefined) seqs.push(seq);
+    };
+    const client = await openAcp({ url: api.url, key: api.key, agent: of, onUpdate, ...more });
+    clients.push(client);
+    const { session } = methods.agent;
+    return {
+      ...client,
+      updates,
+      seqs,
+      newSession: async () => (await client.agent.request<NewSessionResponse>(session.new, NO_SERVERS)).sessionId,
+      load: (sessionId, after) => {
+        const meta = after !== undefined && { _meta: { drover: { after } } };
+        return client.agent.request(session.load, { ...NO_SERVERS, sessionId, ...meta });
+      },
+      prompt: (sessionId, text, id) => {
+        const meta = id !== undefined && { _meta: { drover: { id } } };
+        return client.agent.request(session.prompt, { sessionId, prompt: [{ type: 'text', text }], ...meta });
+      },
+      text: () => updates.flatMap((update) => textOf(update, 'agent_message_chunk')).join(''),
+    };
+  }
+  const textOf = (update: SessionUpdate, kind: string): string[] => {
+    if (update.sessionUpdate !== kind || !('messageId' in update)) return [];
+    const { content } = update as { content: { text?: string } };
+    return content.text === undefined ? [] : [content.text];
+  };
+  const choose = (optionId: string) => ({ outcome: { outcome: 'selected' as const, optionId } });
+  const kinds = ({ updates }: Opened) => updates.map(({ sessionUpdate }) => sessionUpdate);
+
+  it('shows a turn in updates, and ends its prompt with it', async () => {
+    const client = await open();
+    const id = await client.newSession();
+    const { stopReason } = await client.prompt(id, 'call calculator {"expression":"6*7"} | say It is 42.');
+    assert.equal(stopReason, 'end_turn');
+    assert.equal(client.text(), 'It is 42.');
+    const [begun, call, result] = client.updates;
+    assert.deepEqual(
+      [begun?.sessionUpdate, call?.sessionUpdate, result?.sessionUpdate],
+      ['session_info_update', 'tool_call', 'tool_call_update'],
+    );
+    assert.ok(call?.sessionUpdate === 'tool_call' && result?.sessionUpdate === 'tool_call_update');
+    assert.deepEqual(
+      [call.title, call.rawInput, result.toolCallId],
+      ['calculator', { expression: '6*7' }, call.toolCallId],
+    );
+    assert.equal(result.status, 'completed');
+    assert.deepEqual(
+      client.seqs,
+      client.seqs.toSorted((left, right) => left - right),
+    );
+    const { json } = await api.call('GET', `/v1/threads/${id}`);
+    assert.deepEqual([json.id, json.total_runs], [id, 1]);
+    await client.prompt(id, 'say again');
+    assert.equal((await api.call('GET', `/v1/threads/${id}`)).json.total_runs, 1, 'the run stays open');
+    assert.equal(api.model.asked('say again')[0]?.messages.length, 5);
+  });
+
+  it('replays a session to whoever loads it, or what came after a place', async () => {
+    const first = await open();
+    const id = await first.newSession();
+    await first.prompt(id, 'call calculator {"expression":"1+1"} | say one');
+    const middle = first.seqs.at(-1);
+    await first.prompt(id, 'say two');
+    const all = await open();
+    await all.load(id);
+    assert.deepEqual(
+      all.updates.flatMap((update) => textOf(update, 'user_message_chunk')),
+      ['call calculator {"expression":"1+1"} | say one', 'say two'],
+    );
+    assert.equal(all.text(), 'onetwo');
+    const rest = await open();
+    await rest.load(id, middle);
+    assert.deepEqual([rest.text(), kinds(rest)[0]], ['two', 'user_message_chunk']);
+    const none = await open();
+    await none.load(id, all.seqs.at(-1));
+    assert.deepEqual(none.updates, []);
+  });
+
+  it('asks for permission, once or not at all, and never for always', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const asked: RequestPermissionRequest[] = [];
+    const onPermission: AcpOptions['onPermission'] = async (request) => {
+      asked.push(request);
+      return choose(asked.length === 1 ? 'approve' : 'deny');
+    };
+    const client = await open(careful, { onPermission });
+    const id = await client.newSession();
+    await client.prompt(id, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"}');
+    assert.deepEqual(
+      asked[0]?.options.map(({ kind }) => kind),
+      ['allow_once', 'reject_once'],
+    );
+    assert.equal(asked[0]?.toolCall.title, 'calculator');
+    assert.match(client.text(), /done: .*42.*, .*/);
+    const statuses = new Map<string, string>();
+    for (const update of client.updates)
+      if ('toolCallId' in update) statuses.set(update.toolCallId, update.status ?? '');
+    assert.deepEqual(
+      [...statuses.values()].toSorted((left, right) => left.localeCompare(right)),
+      ['completed', 'failed'],
+    );
+  });
+
+  it('asks once for a plan, and again on another connection where nobody has answered', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    let seen: RequestPermissionRequest | undefined;
+    const first = await open(careful, {
+      onPermission: (request) => {
+        seen = request;
+        return new Promise(() => undefined);
+      },
+    });
+    const id = await first.newSession();
+    const calls = ['1', '2', '3'].map((n) => `calculator {"expression":"${n}"}`).join(' & ');
+    const cut = first.prompt(id, `call ${calls} | say planned`).catch((error: Error) => error);
+    await waitUntil('it asks', () => seen !== undefined);
+    assert.match(seen?.toolCall.title ?? '', /^Plan of 3 calls/);
+    first.leave();
+    assert.ok((await cut) instanceof Error);
+    const again = await open(careful, { onPermission: async () => choose('approve') });
+    await again.load(id);
+    await waitUntil('it goes on', () => again.text() === 'planned');
+  });
+
+  it('takes the permission back that somebody else has decided', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    let asks = 0;
+    const client = await open(careful, {
+      onPermission: () => {
+        asks += 1;
+        return new Promise(() => undefined);
+      },
+    });
+    const id = await client.newSession();
+    const answered = client.prompt(id, 'call calculator {"expression":"6*7"} | say elsewhere');
+    await waitUntil('it asks', () => asks === 1);
+    const { json } = await api.call('GET', '/v1/approvals?status=pending');
+    await api.call('POST', `/v1/approvals/${json.approvals[0].id}`, { body: { decision: 'approve' } });
+    assert.equal((await answered).stopReason, 'end_turn');
+    assert.equal(client.text(), 'elsewhere');
+  });
+
+  it('asks a question in a form, or as a message that the next prompt answers', async () => {
+    const question = 'call ask_user {"question":"How much?"}';
+    const formed = await open(agent, {
+      onQuestion: async ({ message }) => ({ action: 'accept', content: { answer: `ten, since ${message}` } }),
+    });
+    await formed.prompt(await formed.newSession(), question);
+    assert.match(formed.text(), /ten, since How much\?/);
+    const plain = await open();
+    const id = await plain.newSession();
+    const { stopReason, _meta } = await plain.prompt(id, question);
+    assert.deepEqual(
+      [stopReason, (_meta as { drover: { status: string } }).drover.status],
+      ['end_turn', 'awaiting_human'],
+    );
+    assert.equal(plain.text(), 'How much?');
+    await plain.prompt(id, 'eleven');
+    assert.match(plain.text(), /done: .*eleven/);
+  });
+
+  it('is cancelled at once, and goes on with the next prompt', async () => {
+    const client = await open();
+    const id = await client.newSession();
+    const hanging = client.prompt(id, 'hang say never cancelled');
+    await waitUntil('the model is asked', () => api.model.asked('hang say never cancelled').length === 1);
+    await client.agent.notify(methods.agent.session.cancel, { sessionId: id });
+    assert.equal((await hanging).stopReason, 'cancelled');
+    assert.equal((await client.prompt(id, 'say back')).stopReason, 'end_turn');
+  });
+
+  it('is not cancelled by a client that leaves, which finds its turn by the id of its prompt', async () => {
+    const first = await open();
+    const id = await first.newSession();
+    const cut = first.prompt(id, 'wait 300 say stayed', 'p1').catch(() => 'cut');
+    await waitUntil('the model is asked', () => api.model.asked('say stayed').length === 1);
+    first.leave();
+    assert.equal(await cut, 'cut');
+    const again = await open();
+    await again.load(id, 0);
+    assert.equal((await again.prompt(id, 'wait 300 say stayed', 'p1')).stopReason, 'end_turn');
+    assert.equal(again.text(), 'stayed');
+    assert.equal(api.model.asked('say stayed').length, 1);
+  });
+
+  it('tells of a turn that has failed by an error of its prompt', async () => {
+    const hasty = await api.newAgent([], { execution_config: { timeout_seconds: 1 } });
+    const client = await open(hasty);
+    const failed = client.prompt(await client.newSession(), 'hang say late');
+    await assert.rejects(failed, (error: { code: number; data: { code: string } }) => {
+      assert.deepEqual([error.code, error.data.code], [-32603, 'turn_timeout']);
+      return true;
+    });
+  });
+
+  it('refuses what it cannot do', async () => {
+    const client = await open();
+    const id = await client.newSession();
+    const { session } = methods.agent;
+    const code = (promise: Promise<unknown>) =>
+      promise.then(
+        () => 0,
+        (error: { code: number }) => error.code,
+      );
+    const server = { type: 'http' as const, name: 'x', url: 'https://x.example', headers: [] };
+    assert.equal(await code(client.agent.request(session.new, { cwd: '/', mcpServers: [server] })), -32602);
+    const load = { cwd: '/', mcpServers: [server], sessionId: id };
+    assert.equal(await code(client.agent.request(session.load, load)), -32602);
+    assert.equal(await code(client.load(randomUUID())), -32002);
+    assert.equal(await code(client.load('a name')), -32002);
+    assert.equal(await code(client.prompt(randomUUID(), 'x')), -32002);
+    assert.equal(await code(client.agent.request(session.prompt, { sessionId: id, prompt: [] })), -32602);
+    const audio = { type: 'audio' as const, data: 'AA==', mimeType: 'audio/wav' };
+    const prompt = [{ type: 'text' as const, text: 'x' }, audio];
+    assert.equal(await code(client.agent.request(session.prompt, { sessionId: id, prompt })), -32602);
+    assert.equal(
+      await code(client.agent.request(session.prompt, { sessionId: id, prompt, _meta: { drover: { b: 1 } } })),
+      -32602,
+    );
+    const busy = client.prompt(id, 'wait 300 say busy');
+    await waitUntil('the model is asked', () => api.model.asked('say busy').length === 1);
+    assert.equal(await code(client.prompt(id, 'more')), -32600);
+    await busy;
+    const other = await api.newTenant();
+    const { json: theirs } = await api.call('POST', '/v1/agents', { key: other.key, body: { name: 'theirs' } });
+    const stranger = await open(theirs.id, { key: other.key });
+    assert.equal(await code(stranger.load(id)), -32002);
+    assert.equal(await code(stranger.prompt(id, 'x')), -32002);
+  });
+
+  it('asks no key for a decision that it may not make', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const { json } = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } });
+    let asks = 0;
+    const onPermission: AcpOptions['onPermission'] = async () => {
+      asks += 1;
+      return choose('approve');
+    };
+    const client = await open(careful, { key: json.key, onPermission });
+    const id = await client.newSession();
+    const answered = client.prompt(id, 'call calculator {"expression":"6*7"} | say asked');
+    const pending = async () => (await api.call('GET', '/v1/approvals?status=pending')).json.approvals;
+    await waitUntil('it is asked', async () => (await pending()).length === 1);
+    await waitUntil('its call waits', () =>
+      client.updates.some((update) => 'status' in update && update.status === 'pending'),
+    );
+    await client.roundTrip();
+    assert.equal(asks, 0);
+    await api.call('POST', `/v1/approvals/${(await pending())[0].id}`, { body: { decision: 'approve' } });
+    await answered;
+  });
+
+  it('answers before the upgrade who may not, and what is no message with an error', async () => {
+    const refused = (path: string, headers: Record<string, string>) =>
+      new Promise<number | undefined>((resolve) => {
+        const socket = new WebSocket(`${api.url.replace('http', 'ws')}${path}`, { headers });
+        socket.on('unexpected-response', (_request, response) => {
+          socket.terminate();
+          resolve(response.statusCode);
+        });
+        socket.on('error', () => undefined);
+      });
+    const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+    assert.equal(await refused(`/acp/${agent}`, {}), 401);
+    assert.equal(await refused(`/acp/${randomUUID()}`, bearer(api.key)), 404);
+    const { json } = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:read'] } });
+    assert.equal(await refused(`/acp/${agent}`, bearer(json.key)), 403);
+    assert.equal((await api.call('GET', `/acp/${agent}`)).status, 426);
+    const socket = new WebSocket(`${api.url.replace('http', 'ws')}/acp/${agent}`, { headers: bearer(api.key) });
+    const answers: { error: { code: number } }[] = [];
+    socket.on('message', (data: Buffer) => answers.push(JSON.parse(data.toString())));
+    await new Promise((resolve) => socket.once('open', resolve));
+    for (const text of ['{', '[]', '"x"', `${'['.repeat(300)}${']'.repeat(300)}`]) socket.send(text);
+    await waitUntil('all are answered', () => answers.length === 4);
+    assert.deepEqual(new Set(answers.map(({ error }) => error.code)), new Set([-32600]));
+    socket.terminate();
+  });
+});

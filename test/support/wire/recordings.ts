@@ -1,0 +1,124 @@
+/** Logs of turns as they were written, with the pieces of answers that came between: what a stream is made of. */
+import assert from 'node:assert/strict';
+import { foldEvent } from '../../../api/wire/fold-turn.ts';
+import { beforeTurn } from '../../../api/wire/turn-view.ts';
+import { EVENT_TYPES } from '../../../core/events.ts';
+import type { Context } from '../../../modules/governance/context.ts';
+import { streamRun, type StreamItem } from '../../../modules/runs/stream-run.ts';
+import { findShownTurn, type ShownTurn } from '../../../db/shown-turns.ts';
+import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
+import type { ScriptedService } from '../service.ts';
+import { waitUntil } from '../wait-until.ts';
+
+export interface Recording {
+  message: string;
+  agent: string;
+  turn: ShownTurn;
+  /** In the order in which a client came to know of them. */
+  items: StreamItem[];
+}
+
+export interface Script {
+  message: string;
+  autonomy?: number;
+  /** What people decide, one thing after the other. */
+  decisions?: ('approve' | 'deny')[];
+  /** Where it is left: at its end unless this is said. */
+  until?: 'it waits' | 'it is cancelled';
+  timeoutSeconds?: number;
+}
+
+const TWO = 'calculator {"expression":"6*7"} & calculator {"expression":"1/"}';
+const LONG = `say ${'word after word, '.repeat(30)}`;
+
+/** Twenty turns of all kinds. */
+export const SCRIPTS: readonly Script[] = [
+  { message: 'say hello' },
+  { message: LONG },
+  { message: `call ${TWO} | call calculator {"expression":"2"} | say It is 42.` },
+  { message: `call calculator {"expression":"1"} | ${LONG}` },
+  { message: `call ${TWO} & calculator {"expression":"3"} | say planned by itself` },
+  { message: `call unknown_tool {} | say sorry` },
+  { message: `call ${TWO} | say one denied`, autonomy: 0, decisions: ['approve', 'deny'] },
+  { message: `call ${TWO} | say both denied`, autonomy: 0, decisions: ['deny', 'deny'] },
+  { message: `call ${TWO} & calculator {"expression":"3"} | say planned`, autonomy: 0, decisions: ['approve'] },
+  { message: `call ${TWO} & calculator {"expression":"3"} | say refused`, autonomy: 0, decisions: ['deny'] },
+  {
+    message: 'call calculator {"expression":"4"} | call calculator {"expression":"5"} | say asked twice',
+    autonomy: 0,
+    decisions: ['approve', 'approve'],
+  },
+  { message: `call ${TWO} | say never`, autonomy: 0, until: 'it waits' },
+  { message: `call ${TWO} & calculator {"expression":"3"} | say never`, autonomy: 0, until: 'it waits' },
+  { message: `call ${TWO} | say half`, autonomy: 0, decisions: ['approve'], until: 'it waits' },
+  { message: 'call ask_user {"question":"How much?"} | say never', until: 'it waits' },
+  {
+    message: 'call confirm {"a":1} & ask_user {"question":"How many?"} & calculator {"expression":"6*7"}',
+    until: 'it waits',
+  },
+  { message: 'call calculator {"expression":"7"} | hang say late', timeoutSeconds: 1 },
+  { message: 'call calculator {"expression":"8"} | hang say cancelled', until: 'it is cancelled' },
+  { message: 'call ask_user {"question":"Really?"} | say never', until: 'it is cancelled' },
+  { message: `call ${TWO} | call ${TWO} | call calculator {"expression":"9"} | ${LONG}` },
+];
+
+/** Records the turn of a script, from its beginning to where it is left. */
+export async function record(api: ScriptedService, script: Script): Promise<Recording> {
+  const { message, autonomy = 2, decisions = [], until, timeoutSeconds } = script;
+  const execution_config = timeoutSeconds === undefined ? {} : { timeout_seconds: timeoutSeconds };
+  const agent = await api.newAgent(undefined, { autonomy_level: autonomy, execution_config });
+  const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message } } });
+  const path = `/v1/runs/${json.run_id}`;
+  const caller = await createAuthenticator(api.context.db).byKey(api.key);
+  assert.ok(caller);
+  const { tenantId } = caller;
+  const leave = new AbortController();
+  const items: StreamItem[] = [];
+  let isOver = false;
+  const about = { tenantId, runId: json.run_id, signal: leave.signal };
+  const recorder = watch(api.context, about, items).finally(() => (isOver = true));
+  const read = async () => (await api.call('GET', path)).json;
+  for (const decision of decisions) {
+    await waitUntil(`${message} asks`, async () => ((await read()).waits ?? []).length > 0);
+    const [{ wait_id }] = (await read()).waits;
+    const body = { wait_id, decision: { decision } };
+    await api.call('POST', `${path}/resume`, { body, headers: { prefer: 'respond-async' } });
+    await waitUntil('it is decided', async () => !JSON.stringify((await read()).waits ?? []).includes(wait_id));
+  }
+  if (until === 'it is cancelled') {
+    await waitUntil('it works', async () => api.model.asked(message).length > 0);
+    await api.call('POST', `${path}/cancel`, { body: {} });
+  }
+  const ended = ['completed', 'failed', 'cancelled'];
+  const isLeft = async () => (until === 'it waits' ? isPaused(items) : ended.includes((await read()).status));
+  const find = () => api.context.db.withTenant(tenantId, (tx) => findShownTurn(tx, json.thread_id));
+  const seqOf = (item: StreamItem | undefined) => (item?.kind === 'logged' ? item.event.seq : 0);
+  let turn: ShownTurn | undefined;
+  await waitUntil(`${message} is over and recorded`, async () => {
+    turn = await find();
+    const { head = Infinity } = turn ?? {};
+    // What comes after the end of a run is in no stream.
+    return (isOver || items.some((item) => seqOf(item) >= head)) && (await isLeft());
+  });
+  assert.ok(turn);
+  leave.abort();
+  await recorder;
+  return { message, agent, turn, items };
+}
+
+async function watch(
+  context: Context,
+  of: { tenantId: string; runId: string; signal: AbortSignal },
+  items: StreamItem[],
+): Promise<void> {
+  const request = { ...of, after: 0, types: EVENT_TYPES, withReasoning: true };
+  for await (const item of streamRun(context, request)) items.push(item);
+}
+
+/** Whether nothing of it goes on before somebody answers. */
+function isPaused(items: readonly StreamItem[]): boolean {
+  const events = items.flatMap((item) => (item.kind === 'logged' ? [item.event] : []));
+  const view = beforeTurn(events.find(({ type }) => type === 'turn.started')?.turn_id ?? '');
+  for (const event of events) foldEvent(view, event);
+  return view.isPaused;
+}

@@ -40,11 +40,16 @@ table agents row level security forced
   suspended_at timestamp with time zone
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  heartbeats integer not null default 0
+  offline_since timestamp with time zone
   constraint agents_status_check CHECK ((status = ANY (ARRAY['active'::text, 'idle'::text, 'busy'::text, 'offline'::text, 'deprecated'::text])))
   constraint agents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
   constraint agents_pkey PRIMARY KEY (id)
+  CREATE INDEX agents_beating ON public.agents USING btree (last_heartbeat_at) WHERE ((last_heartbeat_at IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'idle'::text])))
+  CREATE INDEX agents_by_status ON public.agents USING btree (tenant_id, status)
   CREATE INDEX agents_by_tool_name ON public.agents USING btree (workspace_id, "left"(('run_'::text || regexp_replace(name, '[^A-Za-z0-9_-]'::text, '_'::text, 'g'::text)), 60) COLLATE "C") WHERE (status <> 'deprecated'::text)
+  CREATE INDEX agents_offline ON public.agents USING btree (offline_since) WHERE (status = 'offline'::text)
   CREATE INDEX agents_page ON public.agents USING btree (tenant_id, id)
   CREATE INDEX agents_suspended ON public.agents USING btree (tenant_id) WHERE (suspended_at IS NOT NULL)
   policy maintenance_suspended_agents for select to drover_maintenance using true
@@ -274,6 +279,55 @@ table files row level security forced
   CREATE INDEX files_by_run ON public.files USING btree (run_id, id DESC) WHERE (run_id IS NOT NULL)
   CREATE INDEX files_by_thread ON public.files USING btree (thread_id, id DESC) WHERE (thread_id IS NOT NULL)
   CREATE INDEX files_page ON public.files USING btree (tenant_id, workspace_id, id DESC)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
+table handoffs row level security forced
+  id uuid not null
+  tenant_id uuid not null
+  workspace_id uuid not null
+  task_id uuid
+  workflow_id uuid
+  source_agent_id uuid not null
+  target_agent_id uuid not null
+  source_run_id uuid
+  tool_call_id uuid
+  previous_id uuid
+  place integer not null
+  carried_by text not null
+  status text not null
+  reason text not null
+  urgency text not null
+  expected_action text
+  context jsonb not null
+  schema_version text not null
+  checksum text not null
+  target_tokens integer not null
+  summary jsonb not null
+  summary_tokens integer not null
+  full_tokens integer not null
+  requested_by uuid
+  target_run_id uuid
+  rejection jsonb
+  returned_run_id uuid
+  estimated_pickup timestamp with time zone
+  created_at timestamp with time zone not null default clock_timestamp()
+  accepted_at timestamp with time zone
+  completed_at timestamp with time zone
+  constraint handoffs_carried_by_check CHECK ((carried_by = ANY (ARRAY['workflow'::text, 'thread'::text, 'run'::text])))
+  constraint handoffs_status_check CHECK ((status = ANY (ARRAY['initiated'::text, 'accepted'::text, 'completed'::text, 'rejected'::text, 'failed'::text, 'cancelled'::text])))
+  constraint handoffs_urgency_check CHECK ((urgency = ANY (ARRAY['low'::text, 'medium'::text, 'high'::text, 'critical'::text])))
+  constraint handoffs_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint handoffs_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX handoffs_by_call ON public.handoffs USING btree (tool_call_id) WHERE (tool_call_id IS NOT NULL)
+  CREATE INDEX handoffs_by_returned_run ON public.handoffs USING btree (returned_run_id) WHERE (returned_run_id IS NOT NULL)
+  CREATE INDEX handoffs_by_source ON public.handoffs USING btree (source_agent_id, created_at)
+  CREATE INDEX handoffs_by_source_run ON public.handoffs USING btree (source_run_id) WHERE (source_run_id IS NOT NULL)
+  CREATE INDEX handoffs_by_target_run ON public.handoffs USING btree (target_run_id) WHERE (target_run_id IS NOT NULL)
+  CREATE INDEX handoffs_by_task ON public.handoffs USING btree (task_id, id) WHERE (task_id IS NOT NULL)
+  CREATE INDEX handoffs_open ON public.handoffs USING btree (tenant_id, id) WHERE (completed_at IS NULL)
+  CREATE INDEX handoffs_page ON public.handoffs USING btree (workspace_id, id DESC)
+  policy maintenance_carry_handoffs for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -941,13 +995,14 @@ table tasks row level security forced
   updated_at timestamp with time zone not null default now()
   completed_at timestamp with time zone
   is_early boolean not null default false
+  handoff_count integer not null default 0
   constraint tasks_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
   constraint tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint tasks_pkey PRIMARY KEY (id)
   CREATE INDEX tasks_by_agent ON public.tasks USING btree (assigned_agent_id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text]))
   CREATE INDEX tasks_by_run ON public.tasks USING btree (run_id) WHERE (run_id IS NOT NULL)
   CREATE INDEX tasks_by_workflow ON public.tasks USING btree (workflow_id, status)
-  CREATE INDEX tasks_due ON public.tasks USING btree (deadline) WHERE ((deadline IS NOT NULL) AND (status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text])))
+  CREATE INDEX tasks_due ON public.tasks USING btree (deadline) WHERE ((deadline IS NOT NULL) AND (status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text])))
   CREATE INDEX tasks_open ON public.tasks USING btree (id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text]))
   CREATE INDEX tasks_page ON public.tasks USING btree (workspace_id, id DESC)
   policy maintenance_reconcile_tasks for select to drover_maintenance using true

@@ -9,11 +9,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
 import { Agent } from 'undici';
 import { loadConfig } from '../config.ts';
 import { migrate } from '../db/migrate.ts';
-import { answers, freePort, hasEnded } from '../scripts/kit/child-process.ts';
 import { cpuOfProcess, createMeter } from './costs.ts';
 import { BENCH_KEY } from './drover.ts';
 import type { Figure } from './figures.ts';
@@ -60,18 +58,11 @@ export async function measureDeployed(services: Services): Promise<Figure[]> {
     const worker = workers.reduce((sum, ms) => sum + ms, 0);
     const postgres = (after.postgresMs - before.postgresMs) / RUNS;
     const redis = (after.redisMs - before.redisMs) / RUNS;
-    const figure = (what: string, value: number, unit: string, goal?: string): Figure => ({
-      part: 'deployed',
-      what,
-      value,
-      unit,
-      ...(goal && { goal }),
-    });
     const median = alone.toSorted((a, b) => a - b)[Math.floor(ALONE / 2)] ?? Number.NaN;
     return [
-      figure(`runs, ${CONCURRENCY} at a time`, RUNS / seconds, 'runs/s', '>= 80'),
+      { ...figure(`runs, ${CONCURRENCY} at a time`, RUNS / seconds, 'runs/s'), goal: '>= 80' },
       figure('a run that is alone, median', median, 'ms'),
-      figure('CPU of a run', api + worker + postgres + redis, 'ms', '<= 45'),
+      { ...figure('CPU of a run', api + worker + postgres + redis, 'ms'), goal: '<= 45' },
       figure('of it the API', api, 'ms'),
       figure(`of it ${WORKERS} workers`, worker, 'ms'),
       figure('of it Postgres', postgres, 'ms'),
@@ -80,7 +71,7 @@ export async function measureDeployed(services: Services): Promise<Figure[]> {
   } finally {
     await client.close();
     for (const child of children) child.kill('SIGTERM');
-    await Promise.all(children.map((child) => hasEnded(child) || once(child, 'exit')));
+    await Promise.all(children.map(async (child) => hasEnded(child) || once(child, 'exit')));
     await meter.close();
     model.closeAllConnections();
     model.close();
@@ -108,32 +99,55 @@ function start(name: 'api' | 'worker', env: Record<string, string>): ChildProces
   const [, flags = '', program = ''] = line ?? [];
   const path = fileURLToPath(new URL(program, PROGRAMS));
   return spawn(process.execPath, [...flags.split(' '), path], {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+    env,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
 }
 
 async function ready(url: string, children: readonly ChildProcess[]): Promise<void> {
   const endsAtMs = performance.now() + START_MS;
-  while (!(await answers(url, '/readyz'))) {
+  while (!(await isReady(url))) {
     if (children.some(hasEnded)) throw new Error('a process of the bench has ended');
     if (performance.now() > endsAtMs) throw new Error('the API was not ready in a minute');
     await sleep(100);
   }
 }
 
+async function isReady(url: string): Promise<boolean> {
+  const answered = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+  await answered?.body?.cancel();
+  return answered?.ok === true;
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
+}
+
+/** A port that was free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
+}
+
+function figure(what: string, value: number, unit: string): Figure {
+  return { part: 'deployed', what, value, unit };
+}
+
 async function makeRunner(url: string, dispatcher: Agent): Promise<() => Promise<void>> {
   const post = async (path: string, body: unknown): Promise<Record<string, unknown>> => {
-    const answer = await dispatcher.request({
+    const response = await dispatcher.request({
       origin: url,
       path,
       method: 'POST',
       headers: { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    const json = (await answer.body.json()) as Record<string, unknown>;
-    if (answer.statusCode >= 300)
-      throw new Error(`POST ${path} answered ${answer.statusCode}: ${JSON.stringify(json)}`);
+    const json = (await response.body.json()) as Record<string, unknown>;
+    if (response.statusCode >= 300)
+      throw new Error(`POST ${path} answered ${response.statusCode}: ${JSON.stringify(json)}`);
     return json;
   };
   const { id } = await post('/v1/agents', { name: 'bench', tools: ['calculator'] });

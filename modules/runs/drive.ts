@@ -19,7 +19,6 @@ import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
-import { renewRunLease } from '../../db/leases.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
@@ -35,11 +34,12 @@ import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { demandsOf, findLastSaid, userContent } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
+import { holdRun, type Held } from './driver/hold-run.ts';
 import { openSession } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
 import { sendCalls } from './driver/send-calls.ts';
 import { saveCheckpoint } from './driver/save-checkpoint.ts';
-import type { Drive, DriveSession } from './driver/session.ts';
+import type { DriveSession } from './driver/session.ts';
 import { mustPause } from './driver/suspension.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
@@ -299,54 +299,4 @@ function mayYield(session: DriveSession, { kind }: Decision): boolean {
 
 function mustYield(session: DriveSession, options: DriveOptions): boolean {
   return options.draining() || Date.now() - session.startedAtMs > LIMITS.sliceMs;
-}
-
-interface Held {
-  tenantId: string;
-  runId: string;
-  fence: number;
-  /** When the lease was asked for, by the process's own clock (`performance.now`). */
-  sinceMs: number;
-}
-
-interface Hold {
-  lost: AbortSignal;
-  heard: Drive['heard'];
-  holdsLease: Drive['holdsLease'];
-  close: () => void;
-}
-
-/** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
-function holdRun(context: Context, { sinceMs, ...of }: Held, isCreated: () => boolean): Hold {
-  const lost = new AbortController();
-  const heard = { governance: false };
-  const { leaseMs } = context.config;
-  let expiresAtMs = sinceMs + leaseMs;
-  const holdsLease = () => performance.now() < expiresAtMs;
-  const timer = setInterval(() => {
-    if (!isCreated()) return;
-    const askedAtMs = performance.now();
-    renewRunLease(context.db, { ...of, leaseMs }).then(
-      (isHeld) => {
-        if (isHeld) expiresAtMs = askedAtMs + leaseMs;
-        else lost.abort(new LostRunError('lease'));
-      },
-      // The database is away: we may go on until the lease has run out, and no longer.
-      () => holdsLease() || lost.abort(new LostRunError('lease')),
-    );
-  }, leaseMs / 3);
-  const unsubscribe = context.bus.subscribe(of.runId, (message) => {
-    if (message.kind === 'abort' && of.fence < (message.below ?? Infinity))
-      lost.abort(new LostRunError(message.reason));
-    if (message.kind === 'governed') heard.governance = true;
-  });
-  return {
-    lost: lost.signal,
-    heard,
-    holdsLease,
-    close: () => {
-      clearInterval(timer);
-      unsubscribe();
-    },
-  };
 }

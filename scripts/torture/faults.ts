@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { dump } from './partitions.ts';
 import { sendDuplicates, type Probe } from './probe.ts';
 import type { Fleet, Slot } from './fleet.ts';
 import type { OwnServices } from './test-services.ts';
@@ -32,7 +33,7 @@ export interface Injected {
 const SLOW_MS = 60;
 const RESTART_MS = 120_000;
 // A service is restarted by one fault at a time.
-const SERVICE_FAULTS = /^(restart|flush|cut|slow)/;
+const SERVICE_FAULTS = /^(restart|flush|cut|slow|dump)/;
 
 /** Answers when every fault is over and every process is up again. Throws where one of them cannot be started. */
 export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Promise<Injected[]> {
@@ -88,6 +89,8 @@ async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<s
       return cut(stage.redisProxy, fault.forMs);
     case 'slow database':
       return slow(stage.databaseProxy, fault.forMs);
+    case 'dump database':
+      return dump(stage.probe, fault.forMs).catch(() => undefined);
     case 'restart postgres':
       return timed(stage.own?.restartPostgres);
     case 'restart redis':

@@ -17,6 +17,7 @@ export const FAULT_KINDS = [
   'cut database',
   'cut redis',
   'slow database',
+  'dump database',
   'restart postgres',
   'restart redis',
   'flush redis',
@@ -109,7 +110,7 @@ function durationOf(kind: FaultKind, random: Random, leaseMs: number): number {
   if (kind.startsWith('freeze') || kind === 'isolate worker')
     return random.whole(Math.floor(leaseMs * 1.5), leaseMs * 3);
   if (kind.endsWith('at a point')) return POINT_MS;
-  if (kind === 'slow database') return random.whole(1000, 3000);
+  if (kind === 'slow database' || kind === 'dump database') return random.whole(1000, 3000);
   if (kind === 'model outage') return random.whole(1000, 6000);
   return random.whole(100, 2000);
 }

@@ -6,6 +6,7 @@ import { awaitEnds, createAgent, startRuns, type StartedRun } from './drive.ts';
 import { startEffectServer, type EffectServer } from './effect-server.ts';
 import { examine } from './examine.ts';
 import { createWebhooks, startHookServer, type HookServer } from './hook-server.ts';
+import { drawBoundary } from './partitions.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { startFleet, type Fleet } from './fleet.ts';
 import { openProbe, type Probe } from './probe.ts';
@@ -178,6 +179,7 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const plan = planRuns(seed, { runs, withinMs, leaseMs, threads: oneBuild, hugeOutputs: oneBuild });
   const talks = oneBuild ? planSessions(seed, { runs, withinMs }) : [];
   if (oneBuild) await createWebhooks(client, scene.hooks);
+  await drawBoundary(probe, Date.now() + withinMs / 2);
   const started: StartedRun[] = [];
   const sessions: StartedSession[] = [];
   const settleMs = options.settleSeconds * 1000;

@@ -70,8 +70,8 @@ export async function judgeContradiction(
   }
   return db.withTenant(tenantId, async (tx) => {
     if (!(await findCheck(tx, subjectId, true))) return { skipped: 1 };
-    await deleteCheck(tx, subjectId);
     const now = await gather(tx, subjectId);
+    await deleteCheck(tx, subjectId);
     const others = now?.others.filter(({ id }) => answer.includes(id)) ?? [];
     if (!now || now.text !== material?.text || others.length === 0) return { contradicted: 0 };
     if (check.subject_type === 'fragment') await joinContradiction(tx, { tenantId, ...now, id: subjectId, others });

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
+import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { checkContradictions } from '../../../modules/memory/contradictions.ts';
+import { judgeContradiction } from '../../../modules/memory/judge-contradiction.ts';
+import { createSpace, requireFragment } from '../../../modules/memory/spaces.ts';
+import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
+import { reconcile } from '../../../modules/run-log/reconcile.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+
+describe('A contradiction that a model is asked about', () => {
+  let engine: Engine;
+  let agent: string;
+  const never = new AbortController().signal;
+  const definition = { name: 'a', memory_config: { long_term: { conflict_check: 'model' as const } } };
+
+  before(async () => {
+    engine = await openEngine(undefined, { DROVER_EMBEDDING_MODEL: 'off' });
+  });
+  after(() => engine.close());
+  beforeEach(async () => {
+    agent = await engine.agent({ memory_config: definition.memory_config });
+  });
+
+  const inTenant = <T>(work: Parameters<typeof engine.context.db.withTenant<T>>[1]) =>
+    engine.context.db.withTenant(engine.tenantId, work);
+  const add = (content: string) =>
+    inTenant(async (tx) => {
+      const from = { tenantId: engine.tenantId, agentId: agent, origin: 'user' as const };
+      const { id } = await addMemory(tx, toMemoryRow({ content, memory_type: 'SEMANTIC' }, from));
+      const { tenantId, workspaceId } = engine.caller;
+      await checkContradictions(tx, {
+        tenantId,
+        workspaceId,
+        agentId: agent,
+        definition,
+        by: { tenantId },
+        entry: { id, content },
+      });
+      return id;
+    });
+  const check = (subjectId: string) =>
+    judgeContradiction(engine.context, { tenantId: engine.tenantId, agentId: agent, work: 'check', subjectId }, never);
+  const states = async () => {
+    const rows = await engine.rows<{ status: string }>(
+      'select status from memory_entries where agent_id = $1 order by id',
+      agent,
+    );
+    return rows.map(({ status }) => status);
+  };
+  const verdict = (gaps: string[]) =>
+    use({ name: 'submit_verdict', input: { meets_criteria: gaps.length === 0, gaps } });
+
+  it('marks both entries after the write, once, and asks a person', async () => {
+    engine.say([]);
+    const older = await add('Ada goes to work by train each day.');
+    const newer = await add('Ada never leaves her house to work each day.');
+    assert.equal(engine.model.requests.length, 0, 'no write waits for a model');
+    engine.say([verdict([]), verdict([older])]);
+    assert.deepEqual(await check(older), { contradicted: 0 });
+    assert.deepEqual(await check(newer), { contradicted: 1 });
+    assert.deepEqual(await states(), ['disputed', 'disputed']);
+    assert.deepEqual(await check(newer), { skipped: 1 });
+    const { subject_id: about } = await engine.row<{ subject_id: string }>(
+      `select subject_id from approvals where arguments->>'agent_id' = $1`,
+      agent,
+    );
+    assert.equal(about, newer);
+  });
+
+  it('is found by rules where the model gives nothing, and again later where it is away', async () => {
+    await add('The office is in Oslo.');
+    const newer = await add('The office is in Bergen.');
+    engine.say([{ error: { status: 529, type: 'overloaded_error', retryAfter: 60 } }]);
+    assert.deepEqual(await check(newer), { later: 1 });
+    await engine.gatesOpen();
+    engine.say([text('no tool'), text('none')]);
+    assert.deepEqual(await check(newer), { contradicted: 1 });
+  });
+
+  it('puts a fragment into one place with the one that it contradicts', async () => {
+    const space = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team', conflict_check: 'model' }));
+    const write = (data: string) =>
+      inTenant((tx) => writeToSpace(tx, engine.caller, { space_id: space.id, content: { type: 'text', data } }));
+    const { fragment: older } = await write('The launch of the rocket is on Monday.');
+    const { fragment: newer } = await write('The rocket is grounded until the launch of its successor.');
+    engine.say([verdict([older.id])]);
+    assert.deepEqual(await check(newer.id), { contradicted: 1 });
+    const [a, b] = await inTenant(async (tx) => [
+      (await requireFragment(tx, engine.caller, older.id)).fragment,
+      (await requireFragment(tx, engine.caller, newer.id)).fragment,
+    ]);
+    assert.deepEqual([a?.version, a?.requires_resolution, b?.provenance['merged_into']], [2, true, older.id]);
+    assert.ok(b?.expires_at && b.expires_at <= new Date());
+  });
+
+  it('has its job sent again where that was lost; entries have none where nothing is embedded', async () => {
+    const id = await add('The office is in Oslo.');
+    const queue = engine.context.queues.queue(CONSOLIDATION.name);
+    await reconcile(engine.context, 0, engine.tenantId);
+    assert.ok(await queue.getJob(`check-${id}`));
+    assert.equal(await queue.getJob(`embed-${agent}`), undefined);
+    await queue.remove(`check-${id}`);
+  });
+});

@@ -3,7 +3,14 @@ import { z } from 'zod';
 import { STRATEGIES } from './compaction.ts';
 import { LIMITS } from './limits.ts';
 import type { ConsolidationSettings } from './memory/consolidation.ts';
-import { CONFLICT_CHECKS, memoryType, type ConflictCheck, type MemoryType } from './memory/entry.ts';
+import {
+  CONFLICT_CHECKS,
+  MEMORY_SCOPES,
+  memoryType,
+  type ConflictCheck,
+  type MemoryScopeName,
+  type MemoryType,
+} from './memory/entry.ts';
 import { providerSettings } from './provider-settings.ts';
 import { toolBinding } from './tool-bindings.ts';
 
@@ -76,6 +83,11 @@ const memoryConfig = z.strictObject({
         .boolean()
         .optional()
         .describe('Each turn is given what its message brings to mind, and is learnt from after its end.'),
+      scopes: z
+        .array(z.enum(MEMORY_SCOPES))
+        .min(1)
+        .optional()
+        .describe('Whose memories a turn is given: all of the agent’s where absent, and what its teams share.'),
       conflict_check: z
         .enum(CONFLICT_CHECKS)
         .optional()
@@ -226,6 +238,8 @@ export interface MemorySettings {
   maxTokens: number;
   profileTokens: number;
   memoryTypes: readonly MemoryType[] | undefined;
+  /** Undefined: all of the agent's, and what its teams share. */
+  scopes: readonly MemoryScopeName[] | undefined;
   embeddingModel: string | undefined;
 }
 
@@ -239,6 +253,7 @@ export function memorySettings({ memory_config: config }: AgentDefinition): Memo
     maxTokens: longTerm?.max_tokens ?? LIMITS.memoryTokens,
     profileTokens: longTerm?.profile_max_tokens ?? LIMITS.profileTokens,
     memoryTypes: longTerm?.memory_types,
+    scopes: longTerm?.scopes,
     embeddingModel: longTerm?.embedding_model,
   };
 }

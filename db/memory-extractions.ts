@@ -1,6 +1,7 @@
 /** Turns that agents learn from: what is to be read of one, and what came of it. */
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
+import type { MemoryOrigin } from '../core/memory/entry.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -67,6 +68,19 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
     [turnId],
   );
   return row;
+}
+
+/** The newest live entries that users have said: what a turn may correct without a word in common. */
+export async function listNewestSaid(
+  tx: Tx,
+  of: { agentId: string; userId: string | null; limit: number },
+): Promise<{ id: string; content: string; origin: MemoryOrigin }[]> {
+  return tx.query(
+    `select id, content, origin from memory_entries
+      where agent_id = $1 and origin = 'user' and status in ('active', 'disputed') and memory_type <> 'SHORT_TERM'
+        and ($2::text is null or coalesce(metadata->>'user_id', $2) = $2) order by id desc limit $3`,
+    [of.agentId, of.userId, of.limit],
+  );
 }
 
 /** Holds a turn that is still to be learnt from until the transaction ends; false if it is not any more. */

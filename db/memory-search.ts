@@ -9,6 +9,13 @@ export interface MemoryScope {
   agentId: string;
   threadId?: string | undefined;
   memoryTypes?: readonly MemoryType[] | undefined;
+  ownedBy?: Owners | undefined;
+}
+
+/** Entries of a user or of a thread, of either where both are named. */
+export interface Owners {
+  userId: string | undefined;
+  threadId: string | undefined;
 }
 
 /** A question's vector, by the model that made it. */
@@ -79,11 +86,13 @@ async function countLive(tx: Tx, agentId: string): Promise<number> {
 }
 
 /** The entries that a scope leaves, as a condition on the id in `column`; parameters from `$from` on. */
-function withinScope({ agentId, threadId, memoryTypes }: MemoryScope, column: string, from: number) {
-  if (threadId === undefined && memoryTypes === undefined) return { condition: 'true', values: [] };
+function withinScope({ agentId, threadId, memoryTypes, ownedBy }: MemoryScope, column: string, from: number) {
+  if (threadId === undefined && memoryTypes === undefined && !ownedBy) return { condition: 'true', values: [] };
   const condition = `${column} in (select e.id from memory_entries e where e.agent_id = $${from} and e.${LIVE}
-    and ($${from + 1}::text is null or e.thread_id = $${from + 1}) and ($${from + 2}::text[] is null or e.memory_type = any($${from + 2})))`;
-  return { condition, values: [agentId, threadId ?? null, memoryTypes ?? null] };
+    and ($${from + 1}::text is null or e.thread_id = $${from + 1}) and ($${from + 2}::text[] is null or e.memory_type = any($${from + 2}))
+    and ($${from + 3}::text is null and $${from + 4}::text is null or e.metadata->>'user_id' = $${from + 3} or e.thread_id = $${from + 4}))`;
+  const values = [agentId, threadId ?? null, memoryTypes ?? null, ownedBy?.userId ?? null, ownedBy?.threadId ?? null];
+  return { condition, values };
 }
 
 /** By BM25, as a share of what an entry of middling length with each word once would have; best first. */

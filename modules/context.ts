@@ -34,6 +34,8 @@ export interface ProcessContext {
   /** For secrets at rest. */
   keyring: Keyring;
   metrics: Metrics;
+  /** When something is remembered and recalled, for the times that people name; leases and due times go by the database's. */
+  clock: () => Date;
   /** Where contents of files are; undefined where this process was given no place for them. */
   fileStore: FileStore | undefined;
   /** Contents of files as models are sent them, text or base64. */

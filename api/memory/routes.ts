@@ -124,7 +124,7 @@ const query = defineRoute({
       { ...owner, operation: 'query', memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
       {
         text: body.query,
-        at: body.at ?? new Date(),
+        at: body.at ?? context.clock(),
         topK: body.top_k,
         minScore: body.min_score,
         model: await modelOf(context, owner),

@@ -17,6 +17,10 @@ export type MemoryOrigin = (typeof MEMORY_ORIGINS)[number];
 export const CONFLICT_CHECKS = ['off', 'rules', 'model'] as const;
 export type ConflictCheck = (typeof CONFLICT_CHECKS)[number];
 
+/** Whose memories a turn is given: all of its agent's, those of its user, those of its thread; and what is in spaces that let the agent in. */
+export const MEMORY_SCOPES = ['agent', 'user', 'thread', 'space'] as const;
+export type MemoryScopeName = (typeof MEMORY_SCOPES)[number];
+
 /** Whether what was said there may be acted upon without asking (docs/memory.md). */
 export function isTrusted(origin: MemoryOrigin): boolean {
   return origin === 'user' || origin === 'agent';

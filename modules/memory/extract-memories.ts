@@ -12,6 +12,7 @@ import {
   findDueExtraction,
   findNearTexts,
   finishExtraction,
+  listNewestSaid,
   lockExtraction,
   type LearntTurn,
 } from '../../db/memory-extractions.ts';
@@ -22,7 +23,7 @@ import { addMemory, embedSoon, hashOf, toMemoryRow, type Provenance } from './ad
 import { modelOf } from './embed-memories.ts';
 import { proposeMemories, type ExtractionContext, type Proposed } from './extract/propose.ts';
 import { taintOf } from './extract/taint.ts';
-import { findLike } from './recall.ts';
+import { findLike, type Recalled } from './recall.ts';
 import { promptOf } from './remember.ts';
 
 export type Extracted =
@@ -33,6 +34,8 @@ export type Extracted =
 /** A turn waits so long for a model that is away, twice that the next time, and so on up to an hour; then the rules learn from it. */
 const FIRST_WAIT_SECONDS = 60;
 const MOST_ATTEMPTS = 8;
+/** So many of the newest entries are shown beside those that are like the turn. */
+const NEWEST = 20;
 
 /** Learns from a turn, once. Where no model can be asked now, the turn stays due. */
 export async function extractMemories(
@@ -46,8 +49,9 @@ export async function extractMemories(
   const { definition } = await context.definitions.load(pins);
   const model = await modelOf(context, { tenantId, agentId });
   const owner = { tenantId, agentId };
-  const shown = await findLike(context, owner, { text: turn.input.message, at: new Date(), topK: 12, model });
-  const asked = { tenantId, turn, definition, shown: shown.map(({ entry }): ShownMemory => entry) };
+  const like = await findLike(context, owner, { text: turn.input.message, at: context.clock(), topK: 12, model });
+  const shown = await shownTo(context, { owner, turn, like });
+  const asked = { tenantId, turn, definition, shown };
   const proposed = await proposeMemories(context, { ...asked, mayWait: turn.attempts < MOST_ATTEMPTS }, stop);
   if (proposed.kind === 'later') {
     const waitSeconds = Math.min(FIRST_WAIT_SECONDS * 2 ** turn.attempts, 3600);
@@ -55,13 +59,27 @@ export async function extractMemories(
     return { later: 1 };
   }
   const vectors = model === undefined ? undefined : await vectorsOf(context, { model, proposed, stop });
-  const learning = { ...asked, proposed, owner, model, vectors };
+  const learning = { ...asked, proposed, owner, model, vectors, at: context.clock() };
   const judged = await context.db.withTenant(tenantId, (tx) => learn(tx, learning));
   if (!judged) return { skipped: 1 };
   for (const [rule, count] of Object.entries(judged.refused)) context.metrics.memoriesRefused.inc({ rule }, count);
   const [added, superseded] = [judged.add.length, judged.supersede.length];
   if (added + superseded > 0) embedSoon(context, owner);
   return { added, superseded, refused: Object.values(judged.refused).reduce((sum, each) => sum + each, 0) };
+}
+
+/** Entries that are like the turn, and the newest that users have said; what another user has said is not this one's to correct. */
+async function shownTo(
+  { db }: ExtractionContext,
+  { owner, turn, like }: { owner: Learning['owner']; turn: LearntTurn; like: readonly Recalled[] },
+): Promise<ShownMemory[]> {
+  const userId = turn.config.session?.user_id;
+  const near = like
+    .map(({ entry }) => entry)
+    .filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
+  const newest = { agentId: owner.agentId, userId: userId ?? null, limit: NEWEST };
+  const said = await db.withTenant(owner.tenantId, (tx) => listNewestSaid(tx, newest));
+  return [...near, ...said.filter(({ id }) => near.every((entry) => entry.id !== id))];
 }
 
 interface Learning {
@@ -73,6 +91,8 @@ interface Learning {
   model: string | undefined;
   /** Of the texts that are to be added, in their order; undefined where none are to be had. */
   vectors: readonly string[] | undefined;
+  /** What is learnt is true from now on. */
+  at: Date;
 }
 
 /** All of it or nothing; undefined where another one has done it, or the run was erased meanwhile. */
@@ -84,7 +104,7 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
   const added: string[] = [];
   for (const { content, memory_type, importance, origin, tags } of judged.add) {
     const metadata = { role: 'user', ...userOf(turn), ...(tags && { tags }) };
-    const memory = { content, memory_type, importance, thread_id: turn.thread_id, metadata };
+    const memory = { content, memory_type, importance, thread_id: turn.thread_id, metadata, valid_from: learning.at };
     added.push((await addMemory(tx, toMemoryRow(memory, provenanceOf(learning, origin)))).id);
   }
   const superseded: string[] = [];
@@ -92,9 +112,17 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
     const entry = await findMemory(tx, { agentId: owner.agentId, id, lock: true });
     if (!entry) continue;
     const { memory_type, importance, relevance_score, metadata } = entry;
-    const next = { content, memory_type, importance, relevance_score, metadata, thread_id: turn.thread_id };
+    const next = {
+      content,
+      memory_type,
+      importance,
+      relevance_score,
+      metadata,
+      thread_id: turn.thread_id,
+      valid_from: learning.at,
+    };
     const row = toMemoryRow(next, provenanceOf(learning, origin), entry);
-    if (!(await supersedeMemory(tx, { id, by: row.id, validTo: null, reason: null }))) continue;
+    if (!(await supersedeMemory(tx, { id, by: row.id, validTo: learning.at, reason: null }))) continue;
     await insertMemories(tx, [{ ...row, reason: reason.slice(0, 1000) }]);
     superseded.push(row.id);
   }

@@ -1,20 +1,27 @@
 /** What a turn is given of its agent's memory, as `memory_config` says. */
-import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
+import { memorySettings, type AgentDefinition, type MemorySettings } from '../../core/definition.ts';
 import { isTrusted } from '../../core/memory/entry.ts';
 import { timeOf } from '../../core/memory/ranking.ts';
 import type { GivenMemory } from '../../core/memory/prompt.ts';
-import { listProfile } from '../../db/memory-search.ts';
+import { listProfile, type Owners } from '../../db/memory-search.ts';
 import { countAccesses, type MemoryRow } from '../../db/memory-entries.ts';
+import { estimateTokens } from '../../llm/estimate-tokens.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { MemoryContext } from './context.ts';
 import { recall } from './recall.ts';
+import { recallFragments } from './search-space.ts';
+import { wordsIn } from './space/store-fragment.ts';
 
 export interface AskingTurn {
   tenantId: string;
   agentId: string;
   runId: string;
   turnId: string;
+  workspaceId: string;
+  threadId: string;
+  /** Whose session it is. */
+  userId: string | undefined;
   definition: AgentDefinition;
   /** What the user has said. */
   message: string;
@@ -25,17 +32,21 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   const { tenantId, agentId, runId, turnId, definition, message } = turn;
   const settings = memorySettings(definition);
   if (!settings.enabled) return [];
-  const profile = await context.db.withTenant(tenantId, (tx) => listProfile(tx, agentId, LIMITS.recallEntries));
+  const shared = await giveShared(context, turn, settings);
+  const ownedBy = ownersOf(turn, settings);
+  if (ownedBy === 'nobody') return shared;
+  const rows = await context.db.withTenant(tenantId, (tx) => listProfile(tx, agentId, LIMITS.recallEntries));
+  const profile = ownedBy ? rows.filter((row) => isOwned(row, ownedBy)) : rows;
   const always = withinTokens(profile, settings.profileTokens, (row) => row.tokens);
   const loaded = always.map(({ id }) => ({ access: newId(), id, score: 1, why: { profile: 1 } }));
   if (loaded.length > 0)
     await context.db.withTenant(tenantId, (tx) => countAccesses(tx, { ...turn, operation: 'turn' }, loaded));
   const hits = await recall(
     context,
-    { tenantId, agentId, runId, turnId, operation: 'turn', memoryTypes: settings.memoryTypes },
+    { tenantId, agentId, runId, turnId, operation: 'turn', memoryTypes: settings.memoryTypes, ownedBy },
     {
       text: message.slice(0, LIMITS.embeddedChars),
-      at: new Date(),
+      at: context.clock(),
       topK: settings.topK + always.length,
       minScore: settings.minScore,
       model: context.embeddings.modelFor(settings.embeddingModel),
@@ -43,7 +54,48 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   );
   const others = hits.filter(({ entry }) => always.every(({ id }) => id !== entry.id)).slice(0, settings.topK);
   const found = withinTokens(others, settings.maxTokens, ({ entry }) => entry.tokens);
-  return [...always.map((row) => given(row, 1)), ...found.map(({ entry, score }) => given(entry, score))];
+  const entries = [...always.map((row) => given(row, 1)), ...found.map(({ entry, score }) => given(entry, score))];
+  return [...entries, ...shared];
+}
+
+/** Whose entries a turn is given: undefined for all of the agent's. */
+function ownersOf({ userId, threadId }: AskingTurn, { scopes }: MemorySettings): Owners | 'nobody' | undefined {
+  if (!scopes || scopes.includes('agent')) return undefined;
+  const owners = {
+    userId: scopes.includes('user') ? userId : undefined,
+    threadId: scopes.includes('thread') ? threadId : undefined,
+  };
+  return owners.userId === undefined && owners.threadId === undefined ? 'nobody' : owners;
+}
+
+function isOwned({ metadata, thread_id: thread }: MemoryRow, { userId, threadId }: Owners): boolean {
+  return (userId !== undefined && metadata['user_id'] === userId) || (threadId !== undefined && thread === threadId);
+}
+
+/** What is in spaces: those of the agent's teams, or all that let it in where the agent asks for that. Others may have written it. */
+async function giveShared(context: MemoryContext, turn: AskingTurn, settings: MemorySettings): Promise<GivenMemory[]> {
+  const { scopes } = settings;
+  if (scopes && !scopes.includes('space')) return [];
+  const { tenantId, workspaceId, agentId, message: text } = turn;
+  const of = { tenantId, workspaceId, agentId, text, limit: settings.topK, ofTeamsAlone: scopes === undefined };
+  const hits = await recallFragments(context, of);
+  const found = hits.map(({ fragment, relevance }): GivenMemory => ({
+    id: fragment.id,
+    version: fragment.version,
+    score: relevance,
+    memory_type: 'SEMANTIC',
+    origin: 'memory',
+    status: fragment.requires_resolution ? 'disputed' : 'active',
+    trusted: isTrusted('memory'),
+    profile: false,
+    at: fragment.updated_at.toISOString(),
+    content: wordsIn(fragment.content),
+  }));
+  const fitting = withinTokens(found, settings.maxTokens, ({ content }) => estimateTokens(content));
+  const used = fitting.map(({ id, score }) => ({ access: newId(), id, score, why: { space: score } }));
+  if (used.length > 0)
+    await context.db.withTenant(tenantId, (tx) => countAccesses(tx, { ...turn, operation: 'turn' }, used));
+  return fitting;
 }
 
 /** The first of them that fit together. */

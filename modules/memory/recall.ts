@@ -55,9 +55,13 @@ export async function findLike(
 }
 
 /** Neighbours come from the whole conversation. */
-function isInScope({ memory_type: type, thread_id: thread }: FoundMemory, scope: MemoryScope): boolean {
-  const { memoryTypes, threadId } = scope;
-  return (memoryTypes?.includes(type) ?? true) && (threadId === undefined || thread === threadId);
+function isInScope({ memory_type: type, thread_id: thread, metadata }: FoundMemory, scope: MemoryScope): boolean {
+  const { memoryTypes, threadId, ownedBy } = scope;
+  const isOwned =
+    !ownedBy ||
+    (ownedBy.userId !== undefined && metadata['user_id'] === ownedBy.userId) ||
+    (ownedBy.threadId !== undefined && thread === ownedBy.threadId);
+  return isOwned && (memoryTypes?.includes(type) ?? true) && (threadId === undefined || thread === threadId);
 }
 
 /** The question's vector. Without one in time, words alone decide: a recall never fails for its model. */

@@ -86,7 +86,7 @@ export async function recallCall(context: MemoryContext, attempt: ToolAttempt): 
   const run = runId === '' ? undefined : await context.db.withTenant(tenantId, (tx) => findRunRow(tx, runId));
   if (!run) return NO_RUN;
   const owner = { tenantId, agentId: run.agent_id };
-  const question = { text: query, at: new Date(), topK, model: await modelOf(context, owner) };
+  const question = { text: query, at: context.clock(), topK, model: await modelOf(context, owner) };
   const hits = await recall(context, { ...owner, runId, operation: 'recall' }, question);
   const entries = hits.map(({ entry, score }) => ({
     id: entry.id,

@@ -61,6 +61,31 @@ export async function searchSpace(
   });
 }
 
+/** Fragments below this have little to do with a message. */
+const LEAST_RELEVANCE = 0.1;
+
+/** What a message brings to mind of what is shared with an agent, best first. */
+export async function recallFragments(
+  context: MemoryContext,
+  of: { tenantId: string; workspaceId: string; agentId: string; text: string; limit: number; ofTeamsAlone: boolean },
+): Promise<{ fragment: FragmentRow; relevance: number }[]> {
+  const { tenantId, workspaceId, agentId, limit } = of;
+  const spaceIds = await context.db.withTenant(tenantId, async (tx) => {
+    const all = await listSearchedSpaces(tx, { workspaceId, limit: LIMITS.searchedSpaces });
+    const asked = of.ofTeamsAlone ? all.filter((space) => space.is_of_team) : all;
+    return (await accessible(tx, asked, agentId)).map(({ id }) => id);
+  });
+  if (spaceIds.length === 0) return [];
+  const text = of.text.slice(0, LIMITS.embeddedChars);
+  const vector = await vectorOf(context, { tenantId, spaceIds, text });
+  const rows = await context.db.withTenant(tenantId, (tx) =>
+    searchFragments(tx, { spaceIds, agentId, limit }, { text, vector }),
+  );
+  return rows
+    .map(({ lexical, cosine, ...fragment }) => ({ fragment, relevance: 1 - (1 - lexical) * (1 - cosine) }))
+    .filter(({ relevance }) => relevance >= LEAST_RELEVANCE);
+}
+
 async function searched(
   tx: Tx,
   caller: Caller,

@@ -54,6 +54,8 @@ interface PlatformOptions {
   log?: Logger;
   /** Aborts the opening, and the wait for a database, with its reason. */
   signal?: AbortSignal;
+  /** Of what is remembered; the machine's where it is not given. */
+  clock?: () => Date;
 }
 
 /**
@@ -62,11 +64,11 @@ interface PlatformOptions {
  * would only be started again and again.
  */
 export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
-  const { log = createLog(config), signal = new AbortController().signal } = options;
+  const { log = createLog(config), signal = new AbortController().signal, clock = () => new Date() } = options;
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
     const closers = createClosers((error, name) => log.error({ err: error, name }, 'closing failed'));
     try {
-      return await openOnce(config, { log, signal, closers });
+      return await openOnce(config, { log, signal, clock, closers });
     } catch (error) {
       // What fails there is in the log; why it was not opened matters more.
       await closers.close().catch(() => undefined);
@@ -80,10 +82,11 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
 interface Opening {
   log: Logger;
   signal: AbortSignal;
+  clock: () => Date;
   closers: Closers;
 }
 
-async function openOnce(config: Config, { log, signal, closers }: Opening): Promise<Platform> {
+async function openOnce(config: Config, { log, signal, clock, closers }: Opening): Promise<Platform> {
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
   const db = await openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
@@ -135,7 +138,7 @@ async function openOnce(config: Config, { log, signal, closers }: Opening): Prom
     metrics: createMetrics(),
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };
-  const context: Context = { config, log, ...parts, ...engine };
+  const context: Context = { config, log, clock, ...parts, ...engine };
   return { context, apiKey, closers, close: () => closers.close() };
 }
 

@@ -25,6 +25,9 @@ export async function loadMemory(session: DriveSession, { step }: CallModel): Pr
     (await giveMemories(context, {
       tenantId,
       agentId: run.agent_id,
+      workspaceId: run.workspace_id,
+      threadId: run.thread_id,
+      userId: run.config.session?.user_id,
       definition,
       message: turn.input.message,
       runId: run.id,

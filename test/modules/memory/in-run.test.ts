@@ -4,6 +4,8 @@ import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
+import { createSpace } from '../../../modules/memory/spaces.ts';
+import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
@@ -101,6 +103,31 @@ describe('Memory in a run', () => {
     await add('The train is late.');
     assert.deepEqual(await retrieved(await ask('Which train is late?')), []);
     assert.equal(JSON.stringify(sent(1)).includes('<memory'), false);
+  });
+
+  it('is of the scopes that the agent names: its user, its thread, and what it shares with others', async () => {
+    const given = async (scopes: ('agent' | 'user' | 'thread' | 'space')[], session?: string) => {
+      agent = await engine.agent({ memory_config: { long_term: { enabled: true, scopes } } });
+      await add('The train of ada is red.', { metadata: { user_id: 'ada' } });
+      await add('The train of bob is blue.', { metadata: { user_id: 'bob', profile: true } });
+      const space = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+        createSpace(tx, engine.caller, { scope: 'team', allowed_agents: [agent] }),
+      );
+      const content = { type: 'text' as const, data: 'The train of the team is green.' };
+      await engine.context.db.withTenant(engine.tenantId, (tx) =>
+        writeToSpace(tx, engine.caller, { space_id: space.id, content, agent_id: agent }),
+      );
+      const config = session === undefined ? {} : { config: { session: { user_id: session } } };
+      const { run } = await engine.start(agent, 'What colour is the train?', config);
+      await engine.finish(run);
+      const [event] = await retrieved(run);
+      return (event?.entries ?? []).map(({ content: said, trusted }) => [/is (\w+)/.exec(said)?.[1], trusted]);
+    };
+    assert.deepEqual(await given(['user'], 'ada'), [['red', true]]);
+    assert.deepEqual(await given(['user']), []);
+    assert.deepEqual(await given(['space'], 'ada'), [['green', false]]);
+    assert.deepEqual(new Set((await given(['agent'])).map(([colour]) => colour)), new Set(['blue', 'red']));
+    assert.deepEqual((await given(['thread', 'space'])).length, 1);
   });
 
   it('is the same bytes for whoever goes on with the turn, and in a recorded replay', async () => {

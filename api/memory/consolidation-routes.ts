@@ -8,6 +8,7 @@ import {
   revertConsolidation,
   type ConsolidationRow,
 } from '../../modules/memory/consolidate-memory.ts';
+import { summarizeEntries } from '../../modules/memory/summarize-entries.ts';
 import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
@@ -62,11 +63,14 @@ const consolidate = defineRoute({
     }),
   },
   async handle({ caller, params: { id: agentId }, body, context }) {
-    const { id, ...counts } = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const { definition } = await requireAgent(tx, caller, agentId);
-      const asked = { strategy: body.strategy, maxEntries: body.max_entries, at: new Date(), keyId: caller.keyId };
-      return consolidateMemory(tx, { tenantId: caller.tenantId, agentId, definition, ...asked });
-    });
+    const { tenantId, workspaceId, keyId } = caller;
+    const { definition } = await context.db.withTenant(tenantId, (tx) => requireAgent(tx, caller, agentId));
+    const by = { strategy: body.strategy, maxEntries: body.max_entries, at: new Date(), keyId };
+    const asked = { tenantId, workspaceId, agentId, definition, ...by };
+    const summaries = await summarizeEntries(context, asked, new AbortController().signal);
+    const { id, ...counts } = await context.db.withTenant(tenantId, (tx) =>
+      consolidateMemory(tx, { ...asked, summaries }),
+    );
     embedSoon(context, { tenantId: caller.tenantId, agentId });
     return { status: 200, body: { ...counts, consolidation_id: id } };
   },

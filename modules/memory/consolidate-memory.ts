@@ -39,6 +39,8 @@ export interface Consolidation {
   strategy: ConsolidationStrategy;
   maxEntries: number;
   at: Date;
+  /** Shorter versions of long entries, by id; the weightiest sentences where there is none. */
+  summaries?: ReadonlyMap<string, string>;
   /** Who asked for it; nobody where it is time. */
   keyId: string | null;
 }
@@ -99,11 +101,12 @@ function inputOf({ id, importance, relevance_score, access_count, last_accessed,
 /** New entries for those that are to be shorter; answers their ids by the ids of what they are made from. */
 async function addSummaries(
   tx: Tx,
-  { tenantId, agentId }: Consolidation,
+  { tenantId, agentId, summaries }: Consolidation,
   plan: ConsolidationPlan,
 ): Promise<Map<string, string>> {
   const ids = new Map<string, string>();
-  for (const { id, content, importance } of plan.summarized) {
+  for (const { id, importance, ...shortened } of plan.summarized) {
+    const content = summaries?.get(id) ?? shortened.content;
     const entry = await findMemory(tx, { agentId, id });
     if (!entry) continue;
     const { thread_id, relevance_score, metadata, valid_from, valid_to, expires_at, origin } = entry;

@@ -5,6 +5,8 @@ import { listConsolidationDue } from '../../db/memory-work.ts';
 import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { consolidateMemory, type Consolidated } from './consolidate-memory.ts';
+import type { ExtractionContext } from './extract/propose.ts';
+import { summarizeEntries } from './summarize-entries.ts';
 import type { MemoryContext } from './context.ts';
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
@@ -28,14 +30,15 @@ export async function dispatchConsolidations({ db, queues }: Pick<MemoryContext,
 
 /** Consolidates the short term of an agent that wants it by itself (`memory_config.consolidation`). */
 export async function consolidateDue(
-  { db }: Pick<MemoryContext, 'db'>,
+  context: ExtractionContext,
   { tenantId, agentId }: Pick<ConsolidationJob, 'tenantId' | 'agentId'>,
+  stop: AbortSignal,
 ): Promise<Consolidated | { skipped: number }> {
-  return db.withTenant(tenantId, async (tx) => {
-    const agent = await findAgent(tx, agentId);
-    if (!agent?.definition.memory_config?.consolidation) return { skipped: 1 };
-    const { definition } = agent;
-    const by = { strategy: 'age' as const, maxEntries: LIMITS.consolidatedEntries, at: new Date(), keyId: null };
-    return consolidateMemory(tx, { tenantId, agentId, definition, ...by });
-  });
+  const agent = await context.db.withTenant(tenantId, (tx) => findAgent(tx, agentId));
+  if (!agent?.definition.memory_config?.consolidation) return { skipped: 1 };
+  const { definition, workspace_id: workspaceId } = agent;
+  const by = { strategy: 'age' as const, maxEntries: LIMITS.consolidatedEntries, at: new Date(), keyId: null };
+  const asked = { tenantId, agentId, workspaceId, definition, ...by };
+  const summaries = await summarizeEntries(context, asked, stop);
+  return context.db.withTenant(tenantId, (tx) => consolidateMemory(tx, { ...asked, summaries }));
 }

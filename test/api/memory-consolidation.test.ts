@@ -138,7 +138,7 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     await queue.obliterate({ force: true });
     await dispatchConsolidations(api.context);
     assert.ok(await queue.getJob(`consolidate-${agent}`));
-    await consolidateDue(api.context, { tenantId: DEFAULT_TENANT_ID, agentId: agent });
+    await consolidateDue(api.context, { tenantId: DEFAULT_TENANT_ID, agentId: agent }, new AbortController().signal);
     assert.deepEqual([await list('SHORT_TERM'), await list('EPISODIC')], [[], ['Ada lives in Oslo.']]);
   });
 

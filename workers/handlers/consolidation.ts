@@ -14,7 +14,7 @@ function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Pro
     case 'embed':
       return embedMemories(context, job, stop);
     case 'consolidate':
-      return consolidateDue(context, job);
+      return consolidateDue(context, job, stop);
     case 'extract':
       return extractMemories(context, job, stop);
     case 'check':

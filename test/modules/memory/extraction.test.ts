@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { readEvent } from '../../../core/events.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { consolidateDue } from '../../../modules/memory/dispatch-consolidations.ts';
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
@@ -196,6 +197,25 @@ describe('What an agent learns from its turns', () => {
       (await live()).map(({ content }) => content),
       ['I prefer quiet rooms.'],
     );
+  });
+
+  it('is shortened by its model when it is consolidated, or by its weightiest sentences', async () => {
+    const consolidation = { min_age_hours: 0, importance_threshold: 0, max_entry_tokens: 20 };
+    const consolidate = async (reply: AnthropicReply) => {
+      agent = await engine.agent({ memory_config: { consolidation } });
+      const content = `${'The garden of the house is large and green. '.repeat(10)}Its gate code is 4711.`;
+      const from = { tenantId: engine.tenantId, agentId: agent, origin: 'user' as const };
+      const row = toMemoryRow({ content, memory_type: 'SHORT_TERM' }, from);
+      await engine.context.db.withTenant(engine.tenantId, (tx) => addMemory(tx, row));
+      engine.say(() => reply);
+      await consolidateDue(engine.context, from, never);
+      return (await live()).map((entry) => entry.content);
+    };
+    const summary = 'A large green garden; gate code 4711.';
+    assert.deepEqual(await consolidate(use({ name: 'submit_summary', input: { summary } })), [summary]);
+    const [plain] = await consolidate(text('no tool'));
+    assert.match(plain ?? '', /^The garden of the house/);
+    assert.ok((plain ?? '').length <= 80);
   });
 
   it('waits for a provider that is away, and holds up nothing', async () => {

@@ -42,8 +42,8 @@ export interface LearntTurn {
   ended_at: number | null;
   /** What it was given of the agent's memory. */
   given: { id: string; content: string; trusted: boolean }[];
-  /** Names of tools whose results it has read. */
-  tools: string[];
+  /** It has read an answer of a tool that nobody vouches for. */
+  read_untrusted: boolean;
   /** `recall` has answered with what nobody vouches for. */
   recalled_untrusted: boolean;
 }
@@ -57,8 +57,8 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
         (select max(e.seq) from run_events e where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.completed') as ended_at,
         coalesce((select jsonb_agg(g) from run_events e cross join jsonb_array_elements(e.payload->'entries') g
           where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'memory.retrieved'), '[]') as given,
-        coalesce((select array_agg(distinct k.name) from tool_calls k
-          where k.run_id = x.run_id and k.turn_id = x.turn_id and k.status = 'succeeded'), '{}') as tools,
+        exists (select from tool_calls k where k.run_id = x.run_id and k.turn_id = x.turn_id and k.name <> 'recall'
+          and (k.trust = 'untrusted' and k.output is not null or k.tainted_by is not null)) as read_untrusted,
         exists (select from tool_calls k where k.run_id = x.run_id and k.turn_id = x.turn_id and k.name = 'recall'
           and k.output->'entries' @> '[{"trusted": false}]') as recalled_untrusted
       from memory_extractions x join runs r on r.id = x.run_id and r.erased_at is null
@@ -81,6 +81,20 @@ export async function listNewestSaid(
         and ($2::text is null or coalesce(metadata->>'user_id', $2) = $2) order by id desc limit $3`,
     [of.agentId, of.userId, of.limit],
   );
+}
+
+/** Where a call of a turn was asked for: its turn, the event, and whether untrusted content had been read before it. */
+export async function findCallPlace(
+  tx: Tx,
+  of: { runId: string; callId: string },
+): Promise<{ turn_id: string; seq: number | null; is_tainted: boolean } | undefined> {
+  const [row] = await tx.query<{ turn_id: string; seq: number | null; is_tainted: boolean }>(
+    `select k.turn_id, k.tainted_by is not null as is_tainted, (select min(e.seq) from run_events e where e.run_id = $1
+        and e.type = 'tool.requested' and e.payload->>'tool_call_id' = $2) as seq
+      from tool_calls k where k.run_id = $1 and k.id = $2::uuid`,
+    [of.runId, of.callId],
+  );
+  return row;
 }
 
 /** Holds a turn that is still to be learnt from until the transaction ends; false if it is not any more. */

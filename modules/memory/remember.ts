@@ -7,6 +7,7 @@ import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { findSameText } from '../../db/memory-entries.ts';
+import { findCallPlace } from '../../db/memory-extractions.ts';
 import { findCandidates } from '../../db/memory-search.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { addMemory, embedSoon, hashOf, toMemoryRow, type NewMemory, type Provenance } from './add-memory.ts';
@@ -46,7 +47,11 @@ export async function rememberCall(context: MemoryContext, attempt: ToolAttempt)
       thread_id: run.thread_id,
       metadata: subject === undefined ? {} : { subject },
     };
-    const from = { tenantId, agentId: run.agent_id, origin: 'agent' as const, runId };
+    const place = await findCallPlace(tx, { runId, callId: attempt.toolCallId });
+    // What was read before may have asked for it.
+    const origin = place?.is_tainted ? ('tool' as const) : ('agent' as const);
+    const at = { runId, turnId: place?.turn_id, seq: place?.seq ?? undefined };
+    const from = { tenantId, agentId: run.agent_id, origin, ...at };
     return { agentId: run.agent_id, result: await rememberText(tx, memory, from) };
   });
   if (!done) return NO_RUN;

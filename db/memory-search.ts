@@ -31,12 +31,12 @@ export type FoundMemory = Candidate & MemoryRow;
 /** Entries of one owner beyond which nearest neighbours come from the index, which is not exact. */
 const EXACT_ROWS = 3000;
 /** The newest entries with a word that are looked at: a word that more have says little. */
-const POSTINGS = 2000;
+const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 /** The best of them have their neighbours looked at. */
 const WITH_NEIGHBOURS = 40;
-const COUNTED_ROWS = 20_000;
+const COUNTED_ROWS = 5000;
 
 /** Candidates for a question, unranked, each with its signals from the database. */
 export async function findCandidates(
@@ -109,7 +109,7 @@ async function findByWords(
           order by entry_id desc limit ${POSTINGS}) p),
       words as (select term, ln(1 + greatest($3::float8 - count(*), 0) / (count(*) + 0.5) + 0.5 / (count(*) + 0.5)) as idf
         from postings group by term),
-      middling as (select greatest(avg(len), 1) as len from (select len from postings limit 2000) p),
+      middling as (select greatest(avg(len), 1) as len from (select len from postings limit 1000) p),
       best as (select sum(idf) as score from words)
      select entry_id, (sum(words.idf * p.tf * ($4::float8 + 1) / (p.tf + $4 * (1 - $5::float8 + $5 * p.len / middling.len)))
         / max(best.score))::float8 as score

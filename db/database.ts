@@ -48,7 +48,7 @@ export interface Database {
   notify(channel: string, payload: string): Promise<void>;
   /** What BullMQ's Postgres backend takes as `connection`: the session owner's, in the schema `bullmq`. */
   queueConnection(): PostgresConnectionOptions;
-  /** A client of the session's owner, who made the tables; for migrations and nothing else. */
+  /** A client of the session's owner, who made the tables; for migrations, and for an index that is made beside whoever writes. */
   asOwner<T>(work: (client: ClientBase) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }

@@ -33,14 +33,6 @@ export async function listLostMemoryWork(
   );
 }
 
-/** Makes the index of nearest neighbours for a model that has none; answers whether it was missing. */
-export async function ensureMemoryIndex(db: Database, of: { model: string; dimensions: number }): Promise<boolean> {
-  const [row] = await db.asMaintenance((tx) =>
-    tx.query<{ made: boolean }>('select ensure_memory_index($1, $2) as made', [of.model, of.dimensions]),
-  );
-  return row?.made ?? false;
-}
-
 export interface Expired {
   tenant_id: string;
   id: string;

@@ -69,7 +69,7 @@ export async function openPostgres(
   return database;
 }
 
-/** Runs `work` on a connection of its own as the user of the URL, without time limits: for migrations. */
+/** Runs `work` on a connection of its own as the user of the URL, without time limits: for migrations, and what else no role of the service may do. */
 export async function withOwnerClient<T>(url: string, work: (client: ClientBase) => Promise<T>): Promise<T> {
   const client = new pg.Client({ ...clientConfig(url, {}), query_timeout: 0 });
   // A connection that breaks fails the query under way too; the event alone must not end the process.

@@ -2,7 +2,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
 import { listUnembedded, storeEmbeddings } from '../../db/memory-entries.ts';
-import { ensureMemoryIndex } from '../../db/memory-work.ts';
+import { ensureMemoryIndex } from '../../db/memory-index.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
 

@@ -1,6 +1,7 @@
 /** A person decides on a contradiction in memory: what was written (`approve`), what was there (`deny`), or another text (`edit`). */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { canonicalJson, digestOf } from '../../core/ids.ts';
 import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
@@ -89,6 +90,10 @@ function readDecision(decided: ApprovalDecision): { decision: Decision; args: Re
     const message = 'is what is so instead, and all that an edit takes';
     throw impossible(`${path} ${message}.`, [{ path, message }]);
   }
+  if (JSON.stringify(decided.arguments['content']).length > LIMITS.fragmentBytes) {
+    const message = `is longer than ${LIMITS.fragmentBytes} characters`;
+    throw impossible(`${path} ${message}.`, [{ path, message }]);
+  }
   return { decision, args: decided.arguments };
 }
 
@@ -117,6 +122,10 @@ async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: R
   const content = args?.['content'];
   if (decision === 'edit' && typeof content !== 'string') {
     const [path, message] = ['body.arguments.content', 'must be a text for an entry'];
+    throw impossible(`${path} ${message}.`, [{ path, message }]);
+  }
+  if (typeof content === 'string' && content.length > LIMITS.memoryChars) {
+    const [path, message] = ['body.arguments.content', `is longer than ${LIMITS.memoryChars} characters`];
     throw impossible(`${path} ${message}.`, [{ path, message }]);
   }
   const side: Side =

@@ -45,8 +45,10 @@ export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> 
     details: { ...details, approval_id: id },
   });
   const about = { approval_id: id, [`${subjectType}_id`]: subjectId };
+  // Paths are names of fields, which somebody has written.
+  const { conflicts: _paths, ...ids } = details;
   const told = { tenantId, workspaceId, actor: 'system' as const };
-  await insertNotice(tx, { ...told, type: 'memory.conflicted', payload: { ...about, ...details } });
+  await insertNotice(tx, { ...told, type: 'memory.conflicted', payload: { ...about, ...ids } });
   const payload = { ...about, kind: 'conflict', tool: 'memory', expires_in_seconds: seconds };
   await insertNotice(tx, { ...told, type: 'approval.requested', payload });
   return id;

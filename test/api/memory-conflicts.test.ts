@@ -105,6 +105,7 @@ describe('A contradiction in memory', () => {
       { decision: 'happened' },
       { decision: 'edit', arguments: { text: 'x' } },
       { decision: 'edit', arguments: { content: 7 } },
+      { decision: 'edit', arguments: { content: 'x'.repeat(300_000) } },
     ])
       assert.equal((await decide(approval.id, body)).status, 422, JSON.stringify(body));
     const other = await api.newTenant();

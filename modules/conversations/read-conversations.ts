@@ -39,7 +39,7 @@ export interface ConversationPage {
 /** A page of a thread's conversations, newest first. It ends where it is large enough. Throws 404. */
 export async function readThreadConversations(
   tx: Tx,
-  caller: Caller,
+  caller: Pick<Caller, 'workspaceId'>,
   page: { thread: string; before: ConversationKey | undefined; limit: number },
 ): Promise<ConversationPage> {
   await requireThread(tx, caller, page.thread);

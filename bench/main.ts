@@ -11,6 +11,7 @@ import { runOnce } from '../modules/platform/run-once.ts';
 import { measureApi } from './api.ts';
 import { measureBaseline } from './baseline.ts';
 import { measureDeployed } from './deployed.ts';
+import { measureDashboard } from './dashboard.ts';
 import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
 import { measureLongConversation } from './long-conversation.ts';
@@ -39,6 +40,7 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   partitions: measurePartitions,
   tenants: measureTenants,
   memory: measureMemory,
+  dashboard: measureDashboard,
   recovery: (services) =>
     measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
 };

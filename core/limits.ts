@@ -57,6 +57,8 @@ export const LIMITS = {
   invalidAnswers: 5,
   /** Times that a model is asked again whose answer does not fit its schema, where the agent does not say. */
   outputRetries: 2,
+  /** Events with untrusted content that a call names which is asked for after them: the first of its turn. */
+  taintedBy: 100,
   /** Steps per turn where the agent does not say. */
   maxTurns: 25,
   /** Driving time of a turn in seconds where the agent does not say. */

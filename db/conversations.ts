@@ -61,19 +61,29 @@ export async function listAgentTurns(
   );
 }
 
-/** How far the conversation of a run had come at the end of each of its turns, in messages; of turns that no model has read there is none. */
-export async function listTurnLengths(
+/** The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins. */
+const TURN_EVENTS = `(select u.id, u.run_id, u.number,
+    coalesce(u.started_seq, (select min(s.seq) from run_events s where s.run_id = u.run_id and s.turn_id = u.id and s.type = 'turn.started')) as first,
+    coalesce(n.started_seq, (select min(s.seq) from run_events s where s.run_id = n.run_id and s.turn_id = n.id and s.type = 'turn.started'),
+      9223372036854775807) as beyond
+  from turns u left join turns n on n.run_id = u.run_id and n.number = u.number + 1 where u.id = any($1::uuid[])) u`;
+
+/** The length of a conversation after the last event before a position that says it. */
+const lengthBefore = (position: string) => `(select case
+    when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
+    else (e.payload->>'length')::int end as length
+  from run_events e where e.run_id = u.run_id and e.seq < ${position}
+    and e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'workflow.concluded')
+    and e.payload->'tool' is null and (e.type <> 'message.dequeued' or e.payload ? 'length') order by e.seq desc limit 1)`;
+
+/** Where the messages of turns begin and end in the conversations of their runs; a turn that no model has read has none. */
+export async function listTurnMessages(
   tx: Tx,
-  runIds: readonly string[],
-): Promise<{ run_id: string; turn_id: string; number: number; length: number }[]> {
+  turnIds: readonly string[],
+): Promise<{ turn_id: string; from: number | null; to: number | null }[]> {
   return tx.query(
-    `select e.run_id, e.turn_id, u.number, max(case
-         when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
-         else (e.payload->>'length')::int end) as length
-     from run_events e join turns u on u.id = e.turn_id
-     where e.run_id = any($1::uuid[]) and e.type in ('model.called', 'model.responded', 'message.dequeued') and e.payload->'tool' is null
-     group by 1, 2, 3`,
-    [runIds],
+    `select u.id as turn_id, ${lengthBefore('u.first')} as "from", ${lengthBefore('u.beyond')} as "to" from ${TURN_EVENTS}`,
+    [turnIds],
   );
 }
 
@@ -88,15 +98,13 @@ export interface TurnAnswer {
   recorded?: boolean;
 }
 
-/** What models have answered in turns of these runs, Drover's own questions included, in order. */
-export async function listTurnAnswers(
-  tx: Tx,
-  { runIds, turnIds }: { runIds: readonly string[]; turnIds: readonly string[] },
-): Promise<TurnAnswer[]> {
+/** What models have answered in these turns, Drover's own questions included, in order. */
+export async function listTurnAnswers(tx: Tx, turnIds: readonly string[]): Promise<TurnAnswer[]> {
   const rows = await tx.query<{ turn_id: string; answer: Omit<TurnAnswer, 'turn_id'> }>(
-    `select e.turn_id, e.payload as answer from run_events e
-     where e.run_id = any($1::uuid[]) and e.turn_id = any($2::uuid[]) and e.type = 'model.responded' order by e.run_id, e.seq`,
-    [runIds, turnIds],
+    `select e.turn_id, e.payload as answer from ${TURN_EVENTS}
+       join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+     where e.turn_id = u.id and e.type = 'model.responded' order by e.run_id, e.seq`,
+    [turnIds],
   );
   return rows.map(({ turn_id, answer }) => ({ ...answer, turn_id }));
 }
@@ -112,15 +120,13 @@ export interface TurnFile {
 }
 
 /** The files that results of these turns have left, in order; those that were deleted since are not among them. */
-export async function listTurnFiles(
-  tx: Tx,
-  { runIds, turnIds }: { runIds: readonly string[]; turnIds: readonly string[] },
-): Promise<TurnFile[]> {
+export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise<TurnFile[]> {
   return tx.query<TurnFile>(
     `select e.turn_id, e.step, f.id as file_id, f.filename, f.mime_type, f.size, e.occurred_at as stored_at
-       from run_events e join files f on f.id = (e.payload->>'file_id')::uuid
-      where e.run_id = any($1::uuid[]) and e.turn_id = any($2::uuid[]) and e.type = 'file.stored' order by e.run_id, e.seq`,
-    [runIds, turnIds],
+       from ${TURN_EVENTS} join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+         join files f on f.id = (e.payload->>'file_id')::uuid
+      where e.turn_id = u.id and e.type = 'file.stored' order by e.run_id, e.seq`,
+    [turnIds],
   );
 }
 

@@ -1169,6 +1169,7 @@ table turns row level security forced
   created_at timestamp with time zone not null
   completed_at timestamp with time zone
   structured text
+  started_seq bigint
   constraint turns_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)

@@ -1,4 +1,5 @@
-import { isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
+import { isDeeperThan, isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
+import { ARGUMENT_DEPTH } from '../core/tool.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
@@ -95,7 +96,8 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   draft.model ??= event.message?.model;
   draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
   draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
-  draft.containerId = (event.message?.container ?? event.delta?.container)?.id ?? draft.containerId;
+  const { id: container } = event.message?.container ?? event.delta?.container ?? {};
+  if (typeof container === 'string' && CONTAINER_ID.test(container)) draft.containerId = container;
   draft.ended ||= event.type === 'message_stop';
   const index = event.index ?? draft.blocks.size;
   if (event.type === 'content_block_start') draft.blocks.set(index, blockOf(event));
@@ -113,6 +115,8 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   if (event.delta.thinking) onDelta({ type: 'thinking', text: event.delta.thinking });
   if (event.delta.partial_json) onDelta({ type: 'arguments', tool: block.name, text: event.delta.partial_json });
 }
+
+const CONTAINER_ID = /^[\w-]{1,200}$/;
 
 /** Takes a message that came in one piece, as some stand-ins answer even when asked for a stream. */
 export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (delta: AnswerPiece) => void): void {
@@ -171,13 +175,14 @@ function assistantBlock(block: DraftBlock): AssistantBlock[] {
 }
 
 function textBlock({ text, citations }: DraftBlock): TextBlock {
-  return { type: 'text', text, ...(citations.length > 0 && { citations }) };
+  const isKept = citations.length > 0 && !isDeeperThan(citations, ARGUMENT_DEPTH);
+  return { type: 'text', text, ...(isKept && { citations }) };
 }
 
 /** As it came; what its input was is told piece by piece, as that of any use of a tool. Of an unknown kind nobody could send it back. */
 function providerBlock({ type, json, raw }: DraftBlock): AssistantBlock[] {
   const block = { ...raw, type, ...(raw.input !== undefined && { input: parseArguments(json) }) };
-  return isProviderBlock(block) ? [block] : [];
+  return isProviderBlock(block) && !isDeeperThan(block, ARGUMENT_DEPTH) ? [block] : [];
 }
 
 const REASONS: readonly StopReason[] = [

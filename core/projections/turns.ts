@@ -25,7 +25,8 @@ export const turns: Projection<'turns'> = {
     'created_at',
     'completed_at',
   ],
-  unlogged: [],
+  // Rows of older builds do not have it, and need not.
+  unlogged: ['started_seq'],
   apply(place, event) {
     const change = event.turn_id === undefined ? undefined : changeOf(place, event, event.turn_id);
     return change && { key: event.turn_id ?? '', ...change };
@@ -87,6 +88,7 @@ function newTurn(place: Place, { payload }: Extract<NewEvent, { type: 'turn.star
     tokens_in: 0,
     tokens_out: 0,
     cost_usd: '0',
+    started_seq: place.seq,
     created_at: place.at,
   };
 }

@@ -10,7 +10,7 @@ import {
   listThreadTurns,
   listTurnAnswers,
   listTurnFiles,
-  listTurnLengths,
+  listTurnMessages,
   type ConversationRow,
   type TurnFile,
 } from '../../db/conversations.ts';
@@ -39,7 +39,7 @@ export interface ConversationPage {
 /** A page of a thread's conversations, newest first. It ends where it is large enough. Throws 404. */
 export async function readThreadConversations(
   tx: Tx,
-  caller: Caller,
+  caller: Pick<Caller, 'workspaceId'>,
   page: { thread: string; before: ConversationKey | undefined; limit: number },
 ): Promise<ConversationPage> {
   await requireThread(tx, caller, page.thread);
@@ -68,16 +68,15 @@ async function readPage<R extends ConversationRow>(
   { limit, keyOf }: { limit: number; keyOf: (row: R) => ConversationKey },
 ): Promise<ConversationPage> {
   const rows = found.slice(0, limit);
-  const runIds = [...new Set(rows.map(({ run_id }) => run_id))];
-  const lengths = await listTurnLengths(tx, runIds);
   const turnIds = rows.map(({ id }) => id);
-  const answers = await listTurnAnswers(tx, { runIds, turnIds });
-  const files = await listTurnFiles(tx, { runIds, turnIds });
+  const places = new Map((await listTurnMessages(tx, turnIds)).map((place) => [place.turn_id, place]));
+  const answers = await listTurnAnswers(tx, turnIds);
+  const files = await listTurnFiles(tx, turnIds);
   const conversations: Conversation[] = [];
   let bytes = 0;
   let last: R | undefined;
   for (const row of rows) {
-    const messages = row.erased_at ? [] : await readTurnMessages(tx, row, lengths);
+    const messages = row.erased_at ? [] : await readTurnMessages(tx, row, places.get(row.id));
     bytes += JSON.stringify(messages).length;
     if (last && bytes > LIMITS.eventsPageBytes) break;
     const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);
@@ -91,13 +90,11 @@ async function readPage<R extends ConversationRow>(
 async function readTurnMessages(
   tx: Tx,
   row: ConversationRow,
-  lengths: readonly { run_id: string; number: number; length: number }[],
+  place: { from: number | null; to: number | null } | undefined,
 ): Promise<Message[]> {
-  const ofRun = lengths.filter(({ run_id }) => run_id === row.run_id);
-  const length = ofRun.find(({ number }) => number === row.number)?.length;
-  if (length === undefined) return [];
-  const earlier = ofRun.filter(({ number }) => number < row.number).map((each) => each.length);
-  const from = Math.max(row.base_length, ...earlier);
+  const from = Math.max(row.base_length, place?.from ?? 0);
+  const length = place?.to ?? 0;
+  if (length <= from) return [];
   const messages = await readMessages(tx, row.run_id, { from, length, shownBytes: LIMITS.shownOutputBytes });
   return messagesFor(messages, Number.POSITIVE_INFINITY).messages;
 }

@@ -14,7 +14,7 @@ import { findThread, listThreads, updateThread, type ThreadChange, type ThreadVi
 export type { ThreadView };
 
 /** The thread, of the caller's workspace. Throws 404. */
-export async function requireThread(tx: Tx, caller: Caller, id: string): Promise<ThreadView> {
+export async function requireThread(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<ThreadView> {
   const thread = await findThread(tx, id);
   if (thread?.workspace_id !== caller.workspaceId) throw notFound('The thread');
   return thread;

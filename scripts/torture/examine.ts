@@ -7,6 +7,7 @@ import { findBudgetDrift } from '../../modules/budgets/settle-budgets.ts';
 import type { RetryingClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
+import { examineConversations } from './examine-conversations.ts';
 import { examineOutputs } from './examine-outputs.ts';
 import { examineRun, type ExaminedRun } from './examine-run.ts';
 import { examineSessions } from './examine-sessions.ts';
@@ -66,6 +67,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, probe, run));
   const all = [...examined.values()];
+  const conversations = await examineConversations(probe, examined);
   const outputs = await examineOutputs(client, examined, tools.deliveries);
   const { differences } = await rebuildProjections(probe.database, { check: true });
   const unknowns = new Map(all.flatMap((each) => [...each.unknowns]));
@@ -80,7 +82,11 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     unknowns: unknowns.size,
     unknownViolations: findUnknownViolations(tools.deliveries, unknowns),
     gaps: [...all.flatMap(({ gaps }) => gaps), ...sessions.gaps],
-    differences: [...differences.map((each) => JSON.stringify(each)), ...all.flatMap((each) => each.differences)],
+    differences: [
+      ...differences.map((each) => JSON.stringify(each)),
+      ...all.flatMap((each) => each.differences),
+      ...conversations,
+    ],
     stuck,
     forgotten: sessions.forgotten,
     untold: evidence.hooks ? await findUntold(runs, evidence.hooks) : [],

@@ -64,7 +64,7 @@ describe('Every run, whatever happens to it,', () => {
     ];
     const statuses = ['initializing', 'planning', 'executing', 'awaiting_tool', 'awaiting_human', 'reflecting'];
     // Those of workflows are the scheduler's; those of files go along with a call's result, and change nothing else.
-    const isDriven = (type: string) => !elsewhere.includes(type) && !/^(task|workflow|file)\./.test(type);
+    const isDriven = (type: string) => !elsewhere.includes(type) && !/^(task|workflow|handoff|file)\./.test(type);
     const expected = [...EVENT_TYPES.filter(isDriven), ...statuses];
     expected.push('completed', 'failed', 'cancelled');
     assert.deepEqual([...seen].toSorted(), expected.toSorted());

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
+import { listAgentTurns, listThreadTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
+import { countWaiting, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import { listRuns } from '../../db/runs.ts';
@@ -42,9 +44,14 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         select ${ids('t')}, '1.0.0', 1, $tenant, '{"permissions": []}', '' ${series}`);
       await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, config,
           pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at,
-          updated_at, last_seq, fence, dormant)
+          updated_at, last_seq, fence, dormant, rolled_up)
         select ${ids('r')}, $tenant, $workspace, ${ids('a')}, '1.0.0', ${ids('h')}, 'agent', 'completed', 1, '{}',
-          '{}', false, ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true ${series}`);
+          '{}', false, ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, i % 200 <> 0 ${series}`);
+      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, started_seq)
+        select ${ids('u')}, $tenant, ${ids('r')}, 1, 'complete', '{"message": "m"}', 1, 0, 0, now(), 2 ${series}`);
+      await run(`insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in,
+          tokens_out, cost_usd, duration_ms)
+        select $tenant, $workspace, ${ids('a')}, current_date - i % 365, 'run', 'completed', 1, 0, 1, 1, 1, 1, 0, 1 ${series}`);
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type)
         select ${ids('l')}, $tenant, 'agent.created', 'api_key', ${ids('k')}, 'agent' ${series}`);
       await client.query('set session_replication_role = origin');
@@ -72,6 +79,9 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   };
 
   const middle = '80000000-0000-4000-8000-000000000000';
+  const day = (ago: number) => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+  const owner = { tenantId: tenant, workspaceId: workspace };
+  const week = { ...owner, from: day(7), to: day(-1), kinds: ['run', 'model', 'tool'] as const };
   const lists: Record<string, (tx: Tx) => Promise<unknown>> = {
     'agents, first page': (tx) => listAgents(tx, { workspaceId: workspace, limit }),
     'agents, a later page': (tx) => listAgents(tx, { workspaceId: workspace, before: middle, limit }),
@@ -84,6 +94,13 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'runs, a later page': (tx) => listRuns(tx, { workspaceId: workspace, before: middle, limit }),
     'runs of an agent, first page': (tx) => listRuns(tx, { agentId: agent, limit }),
     'runs of states': (tx) => listRuns(tx, { status: ['executing', 'planning'], limit }),
+    'conversations of a thread': (tx) => listThreadTurns(tx, agent, { limit }),
+    'conversations of an agent': (tx) => listAgentTurns(tx, agent, { limit }),
+    'messages of conversations': (tx) => listTurnMessages(tx, [agent, middle]),
+    'answers in conversations': (tx) => listTurnAnswers(tx, [agent, middle]),
+    'sums of a dashboard by day': (tx) => readUsage(tx, { ...week, by: 'day' }),
+    'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),
+    'people who are waited for': (tx) => countWaiting(tx, week),
     'audit, first page': (tx) => listAuditRows(tx, { limit }),
     'audit of a key, a later page': (tx) => listAuditRows(tx, { actorId: agent, before: middle, limit }),
     'keys, first page': (tx) => listApiKeys(tx, { limit }),
@@ -95,7 +112,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       assert.match(plans, /Index|Bitmap/);
       assert.doesNotMatch(
         plans,
-        /Seq Scan on (runs|audit_log|agents|agent_versions|tools|tool_versions|api_keys)\b/,
+        /Seq Scan on (runs|turns|usage_daily|audit_log|agents|agent_versions|tools|tool_versions|api_keys)\b/,
         plans,
       );
       // The waits of a run are sorted, as many as it has.

@@ -283,4 +283,28 @@ describe('anthropicModel', () => {
     const { stream } = await connect(() => ({ content: [{ type: 'text', text: 'x' }], stop_reason: 'of_later' }));
     assert.equal((await ask(stream, modelRequest())).response.stopReason, 'end_turn');
   });
+
+  it("keeps what the provider's own tools say as it came, unless nobody could store it", async () => {
+    const deep = JSON.parse(`${'['.repeat(300)}${']'.repeat(300)}`) as unknown;
+    const result = { type: 'web_search_tool_result', tool_use_id: 's', content: [{ url: 'u', extra: { a: 1 } }] };
+    const { stream } = await connect(() => ({
+      content: [
+        { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'q' } },
+        result,
+        { ...result, content: deep },
+        { type: 'of_another_kind', text: 'x' },
+        { type: 'compaction', content: 'a summary', encrypted_content: 'e' },
+        { type: 'text', text: 'found', citations: [{ url: 'u' }] },
+      ],
+      container: { id: 'container\nx' },
+    }));
+    const { response } = await ask(stream, modelRequest());
+    assert.deepEqual(response.content, [
+      { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'q' } },
+      result,
+      { type: 'compaction', content: 'a summary', encrypted_content: 'e' },
+      { type: 'text', text: 'found', citations: [{ url: 'u' }] },
+    ]);
+    assert.equal(response.containerId, undefined);
+  });
 });

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import type { RunEvent } from '../../core/events.ts';
 import type { Delivery } from '../../scripts/torture/effect-server.ts';
+import { compareConversations } from '../../scripts/torture/examine-conversations.ts';
 import { findRepeated, findUnknownViolations, type Findings } from '../../scripts/torture/examine.ts';
 import { findForgotten } from '../../scripts/torture/examine-sessions.ts';
 import { KILL_POINTS } from '../../scripts/torture/kill-points.ts';
@@ -20,6 +21,28 @@ import { waitUntil } from '../support/wait-until.ts';
 const RUNS = sized({ usual: 8, nightly: 40 });
 const SECONDS = sized({ usual: '6', nightly: '60' });
 const OWN = { forMs: 60_000, leaseMs: 2000, redis: true, ownServices: true, modelOutages: true };
+
+describe('Conversations after a torture', () => {
+  const usage = { input: 1, output: 7, thinking: 0, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0 };
+  const log = [
+    { type: 'turn.started', turn_id: 't', payload: {} },
+    { type: 'model.responded', turn_id: 't', payload: { usage } },
+    { type: 'turn.completed', turn_id: 't', payload: { stop_reason: 'end_turn' } },
+  ] as unknown as RunEvent[];
+  const shown = {
+    row: { id: 't', run_id: 'r', stop_reason: 'end_turn' },
+    messages: [{ role: 'assistant' as const, content: [] }],
+    usage: { input_tokens: 1, output_tokens: 7, cache_creation_input_tokens: 0, cache_read_input_tokens: 0 },
+  };
+
+  it('are found out where they say something else than the log', () => {
+    assert.deepEqual(compareConversations([shown], log), []);
+    assert.equal(compareConversations([], log).length, 1);
+    assert.equal(compareConversations([{ ...shown, messages: [] }], log).length, 1);
+    assert.equal(compareConversations([{ ...shown, usage: { ...shown.usage, output_tokens: 8 } }], log).length, 1);
+    assert.equal(compareConversations([{ ...shown, row: { ...shown.row, stop_reason: null } }], log).length, 1);
+  });
+});
 
 describe('The schedule of a torture', () => {
   it('is the same for the same seed, and another one for another', () => {

@@ -34,7 +34,9 @@ export async function rejectionNote(tx: Tx, { id, target_agent_id: target, rejec
 
 /** A conversation as what is said and done in it. Results of tools are not handed over: they can be looked up in their run. */
 export function historyOf(messages: readonly MessageRow[]): HandoffMessage[] {
-  return messages.flatMap(({ role, content }) => {
+  return messages.flatMap(({ role, content, origin }) => {
+    // What Drover has said to the model nobody else has.
+    if (origin === 'drover') return [];
     const calls = content.flatMap((block) =>
       block.type === 'tool_use' ? [`[calls ${block.name} with ${canonicalJson(block.input)}]`] : [],
     );

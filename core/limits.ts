@@ -77,6 +77,9 @@ export const LIMITS = {
   treeRuns: 2000,
   /** Further attempts of a task that has failed. */
   taskRetries: 2,
+  /** Agents of a workspace that a search looks at, and names of skills that are embedded together. */
+  candidateAgents: 20_000,
+  skillsEmbeddedTogether: 32,
   /** Handoffs of one piece of work, tokens of one where neither it nor its target says, and seconds for which it may wait to be taken. */
   handoffChain: 10,
   handoffTokens: 32_000,

@@ -45,6 +45,7 @@ import { restartedWorkflows } from './0063-restarted-workflows.ts';
 import { agentLifecycle } from './0050-agent-lifecycle.ts';
 import { handoffs } from './0051-handoffs.ts';
 import { origins } from './0053-origins.ts';
+import { skills } from './0052-skills.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -95,4 +96,5 @@ export const MIGRATIONS: readonly Migration[] = [
   agentLifecycle,
   handoffs,
   origins,
+  skills,
 ];

@@ -3,7 +3,8 @@ import { conflict, impossible } from '../../../core/errors.ts';
 import { checksumOf, HANDOFF_SCHEMA, loopFault, type HandoffContext, type Urgency } from '../../../core/handoff.ts';
 import { summarizeHandoff, type HandoffFragment } from '../../../core/handoff-summary.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { listWorkers, type AgentRow } from '../../../db/agents.ts';
+import type { AgentRow } from '../../../db/agents.ts';
+import { listWorkers } from '../../../db/workers.ts';
 import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import {

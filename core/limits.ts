@@ -83,6 +83,8 @@ export const LIMITS = {
   /** Handoffs of one piece of work, tokens of one where neither it nor its target says, and seconds for which it may wait to be taken. */
   handoffChain: 10,
   handoffTokens: 32_000,
+  /** The context of a handoff as canonical JSON, in bytes. */
+  handoffBytes: 1024 * 1024,
   handoffSeconds: 86_400,
   /** Seconds for which an agent may stay offline before it is deprecated. */
   agentOfflineSeconds: 604_800,

@@ -171,19 +171,27 @@ function withBackground(
   if (Object.keys(background).length === 0) return content;
   const text = canonicalJson(background);
   const withText = (chars: number) => ({ ...content, background_context: cut(text, chars) });
-  const chars = largest(text.length, (count) => tokensOf(withText(count), limits) <= limits.targetTokens);
+  const chars = largest(
+    Math.min(text.length, mostChars(limits)),
+    (count) => tokensOf(withText(count), limits) <= limits.targetTokens,
+  );
   return chars > 0 ? withText(chars) : content;
 }
 
 /** The essential alone is too much: its texts are cut, then turns, findings and decisions are left out from their far ends. */
 function squeeze(essential: Record<string, unknown>, limits: SummaryLimits): Record<string, unknown> {
   const fits = (value: unknown) => tokensOf(value, limits) <= limits.targetTokens;
-  const longest = canonicalJson(essential).length;
+  const longest = mostChars(limits);
   let content = essential;
   if (!fits(cutTexts(content, SHORTEST_TEXT))) content = leaveOut(cutTexts(content, SHORTEST_TEXT), fits);
   const chars = largest(longest, (count) => fits(cutTexts(content, count)));
   const squeezed = cutTexts(content, chars) as Record<string, unknown>;
   return fits(squeezed) ? squeezed : {};
+}
+
+/** No more characters than these fit, whatever they are: a token is four of them at most. */
+function mostChars({ targetTokens }: SummaryLimits): number {
+  return 4 * targetTokens;
 }
 
 function leaveOut(essential: unknown, fits: (value: unknown) => boolean): Record<string, unknown> {

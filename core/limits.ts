@@ -79,9 +79,14 @@ export const LIMITS = {
   treeRuns: 2000,
   /** Further attempts of a task that has failed. */
   taskRetries: 2,
+  /** Agents of a workspace that a search looks at, and names of skills that are embedded together. */
+  candidateAgents: 20_000,
+  skillsEmbeddedTogether: 32,
   /** Handoffs of one piece of work, tokens of one where neither it nor its target says, and seconds for which it may wait to be taken. */
   handoffChain: 10,
   handoffTokens: 32_000,
+  /** The context of a handoff as canonical JSON, in bytes. */
+  handoffBytes: 1024 * 1024,
   handoffSeconds: 86_400,
   /** Seconds for which an agent may stay offline before it is deprecated. */
   agentOfflineSeconds: 604_800,

@@ -27,6 +27,12 @@ export interface Match {
   parts: { capability: number; health: number; cost: number; availability: number; preference: number };
 }
 
+/** By a skill that is required: names that mean much the same, with their similarity from 0 to 1. */
+export type SimilarSkills = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
+/** Similarity from which a skill of another name will do (002, "Algorithm 1"). */
+export const LEAST_SIMILARITY = 0.7;
+
 const WEIGHTS = { capability: 0.5, health: 0.25, cost: 0.15, availability: 0.1, preference: 0.1 };
 
 /** Proficiency of a capability that does not say. */
@@ -36,15 +42,19 @@ const DEFAULT_PROFICIENCY = 0.5;
 const SLOW_MS = 5000;
 
 /** Those that have all required capabilities and are not excluded, the best first; equal ones keep their order. */
-export function matchAgents(requirements: Requirements, candidates: readonly Candidate[]): Match[] {
+export function matchAgents(
+  requirements: Requirements,
+  candidates: readonly Candidate[],
+  similar: SimilarSkills = new Map(),
+): Match[] {
   return candidates
-    .flatMap((candidate) => matchOf(requirements, candidate) ?? [])
+    .flatMap((candidate) => matchOf(requirements, candidate, similar) ?? [])
     .toSorted((a, b) => b.score - a.score);
 }
 
-function matchOf(requirements: Requirements, candidate: Candidate): Match | undefined {
+function matchOf(requirements: Requirements, candidate: Candidate, similar: SimilarSkills): Match | undefined {
   if (requirements.excluded_agents?.includes(candidate.id)) return undefined;
-  const capability = capabilityScore(requirements.required_capabilities ?? [], candidate.capabilities);
+  const capability = capabilityScore(requirements.required_capabilities ?? [], candidate.capabilities, similar);
   if (capability === undefined) return undefined;
   const parts = {
     capability,
@@ -61,15 +71,32 @@ function matchOf(requirements: Requirements, candidate: Candidate): Match | unde
 }
 
 /** The mean proficiency over what is required, 1 where nothing is; undefined where one of them is missing. */
-function capabilityScore(required: readonly string[], known: Candidate['capabilities']): number | undefined {
+function capabilityScore(
+  required: readonly string[],
+  known: Candidate['capabilities'],
+  similar: SimilarSkills,
+): number | undefined {
   if (required.length === 0) return 1;
   let sum = 0;
   for (const skill of required) {
-    const found = known.find(({ skill_name }) => skill_name === skill);
+    const found = findCapability(skill, known, similar);
     if (!found) return undefined;
     sum += found.proficiency ?? DEFAULT_PROFICIENCY;
   }
   return sum / required.length;
+}
+
+/** The one of that name; without it, the one that is most like it, where any is enough. */
+export function findCapability<C extends { skill_name: string }>(
+  skill: string,
+  known: readonly C[],
+  similar: SimilarSkills,
+): C | undefined {
+  const exact = known.find(({ skill_name }) => skill_name === skill);
+  if (exact) return exact;
+  const likeness = ({ skill_name }: C) => similar.get(skill)?.get(skill_name) ?? 0;
+  const [best] = known.toSorted((a, b) => likeness(b) - likeness(a));
+  return best && likeness(best) >= LEAST_SIMILARITY ? best : undefined;
 }
 
 /** 0.6 of success and 0.4 of latency; an agent of which nothing is known counts as well. */

@@ -11,6 +11,8 @@ export interface SubtaskState extends Subtask {
   state: 'waiting' | 'running' | 'done' | 'failed';
   /** How long it is expected to take, in whatever unit all of them share; 1 where nobody knows. */
   weight?: number;
+  /** When it has to be done, in ms since 1970, where that was said. */
+  deadline_ms?: number | null;
 }
 
 /** When a subtask starts: as soon as its own inputs are there, or with all those of its level. */
@@ -110,7 +112,7 @@ function inOrder<S extends Subtask>(subtasks: readonly S[]): S[] {
 }
 
 /**
- * The subtasks to start now, `slots` at most: those whose inputs are there, that with the longest remaining path first. In
+ * The subtasks to start now, `slots` at most: those whose inputs are there, the earliest deadline first, then the longest remaining path. In
  * `levels` none starts before the level below has ended.
  */
 export function nextSubtasks<S extends SubtaskState>(
@@ -125,7 +127,9 @@ export function nextSubtasks<S extends SubtaskState>(
   if (ready.length === 0) return [];
   const allowed = execution === 'eager' ? ready : ofLowestLevel(subtasks, ready);
   const paths = remainingPaths(subtasks);
-  return allowed.toSorted((a, b) => (paths.get(b.id) ?? 0) - (paths.get(a.id) ?? 0)).slice(0, slots);
+  const until = ({ deadline_ms: deadline }: S) => deadline ?? Number.MAX_SAFE_INTEGER;
+  const inTurn = (a: S, b: S) => until(a) - until(b) || (paths.get(b.id) ?? 0) - (paths.get(a.id) ?? 0);
+  return allowed.toSorted(inTurn).slice(0, slots);
 }
 
 function ofLowestLevel<S extends SubtaskState>(subtasks: readonly S[], ready: readonly S[]): S[] {

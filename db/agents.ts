@@ -3,6 +3,7 @@ import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
 import { TOOL_NAME } from './migrations/0061-teams-at-work.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { setAgentSkills } from './skills.ts';
 
 /** An agent with its current definition. */
 export interface AgentRow {
@@ -36,11 +37,11 @@ export interface NewAgentVersion {
 }
 
 /** Busy is who works on a task: that follows from the tasks, and is stored nowhere. */
-const STATUS = `case when a.status in ('active', 'idle') and exists (
+export const AGENT_STATUS = `case when a.status in ('active', 'idle') and exists (
   select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
 const AGENT_COLUMNS = `
-  a.id, a.workspace_id, a.name, ${STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at`;
-const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
+  a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at`;
+export const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
 
 const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
 
@@ -64,6 +65,9 @@ export async function publishAgentVersion(tx: Tx, version: NewAgentVersion): Pro
 }
 
 async function insertVersion(tx: Tx, version: NewAgentVersion): Promise<void> {
+  const { tenantId, agentId } = version;
+  const names = version.definition.capabilities?.map(({ skill_name }) => skill_name) ?? [];
+  await setAgentSkills(tx, { tenantId, agentId, names });
   await tx.query(
     `insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
      select $1, $2, coalesce(max(ordinal), 0) + 1, $3, $4::jsonb, $5 from agent_versions where agent_id = $1`,
@@ -99,8 +103,13 @@ export async function listAgents(
     ['a.workspace_id', '=', page.workspaceId],
     ['a.id', '<', page.before],
   ]);
-  if (page.status) void query.whereRaw(`(${STATUS}) = ?`, [page.status]);
+  if (page.status) void query.whereRaw(`(${AGENT_STATUS}) = ?`, [page.status]);
   return fetchRows<AgentRow>(tx, query.orderBy('a.id', 'desc').limit(page.limit));
+}
+
+/** Agents with their current definitions, in any order. */
+export async function listAgentsById(tx: Tx, ids: readonly string[]): Promise<AgentRow[]> {
+  return tx.query<AgentRow>(`select ${AGENT_COLUMNS} from ${AGENT_TABLES} where a.id = any($1::uuid[])`, [ids]);
 }
 
 export interface AgentName {
@@ -166,52 +175,6 @@ export async function findAgentVersion(tx: Tx, agentId: string, version: string)
 /** The definition that a run has pinned. */
 export async function loadAgentVersion(tx: Tx, agentId: string, version: string): Promise<AgentDefinition | undefined> {
   return (await findAgentVersion(tx, agentId, version))?.definition;
-}
-
-/** An agent that may be given a task, and how many tasks it works on. */
-export interface WorkerRow {
-  id: string;
-  status: AgentStatus;
-  definition: AgentDefinition;
-  running: number;
-  /** What its runs of the last seven days have shown: of those that there are, 200 at most. */
-  health: { success_rate_7d?: number; avg_latency_ms?: number; avg_tokens_per_task?: number; last_active?: string };
-}
-
-const MOST_WORKERS = 200;
-
-export interface WorkerFilter {
-  workspaceId: string;
-  /** They have all of these. */
-  skills: readonly string[];
-  ids?: readonly string[] | undefined;
-  /** Those that may be given a task where nobody says: a busy one may have room for another. */
-  statuses?: readonly AgentStatus[] | undefined;
-}
-
-/** Agents of a workspace that take tasks, oldest first. */
-export async function listWorkers(
-  tx: Tx,
-  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'] }: WorkerFilter,
-): Promise<WorkerRow[]> {
-  return tx.query<WorkerRow>(
-    `select a.id, ${STATUS} as status, v.definition,
-       (select count(*)::int from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) as running,
-       jsonb_strip_nulls(jsonb_build_object('success_rate_7d', h.success, 'avg_latency_ms', h.latency, 'avg_tokens_per_task', h.tokens,
-         'last_active', h.last_active)) as health
-     from ${AGENT_TABLES}
-     cross join lateral (
-       select avg(case when status = 'completed' then 1 else 0 end)::float8 as success, max(updated_at) as last_active,
-         round(avg(extract(epoch from completed_at - coalesce(started_at, created_at)) * 1000))::int as latency,
-         round(avg(tokens_in + tokens_out))::int as tokens
-       from (select * from runs r where r.agent_id = a.id and r.id > uuid_floor(current_date - 7)
-         and r.kind = 'agent' and r.status in ('completed', 'failed') order by r.id desc limit 200) r) h
-     where a.workspace_id = $1 and (${STATUS}) = any($4) and a.suspended_at is null
-       and v.definition->'is_active' is distinct from 'false'::jsonb
-       and ($2::jsonb = '[]' or v.definition->'capabilities' @> $2::jsonb) and ($3::uuid[] is null or a.id = any($3))
-     order by a.id limit ${MOST_WORKERS}`,
-    [workspaceId, JSON.stringify(skills.map((skill_name) => ({ skill_name }))), ids ?? null, statuses],
-  );
 }
 
 /** Those of these ids that are agents of the workspace, deprecated ones not among them. */

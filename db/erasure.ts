@@ -65,6 +65,7 @@ const SHARED = 'what clients have put into a shared space, where it is deleted';
 
 /** Tables with texts, none of which come from a conversation, and why. */
 export const CONTENT_FREE: Readonly<Record<string, string>> = {
+  agent_skills: SET_UP,
   agent_versions: SET_UP,
   agents: SET_UP,
   api_keys: SET_UP,
@@ -73,6 +74,7 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   policies: SET_UP,
   policy_versions: SET_UP,
   secrets: SET_UP,
+  skills: SET_UP,
   team_members: SET_UP,
   teams: SET_UP,
   tenants: SET_UP,

@@ -14,6 +14,17 @@ domain tool_effect as text CHECK ((VALUE = ANY (ARRAY['read_only'::text, 'idempo
 domain trust as text CHECK ((VALUE = ANY (ARRAY['trusted'::text, 'untrusted'::text])))
 domain turn_status as text CHECK ((VALUE = ANY (ARRAY['running'::text, 'complete'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'failed'::text, 'cancelled'::text])))
 
+table agent_skills row level security forced
+  tenant_id uuid not null
+  agent_id uuid not null
+  name text not null
+  constraint agent_skills_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agents(id)
+  constraint agent_skills_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint agent_skills_pkey PRIMARY KEY (tenant_id, name, agent_id)
+  CREATE INDEX agent_skills_by_agent ON public.agent_skills USING btree (agent_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table agent_versions row level security forced
   agent_id uuid not null
   version text not null
@@ -24,7 +35,6 @@ table agent_versions row level security forced
   created_at timestamp with time zone not null default now()
   constraint agent_versions_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agents(id)
   constraint agent_versions_pkey PRIMARY KEY (agent_id, version)
-  CREATE INDEX agent_versions_by_capability ON public.agent_versions USING gin (((definition -> 'capabilities'::text)) jsonb_path_ops)
   CREATE UNIQUE INDEX agent_versions_page ON public.agent_versions USING btree (agent_id, ordinal)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
@@ -966,6 +976,20 @@ table signals row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
+
+table skills row level security forced
+  tenant_id uuid not null
+  name text not null
+  embedding vector
+  embedding_model text
+  tried_at timestamp with time zone
+  constraint skills_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint skills_pkey PRIMARY KEY (tenant_id, name)
+  CREATE INDEX skills_near ON public.skills USING hnsw (((embedding)::vector(512)) vector_cosine_ops) WHERE (embedding_model = 'offline'::text)
+  CREATE INDEX skills_unembedded ON public.skills USING btree (tenant_id) WHERE (tried_at IS NULL)
+  policy maintenance_embed_skills for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
 
 table tasks row level security forced
   id uuid not null

@@ -249,7 +249,9 @@ export async function findUnreadInput(
 /** Ids of the workspace's agents that take runs, two at most. */
 export async function listActiveAgents(tx: Tx, workspaceId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `select id from agents where workspace_id = $1 and status <> 'deprecated' order by id limit 2`,
+    `select a.id from agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version
+      where a.workspace_id = $1 and a.status <> 'deprecated' and v.definition->'is_active' is distinct from 'false'::jsonb
+      order by a.id limit 2`,
     [workspaceId],
   );
   return rows.map(({ id }) => id);

@@ -159,6 +159,7 @@ export interface ScheduledTask {
   run_id: string | null;
   error: Problem | null;
   approval_status: string | null;
+  deadline_ms: number | null;
   /** Its deadline has passed. */
   is_due: boolean;
   /** Its plan is not whole yet. */
@@ -179,6 +180,7 @@ export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<Sc
   return tx.query<ScheduledTask>(
     `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
        t.handoff_count, t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status, t.is_early,
+       (extract(epoch from t.deadline) * 1000)::float8 as deadline_ms,
        coalesce(t.deadline < clock_timestamp(), false) as is_due,
        t.status in ('assigned', 'in_progress') and exists (
          select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,

@@ -10,6 +10,7 @@ export const MAINTENANCE_ACTS = [
   'end-tasks',
   'lapse-agents',
   'carry-handoffs',
+  'embed-skills',
   'wake-parked',
   'expire-idle',
   'forget-old',
@@ -53,6 +54,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'sweep-outbox':
     case 'expire-approvals':
     case 'seal-audit':
+    case 'embed-skills':
     case 'settle-budgets':
     case 'roll-up-usage':
       return 5000;

@@ -38,9 +38,8 @@ const discover = defineRoute({
   responses: { 200: z.strictObject({ agents: z.array(found), total: z.int() }) },
   async handle({ caller, query, context }) {
     const { capabilities = [], domain, min_proficiency: minProficiency = 0.5, status, limit = 10 } = query;
-    const { agents, total } = await context.db.withTenant(caller.tenantId, (tx) =>
-      discoverAgents(tx, caller, { capabilities, domain, minProficiency, status, limit }),
-    );
+    const wanted = { capabilities, domain, minProficiency, status, limit };
+    const { agents, total } = await discoverAgents(context, caller, wanted);
     const shown = agents.map((row) => ({
       id: row.id,
       agent_id: row.id,

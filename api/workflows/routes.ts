@@ -19,6 +19,7 @@ import {
   createTaskBody,
   createWorkflowBody,
   presentTask,
+  submittedTask,
   presentWhole,
   presentWorkflow,
   task,
@@ -96,13 +97,16 @@ const submit = defineRoute({
   summary: 'Submit a task, to a workflow or by itself',
   idempotent: true,
   body: createTaskBody,
-  responses: { 202: task },
+  responses: { 202: submittedTask },
   async handle({ caller, body, context, ctx, idempotency }) {
     const { workflow_id, description, input, requirements = {} } = body;
     const workflowId = workflow_id ?? undefined;
     const traceparent = ctx.state.traceparent;
     const request = { caller, description, workflowId, input, requirements, traceparent, idempotency };
-    const answer = await submitTask(context, request, presentTask);
+    const answer = await submitTask(context, request, (row, doneAt) => ({
+      ...presentTask(row),
+      estimated_completion: doneAt.toISOString(),
+    }));
     return { ...answer, headers: { location: `/v1/tasks/${answer.body.id}` } };
   },
 });

@@ -81,8 +81,14 @@ export const task = z
     retry_count: z.int(),
     last_error: problem.nullable(),
     error: problem.optional(),
+    execution: z.object({ status: z.enum(TASK_STATUSES), retry_count: z.int(), last_error: problem.nullable() }),
     output: z
-      .object({ result: z.string(), tokens_used: z.int().nullable(), latency_ms: z.int().nullable() })
+      .object({
+        result: z.string(),
+        confidence: z.number().nullable().describe('Where the result is a JSON object that has one, from 0 to 1.'),
+        tokens_used: z.int().nullable(),
+        latency_ms: z.int().nullable(),
+      })
       .nullable(),
     deadline: when.nullable(),
     created_at: when,
@@ -90,6 +96,11 @@ export const task = z
     completed_at: when.nullable(),
   })
   .meta({ id: 'Task' });
+
+/** The answer to a submission. */
+export const submittedTask = task
+  .extend({ estimated_completion: when.describe('By what the agent that fits best has taken before.') })
+  .meta({ id: 'SubmittedTask' });
 
 export const workflow = z
   .object({
@@ -153,9 +164,11 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
     retry_count: row.retry_count,
     last_error: row.error,
     ...(row.status === 'failed' && row.error && { error: row.error }),
+    execution: { status: row.status, retry_count: row.retry_count, last_error: row.error },
     output: hasOutput
       ? {
           result: textOf(row.output ?? []),
+          confidence: confidenceOf(textOf(row.output ?? [])),
           tokens_used: row.tokens_used === null ? null : Number(row.tokens_used),
           latency_ms: row.latency_ms,
         }
@@ -165,6 +178,17 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
     updated_at: row.updated_at.toISOString(),
     completed_at: row.completed_at?.toISOString() ?? null,
   };
+}
+
+/** What an agent says of how sure it is; null where it says nothing. */
+function confidenceOf(result: string): number | null {
+  if (!result.trimStart().startsWith('{')) return null;
+  try {
+    const { confidence } = JSON.parse(result) as { confidence?: unknown };
+    return typeof confidence === 'number' && confidence >= 0 && confidence <= 1 ? confidence : null;
+  } catch {
+    return null;
+  }
 }
 
 export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {

@@ -46,6 +46,7 @@ import { agentLifecycle } from './0050-agent-lifecycle.ts';
 import { handoffs } from './0051-handoffs.ts';
 import { origins } from './0053-origins.ts';
 import { turnStarts } from './0054-turn-starts.ts';
+import { skills } from './0052-skills.ts';
 import type { Migration } from './migration.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
@@ -97,4 +98,5 @@ export const MIGRATIONS: readonly Migration[] = [
   handoffs,
   origins,
   turnStarts,
+  skills,
 ];

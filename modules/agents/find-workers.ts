@@ -1,12 +1,15 @@
 /** Looks for agents by what they can do: for a task, for a team, or for whoever asks. */
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
-import { matchAgents, type Candidate } from '../../core/matching.ts';
+import { findCapability, matchAgents, type Candidate, type Match, type SimilarSkills } from '../../core/matching.ts';
 import { composeTeam, type ComposedMember, type CompositionWeights, type TeamTask } from '../../core/team.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { AgentStatus } from '../../core/agent-lifecycle.ts';
-import { listWorkers, type WorkerRow } from '../../db/agents.ts';
+import { listAgentsById } from '../../db/agents.ts';
+import { listWorkers, readLastActive, type WorkerRow } from '../../db/workers.ts';
 import type { Tx } from '../../db/database.ts';
+import type { ProcessContext } from '../context.ts';
+import { HASTY, learnSkills, readSimilarSkills } from './similar-skills.ts';
 
 /** An agent as matching knows it. What its runs of the last seven days have shown counts before what was registered. */
 export function toCandidate({ id, definition, running, health }: WorkerRow): Candidate {
@@ -34,41 +37,64 @@ export interface DiscoveredAgent {
   definition: AgentDefinition;
   status: AgentStatus;
   score: number;
-  health: Candidate['health'];
+  health: Candidate['health'] & { last_active?: string };
 }
 
-/** The agents of the caller's workspace that fit, best first, and how many fit in all. */
+/**
+ * The agents of the caller's workspace that fit, best first, and how many fit in all. A skill may have another name that means
+ * much the same.
+ */
 export async function discoverAgents(
-  tx: Tx,
+  context: Pick<ProcessContext, 'db' | 'embeddings' | 'log'>,
   caller: Caller,
   wanted: Discovery,
 ): Promise<{ agents: DiscoveredAgent[]; total: number }> {
   const { capabilities: skills, status } = wanted;
-  const found = await listWorkers(tx, {
-    workspaceId: caller.workspaceId,
-    skills,
-    statuses: status ? [status] : ['active', 'idle'],
+  const { tenantId, workspaceId } = caller;
+  if (skills.length > 0) await learnSkills(context, { tenantId, names: skills }, HASTY);
+  return context.db.withTenant(tenantId, async (tx) => {
+    const similar = await readSimilarSkills(context, tx, skills);
+    const found = await listWorkers(tx, {
+      workspaceId,
+      skills: namesOf(skills, similar),
+      statuses: status ? [status] : ['active', 'idle'],
+    });
+    const fitting = found.filter(({ definition }) => isFit(definition, wanted, similar));
+    const matches = matchAgents({ required_capabilities: skills }, fitting.map(toCandidate), similar);
+    return { agents: await shownOf(tx, matches.slice(0, wanted.limit), fitting), total: matches.length };
   });
-  const fitting = found.filter(({ definition }) => isFit(definition, wanted));
-  const candidates = fitting.map(toCandidate);
-  const agents = matchAgents({ required_capabilities: skills }, candidates).flatMap(({ id, score }) => {
-    const row = fitting.find((each) => each.id === id);
-    const known = candidates.find((each) => each.id === id);
-    return row && known ? [{ id, definition: row.definition, status: row.status, score, health: known.health }] : [];
+}
+
+/** Each skill with the names that will do for it. */
+export function namesOf(skills: readonly string[], similar: SimilarSkills): string[][] {
+  return skills.map((skill) => [...new Set([skill, ...(similar.get(skill)?.keys() ?? [])])]);
+}
+
+async function shownOf(tx: Tx, matches: readonly Match[], workers: readonly WorkerRow[]): Promise<DiscoveredAgent[]> {
+  const ids = matches.map(({ id }) => id);
+  const byId = new Map(workers.map((worker) => [worker.id, worker]));
+  const agents = new Map((await listAgentsById(tx, ids)).map((agent) => [agent.id, agent]));
+  const lastActive = await readLastActive(tx, ids);
+  return matches.flatMap(({ id, score }) => {
+    const [worker, agent] = [byId.get(id), agents.get(id)];
+    if (!worker || !agent) return [];
+    const at = lastActive.get(id);
+    const health = { ...toCandidate(worker).health, ...(at && { last_active: at.toISOString() }) };
+    return [{ id, definition: agent.definition, status: agent.status, score, health }];
   });
-  return { agents: agents.slice(0, wanted.limit), total: agents.length };
 }
 
 /** Each skill that is asked for at the proficiency that is asked for; in the domain, where one is; without skills, any one that fits. */
 function isFit(
-  { capabilities = [] }: AgentDefinition,
+  { capabilities = [] }: Pick<AgentDefinition, 'capabilities'>,
   { capabilities: skills, domain, minProficiency }: Discovery,
+  similar: SimilarSkills,
 ): boolean {
   const fitting = capabilities.filter(
     (known) => (known.proficiency ?? 0.5) >= minProficiency && (domain === undefined || known.domain === domain),
   );
   if (skills.length === 0) return domain === undefined || fitting.length > 0;
-  return skills.every((skill) => fitting.some(({ skill_name }) => skill_name === skill));
+  return skills.every((skill) => findCapability(skill, fitting, similar) !== undefined);
 }
 
 /** A team for a task out of the workspace's agents. Throws 422 `InsufficientAgents` with the role that nobody can play. */

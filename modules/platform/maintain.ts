@@ -13,6 +13,7 @@ import { expireRun } from '../runs/end-run.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { sweepFiles } from '../files/sweep-files.ts';
+import { embedSkills } from '../agents/similar-skills.ts';
 import { carryHandoffs } from '../workflows/carry-handoffs.ts';
 import { endDueTasks } from '../workflows/end-due-tasks.ts';
 import { lapseAgents } from '../workflows/lapse-agents.ts';
@@ -51,6 +52,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { ended: await endDueTasks(context) };
     case 'carry-handoffs':
       return { carried: await carryHandoffs(context) };
+    case 'embed-skills':
+      return { tenants: await embedSkills(context) };
     case 'lapse-agents':
       return lapseAgents(context);
     case 'renew-priorities': {

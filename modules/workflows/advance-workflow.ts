@@ -16,6 +16,7 @@ import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { lookJobId, SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
+import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { suspendedBy } from '../governance/governance.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
@@ -51,6 +52,9 @@ export async function advanceWorkflow(
   });
   for (const written of step?.created ?? []) announceAppended(context, written);
   announceCancelled(context, step?.cancelled ?? []);
+  if (step?.untriedSkills) {
+    await learnSkills(context, { tenantId: ref.tenantId, names: step.untriedSkills }, PATIENT);
+  }
   if (appended && step?.need) {
     await planOrAnswer(context, { ...ref, stop }, step.need);
     return 'advanced';

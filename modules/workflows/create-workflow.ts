@@ -24,6 +24,7 @@ import {
   type WorkflowRow,
   type WorkflowSettings,
 } from '../../db/workflows.ts';
+import { expectTaskMs } from '../agents/expect-task.ts';
 import { requireTeam } from '../agents/write-team.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
@@ -101,7 +102,7 @@ export interface TaskRequest extends Requested {
 export async function submitTask<T>(
   context: Context,
   request: TaskRequest,
-  present: (row: TaskRow) => T,
+  present: (row: TaskRow, doneAt: Date) => T,
 ): Promise<IdempotentAnswer<T>> {
   return announced(context, request, async (tx) => {
     const id = newId();
@@ -112,7 +113,9 @@ export async function submitTask<T>(
         : await addTo(tx, { request, id, workflowId });
     const row = await findTask(tx, id);
     if (!row) throw new Error('An inserted task did not come back.');
-    return { body: present(row), written };
+    const expectedMs = row.created_at.getTime() + (await expectTaskMs(tx, request.caller, request.requirements));
+    const doneAt = new Date(Math.min(expectedMs, row.deadline?.getTime() ?? Infinity));
+    return { body: present(row, doneAt), written };
   });
 }
 

@@ -4,7 +4,7 @@ import { isTerminal } from '../../core/events.ts';
 import type { HandoffContext, Urgency } from '../../core/handoff.ts';
 import { matchAgents } from '../../core/matching.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
-import { findAgent, findAgentIds, listWorkers, type AgentRow } from '../../db/agents.ts';
+import { findAgent, findAgentIds, type AgentRow } from '../../db/agents.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -16,7 +16,9 @@ import {
   type HandoffRow,
 } from '../../db/handoffs.ts';
 import { findTask } from '../../db/tasks.ts';
-import { toCandidate } from '../agents/find-workers.ts';
+import { listWorkers } from '../../db/workers.ts';
+import { namesOf, toCandidate } from '../agents/find-workers.ts';
+import { HASTY, learnSkills, readSimilarSkills } from '../agents/similar-skills.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type AppendedChange } from '../run-log/append-to-run.ts';
@@ -44,6 +46,7 @@ type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
  */
 export async function handOver(context: Context, attempt: ToolAttempt): Promise<ToolOutcome> {
   const wish = attempt.arguments as unknown as Wish;
+  if (wish.capabilities) await learnSkills(context, { tenantId: attempt.tenantId, names: wish.capabilities }, HASTY);
   return inRun(context, attempt, async (tx, run) => {
     const made = await findHandoffOfCall(tx, attempt.toolCallId);
     if (made) return { outcome: answer(made) };
@@ -55,7 +58,7 @@ export async function handOver(context: Context, attempt: ToolAttempt): Promise<
     if (await findHandoffFrom(tx, run.id)) {
       return { outcome: refused('handed-over', 'You have handed over already: end your turn.') };
     }
-    const target = await findTarget(tx, run, wish);
+    const target = await findTarget(context, tx, { run, wish });
     if (!target)
       return { outcome: refused('no-agent', 'No agent that takes work now is called so, or can do all of this.') };
     const row = await writeHandoff(tx, {
@@ -138,15 +141,25 @@ async function inRun(
   }
 }
 
-async function findTarget(tx: Tx, run: RunRow, wish: Wish): Promise<AgentRow | undefined> {
+async function findTarget(
+  context: Context,
+  tx: Tx,
+  { run, wish }: { run: RunRow; wish: Wish },
+): Promise<AgentRow | undefined> {
   const { workspace_id: workspaceId, agent_id: own } = run;
   if (wish.to_agent !== undefined) {
     const id = (await findAgentIds(tx, workspaceId, [wish.to_agent])).get(wish.to_agent);
     return id === undefined ? undefined : findAgent(tx, id, workspaceId);
   }
   const skills = wish.capabilities ?? [];
-  const workers = skills.length === 0 ? [] : await listWorkers(tx, { workspaceId, skills });
-  const [best] = matchAgents({ required_capabilities: skills, excluded_agents: [own] }, workers.map(toCandidate));
+  if (skills.length === 0) return undefined;
+  const similar = await readSimilarSkills(context, tx, skills);
+  const workers = await listWorkers(tx, { workspaceId, skills: namesOf(skills, similar) });
+  const [best] = matchAgents(
+    { required_capabilities: skills, excluded_agents: [own] },
+    workers.map(toCandidate),
+    similar,
+  );
   return best && findAgent(tx, best.id, workspaceId);
 }
 

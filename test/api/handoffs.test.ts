@@ -140,6 +140,7 @@ describe('handoffs', () => {
       [{ context: { surprise: 1 } }, 400],
       [{ context: 'text' }, 400],
       [{ urgency: 'now' }, 400],
+      [{ context: { execution_context: { partial_results: { a: 'x'.repeat(1024 * 1024) } } } }, 413],
     ];
     for (const [more, status] of cases) await hand(task, more, status);
     await api.call('DELETE', `/v1/agents/${ids['bob']}`, { key });

@@ -251,8 +251,14 @@ describe('workflows', () => {
       requirements: { required_capabilities: ['law'] },
     });
     assert.equal(alone.status, 'pending');
+    const inMs = Date.parse(alone.estimated_completion) - Date.parse(alone.created_at);
+    assert.ok(inMs > 0 && inMs <= 30_000, `${inMs}`);
     const done = await ended(alone.id, 'tasks');
-    assert.equal(done.output.result, 'done: it');
+    assert.deepEqual([done.output.result, done.output.confidence], ['done: it', null]);
+    assert.deepEqual(done.execution, { status: 'completed', retry_count: 0, last_error: null });
+    answer = () => '{"found": 3, "confidence": 0.85}';
+    const sure = await make('/v1/tasks', { description: 'Do it.', requirements: { required_capabilities: ['law'] } });
+    assert.equal((await ended(sure.id, 'tasks')).output.confidence, 0.85);
     assert.ok(!(await read('/v1/workflows')).workflows.some(({ id }: { id: string }) => id === alone.workflow_id));
 
     answer = () => undefined;

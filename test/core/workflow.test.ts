@@ -100,6 +100,18 @@ describe('the scheduler of subtasks', () => {
     );
   });
 
+  it('takes the earliest deadline before all that', () => {
+    const waiting = [task('long'), task('next', 'long'), task('late'), task('soon')].map((each) => ({
+      ...each,
+      state: 'waiting' as const,
+      deadline_ms: { late: 2000, soon: 1000 }[each.id] ?? null,
+    }));
+    assert.deepEqual(
+      nextSubtasks(waiting, { slots: 3, execution: 'eager' }).map(({ id }) => id),
+      ['soon', 'late', 'long'],
+    );
+  });
+
   it('waits for the whole level where it goes by levels, and not where it is eager', () => {
     const some: SubtaskState[] = [
       { ...task('a'), state: 'done' },

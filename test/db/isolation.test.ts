@@ -59,6 +59,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   runs: ['select'],
   tasks: ['select'],
   signals: ['delete', 'select'],
+  // Whose skills wait for their vectors.
+  skills: ['select'],
   tenants: ['insert', 'select'],
   tool_calls: ['select'],
   // Its states and outcomes, not its content.

@@ -110,5 +110,45 @@ for (const mode of sized({ usual: [DOMAIN_MODE], nightly: MODES })) {
         parts.map(() => 'completed'),
       );
     });
+
+    it('kill -9 while agents hand their conversations over', async () => {
+      const label = randomUUID();
+      const agentOf = async (name: string, tools: string[]) =>
+        (await drover.call('POST', '/v1/agents', { body: { name: `${name} ${label}`, tools } })).json.id as string;
+      const source = await agentOf('source', ['handoff']);
+      const target = await agentOf('target', []);
+      const wish = JSON.stringify({ to_agent: target, reason: 'Better at it' });
+      const runs = await Promise.all(
+        Array.from({ length: 6 }, () => startRun(drover, source, `call handoff ${wish} | say over`)),
+      );
+      const read = async (path: string) => (await drover.call('GET', path)).json;
+      const handoffs = async () =>
+        (await read(`/v1/handoffs?source_agent_id=${source}`)).handoffs as { status: string; source_run_id: string }[];
+      const victims = drover.names.filter((name) => mode === 'embedded' || name !== 'api');
+      for (const [round, count] of [1, 4].entries()) {
+        await waitUntil('handoffs are there, or taken', async () => {
+          const there = await handoffs();
+          return (round === 0 ? there : there.filter(({ status }) => status !== 'initiated')).length >= count;
+        });
+        const name = victims[round % victims.length] ?? '';
+        await drover.end(name, 'SIGKILL');
+        await drover.start(name);
+      }
+      const wanted = runs.map(({ run }) => run).toSorted();
+      await waitUntil('all are taken and done', async () => {
+        const there = await handoffs();
+        return there.length === wanted.length && there.every(({ status }) => status === 'completed');
+      });
+      assert.deepEqual((await handoffs()).map(({ source_run_id: run }) => run).toSorted(), wanted);
+      const taken = (await read(`/v1/runs?agent_id=${target}&limit=200`)).runs as {
+        status: string;
+        thread_id: string;
+      }[];
+      assert.deepEqual(
+        taken.map(({ status }) => status),
+        wanted.map(() => 'completed'),
+      );
+      assert.equal(new Set(taken.map(({ thread_id: thread }) => thread)).size, wanted.length);
+    });
   });
 }

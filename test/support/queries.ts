@@ -1,5 +1,6 @@
 /** What tests read and move in tables, where no function of Drover does. One function for each question. */
 import type { Database } from '../../db/database.ts';
+import { listWorkers } from '../../db/workers.ts';
 import type { Engine } from './engine.ts';
 import { query } from './template.ts';
 
@@ -67,4 +68,48 @@ export async function noticesTold(db: Owned): Promise<{ type: string; notice: ob
 export async function memoryConflicts(db: Owned): Promise<object[]> {
   const text = `select arguments from approvals where subject_type = 'memory'`;
   return (await db.asOwner((client) => client.query<object>(text))).rows;
+}
+
+/** Copies of an agent with skills of their own, `skill_0` to `skill_99` in turn. */
+export async function makeManyAgents(
+  db: Database,
+  { id: tenantId, like, count }: { id: string; like: string; count: number },
+): Promise<void> {
+  await db.asOwner(async (client) => {
+    await client.query(
+      `with made as (
+         insert into agents (id, tenant_id, workspace_id, name, status, current_version)
+           select gen_random_uuid(), a.tenant_id, a.workspace_id, 'copy ' || n, 'active', a.current_version
+           from agents a, generate_series(0, $2::int - 1) n where a.id = $1 returning id, tenant_id, name, current_version)
+       insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
+         select made.id, made.current_version, 1, made.tenant_id, v.definition || jsonb_build_object('name', made.name, 'capabilities',
+           jsonb_build_array(jsonb_build_object('skill_name', 'skill_' || substr(made.name, 6)::int % 100, 'proficiency', 0.8))), made.name
+         from made join agent_versions v on v.agent_id = $1`,
+      [like, count],
+    );
+    await client.query(
+      `insert into agent_skills (tenant_id, agent_id, name)
+         select tenant_id, agent_id, definition->'capabilities'->0->>'skill_name' from agent_versions
+           where agent_id <> $1 and jsonb_array_length(definition->'capabilities') > 0 on conflict do nothing`,
+      [like],
+    );
+    await client.query('analyze agents');
+    await client.query('analyze agent_skills');
+    await client.query('analyze agent_versions');
+    return tenantId;
+  });
+}
+
+/** How agents with a skill are found. */
+export async function planOfDiscovery(
+  db: Database,
+  { id, workspace_id: workspaceId }: { id: string; workspace_id: string },
+) {
+  const rows = await db.withTenant(id, async (tx) => {
+    const explained = {
+      query: <R extends object>(text: string, values?: unknown[]) => tx.query<R>(`explain ${text}`, values),
+    };
+    return listWorkers({ ...tx, ...explained }, { workspaceId, skills: [['skill_7']] });
+  });
+  return (rows as unknown as { 'QUERY PLAN': string }[]).map((row) => row['QUERY PLAN']).join('\n');
 }

@@ -1,11 +1,12 @@
 /** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
-import { matchAgents, type Match } from '../../../core/matching.ts';
+import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import type { AgentStatus } from '../../../core/agent-lifecycle.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
-import { listWorkers, type WorkerRow } from '../../../db/agents.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
-import { toCandidate } from '../../agents/find-workers.ts';
+import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
+import { namesOf, toCandidate } from '../../agents/find-workers.ts';
+import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import type { WorkflowStep } from './workflow-step.ts';
 
 export interface Worker {
@@ -19,53 +20,79 @@ export type WorkerChoice = Worker | 'busy' | 'none';
 
 /**
  * Without required skills, and where no agent is named, the workflow's own agent does it; without one, any agent of its team,
- * or else of the workspace, that fits. One who has failed at it already is taken again only where there is nobody else.
+ * or else of the workspace, that fits. One who has failed at it already is taken again only where there is nobody else. Where
+ * nobody has a skill of that name, one that means much the same will do.
  */
 export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Promise<WorkerChoice> {
   const { required_capabilities: skills = [] } = task.requirements;
   const { agent_id: own, team_id } = step.workflow;
   const preferred = task.agent_id ?? (skills.length === 0 && team_id === null ? own : null);
   const isOpen = preferred === null || skills.length > 0 || step.workflow.team_id !== null;
-  const found = await candidates(step, { skills, preferred, isOpen });
-  const first = found.filter(({ id }) => id === preferred).map(toCandidate);
-  const others = found.filter(({ id }) => id !== preferred).map(toCandidate);
-  const matches = [
-    ...matchAgents({ ...task.requirements, required_capabilities: [] }, first),
-    ...matchAgents(task.requirements, others),
-  ];
+  const wanted = { task, skills, preferred, isOpen };
+  let fit = await fitting(step, wanted, new Map());
+  if (fit.matches.length === 0 && isOpen && skills.length > 0) {
+    const { context, tx } = step;
+    const untried = await untriedSkills(context, tx, skills);
+    if (untried.length > 0) {
+      step.untriedSkills = [...(step.untriedSkills ?? []), ...untried];
+      return 'busy';
+    }
+    fit = await fitting(step, wanted, await readSimilarSkills(context, tx, skills));
+  }
+  const { found, matches } = fit;
   const fresh = matches.filter(({ id }) => !task.failed_agents.includes(id));
   const usable = fresh.length > 0 ? fresh : matches;
-  if (usable.length === 0) return (await isAwaited(step, task, { skills, preferred, isOpen })) ? 'busy' : 'none';
+  if (usable.length === 0) return (await isAwaited(step, wanted)) ? 'busy' : 'none';
   const favourite = usable.find(({ id }) => id === preferred);
   const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
   if (!chosen || !(await takePlace(step, found, chosen.id))) return 'busy';
   return toWorker(chosen, task.agent_id, preferred);
 }
 
-/** Whether somebody who is offline could do it: agents come back, or are deprecated at last. */
-async function isAwaited(step: WorkflowStep, task: ScheduledTask, wanted: Wanted): Promise<boolean> {
-  const { excluded_agents: excluded = [] } = task.requirements;
-  return (await candidates(step, wanted, ['offline'])).some(({ id }) => !excluded.includes(id));
-}
-
 interface Wanted {
+  task: ScheduledTask;
   skills: readonly string[];
   preferred: string | null;
   isOpen: boolean;
+}
+
+/** Those that could do it, the one that comes first before all others, and these best first. */
+async function fitting(
+  step: WorkflowStep,
+  wanted: Wanted,
+  similar: SimilarSkills,
+): Promise<{ found: WorkerRow[]; matches: Match[] }> {
+  const { task, preferred } = wanted;
+  const found = await candidates(step, wanted, { similar });
+  const first = found.filter(({ id }) => id === preferred).map(toCandidate);
+  const others = found.filter(({ id }) => id !== preferred).map(toCandidate);
+  const matches = [
+    ...matchAgents({ ...task.requirements, required_capabilities: [] }, first),
+    ...matchAgents(task.requirements, others, similar),
+  ];
+  return { found, matches };
+}
+
+/** Whether somebody who is offline could do it: agents come back, or are deprecated at last. */
+async function isAwaited(step: WorkflowStep, wanted: Wanted): Promise<boolean> {
+  const { excluded_agents: excluded = [] } = wanted.task.requirements;
+  const away = await candidates(step, wanted, { similar: new Map(), statuses: ['offline'] });
+  return away.some(({ id }) => !excluded.includes(id));
 }
 
 /** An agent that is named need not claim the skills; whoever takes its place has to. */
 async function candidates(
   { tx, workflow }: WorkflowStep,
   { skills, preferred, isOpen }: Wanted,
-  statuses?: readonly AgentStatus[],
+  { similar, statuses }: { similar: SimilarSkills; statuses?: readonly AgentStatus[] },
 ): Promise<WorkerRow[]> {
   const workspaceId = workflow.workspace_id;
   const named = preferred ? await listWorkers(tx, { workspaceId, skills: [], ids: [preferred], statuses }) : [];
   // A team's work is done by its members.
   const team = isOpen && workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
   const ids = team?.members.map(({ agent_id }) => agent_id);
-  const others = isOpen ? await listWorkers(tx, { workspaceId, skills, ids, statuses }) : [];
+  const names = namesOf(skills, similar);
+  const others = isOpen ? await listWorkers(tx, { workspaceId, skills: names, ids, statuses }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 

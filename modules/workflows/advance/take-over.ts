@@ -1,6 +1,6 @@
 /** Handoffs of tasks: what the end of a child means for them, and how their targets take over. */
 import { changeTask, handOverTask, returnTask, type ScheduledTask } from '../../../db/tasks.ts';
-import { listWorkers } from '../../../db/agents.ts';
+import { listWorkers } from '../../../db/workers.ts';
 import {
   changeHandoff,
   findHandoffFrom,

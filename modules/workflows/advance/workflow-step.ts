@@ -20,6 +20,8 @@ export interface WorkflowStep {
   /** Told after the commit: children that were created, and that were cancelled. */
   created: Announcement[];
   cancelled: CancelledRun[];
+  /** Skills that are to be looked at after the commit: nobody is called just so, and somebody may do something like it. */
+  untriedSkills?: string[];
   /** What a model is to be asked for after the commit. */
   need?: 'plan' | 'answer';
 }

@@ -5,11 +5,11 @@ import { DroverError } from '../../../core/errors.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { matchAgents } from '../../../core/matching.ts';
-import { listWorkers, type WorkerRow } from '../../../db/agents.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
 import { findTeam } from '../../../db/teams.ts';
+import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
 import { toCandidate } from '../../agents/find-workers.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
@@ -89,7 +89,8 @@ async function chooseDelegate(tx: Tx, run: RunRow, { agent, capability, max_cost
   const team = teamId === undefined ? undefined : await findTeam(tx, teamId);
   const ids = team?.members.map(({ agent_id }) => agent_id);
   const skills = agent === undefined && capability !== undefined ? [capability] : [];
-  const found = await listWorkers(tx, { workspaceId: run.workspace_id, skills, ...(ids && { ids }) });
+  const filter = { workspaceId: run.workspace_id, skills: skills.map((skill) => [skill]) };
+  const found = await listWorkers(tx, { ...filter, ...(ids && { ids }) });
   const others = found.filter(({ id }) => id !== run.agent_id);
   if (agent !== undefined) {
     const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);

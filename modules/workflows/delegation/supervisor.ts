@@ -3,8 +3,8 @@
 import type { PinnedTool } from '../../../core/events.ts';
 import { DELEGATE_TOOL } from '../../../core/tool.ts';
 import { BUILTIN_TOOLS } from '../../../tools/builtin.ts';
-import { listWorkers } from '../../../db/agents.ts';
 import { findTeam } from '../../../db/teams.ts';
+import { listWorkers } from '../../../db/workers.ts';
 import type { WorkflowStep } from '../advance/workflow-step.ts';
 
 /** The tools that its run has beside its own, and what it is told of the members; undefined for whoever leads no such team. */

@@ -1,9 +1,11 @@
 /** Writes a handoff down: who may hand over to whom, and what the target is given. */
-import { conflict, impossible } from '../../../core/errors.ts';
+import { conflict, impossible, tooLarge } from '../../../core/errors.ts';
+import { canonicalJson } from '../../../core/ids.ts';
 import { checksumOf, HANDOFF_SCHEMA, loopFault, type HandoffContext, type Urgency } from '../../../core/handoff.ts';
 import { summarizeHandoff, type HandoffFragment } from '../../../core/handoff-summary.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { listWorkers, type AgentRow } from '../../../db/agents.ts';
+import type { AgentRow } from '../../../db/agents.ts';
+import { listWorkers } from '../../../db/workers.ts';
 import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import {
@@ -43,10 +45,13 @@ const FREE_MS = 1000;
 /** Of a fragment that the source has named: it is about the task. */
 const NAMED_RELEVANCE = 1;
 
-/** Throws 409 for a target that takes nothing, and where the chain may not go on; 422 for a handoff to oneself. */
+/** Throws 409 for a target that takes nothing, and where the chain may not go on; 413 for too large a context, 422 for a handoff to oneself. */
 export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRow> {
   const { source, target, task, context } = wish;
   mustTake(target);
+  if (Buffer.byteLength(canonicalJson(context)) > LIMITS.handoffBytes) {
+    throw tooLarge(`The context is larger than ${LIMITS.handoffBytes} bytes.`);
+  }
   const checksum = checksumOf(context);
   const chain = source.runId === null ? [] : await chainBefore(tx, source.runId, LIMITS.handoffChain);
   const link = { source_agent_id: source.agentId, target_agent_id: target.id, checksum };

@@ -1,8 +1,8 @@
 /** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
 import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
-import { listWorkers } from '../../../db/agents.ts';
 import { listScheduledTasks, readTaskResults } from '../../../db/tasks.ts';
+import { listWorkers } from '../../../db/workers.ts';
 import { findWorkflow, rememberPlan, rememberVerdict } from '../../../db/workflows.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -52,10 +52,13 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
   });
 }
 
+/** Skills that a planner is told of. */
+const MOST_SKILLS = 500;
+
 async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: string): Promise<string[]> {
   const workers = await listWorkers(tx, { workspaceId, skills: [] });
   const names = workers.flatMap(({ definition }) => definition.capabilities?.map(({ skill_name }) => skill_name) ?? []);
-  return [...new Set(names)].toSorted();
+  return [...new Set(names)].toSorted().slice(0, MOST_SKILLS);
 }
 
 interface Known {

@@ -1,0 +1,98 @@
+/** Names of what agents can do, with their vectors. */
+import type { Database, Tx } from './database.ts';
+
+/** Adds those that are new. */
+export async function addSkills(tx: Tx, tenantId: string, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return;
+  await tx.query(
+    `insert into skills (tenant_id, name) select $1, name from unnest($2::text[]) name order by name on conflict do nothing`,
+    [tenantId, [...new Set(names)]],
+  );
+}
+
+/** Says what an agent can do from now on. */
+export async function setAgentSkills(
+  tx: Tx,
+  { tenantId, agentId, names }: { tenantId: string; agentId: string; names: readonly string[] },
+): Promise<void> {
+  await tx.query('delete from agent_skills where agent_id = $1', [agentId]);
+  if (names.length === 0) return;
+  await addSkills(tx, tenantId, names);
+  await tx.query(
+    'insert into agent_skills (tenant_id, agent_id, name) select $1, $2, name from unnest($3::text[]) name',
+    [tenantId, agentId, [...new Set(names)]],
+  );
+}
+
+/** Those of these names of which it is not known yet what they are like, or only by another model. */
+export async function listUntriedSkills(
+  tx: Tx,
+  { names, model }: { names: readonly string[]; model: string | undefined },
+): Promise<string[]> {
+  const rows = await tx.query<{ name: string }>(
+    `select name from unnest($1::text[]) as asked (name)
+     where not exists (select from skills s where s.name = asked.name
+       and (s.embedding is not null or $2::text is null and s.tried_at is not null or s.tried_at > now() - interval '5 minutes')
+       and ($2::text is null or s.embedding_model is null or s.embedding_model = $2))`,
+    [names, model ?? null],
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Some that have no vector of this model yet. */
+export async function listUnembeddedSkills(
+  tx: Tx,
+  { model, limit }: { model: string; limit: number },
+): Promise<string[]> {
+  const rows = await tx.query<{ name: string }>(
+    'select name from skills where tried_at is null or embedding_model <> $1 order by name limit $2',
+    [model, limit],
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** Stores vectors, as pgvector writes them; null for one that has none. */
+export async function storeSkillEmbeddings(
+  tx: Tx,
+  { model, rows }: { model: string | null; rows: readonly { name: string; vector: string | null }[] },
+): Promise<void> {
+  await tx.query(
+    `update skills s set embedding = r.vector::vector, embedding_model = case when r.vector is not null then $1 end, tried_at = now()
+     from jsonb_to_recordset($2::jsonb) as r (name text, vector text) where s.name = r.name`,
+    [model, JSON.stringify(rows)],
+  );
+}
+
+const MOST_SIMILAR = 20;
+
+/** Skills that mean much the same as this one, which has a vector of the same model; the nearest first. */
+export async function listSimilarSkills(
+  tx: Tx,
+  { name, model, least }: { name: string; model: string; least: number },
+): Promise<{ name: string; similarity: number }[]> {
+  const [asked] = await tx.query<{ vector: string | null }>(
+    'select embedding::text as vector from skills where name = $1 and embedding_model = $2',
+    [name, model],
+  );
+  if (!asked?.vector) return [];
+  await tx.query(`select set_config('hnsw.iterative_scan', 'relaxed_order', true)`);
+  // The partial index is used where its condition is in the statement itself.
+  const near =
+    model === 'offline'
+      ? `select name, 1 - (embedding::vector(512) <=> $1::vector(512)) as similarity from skills
+         where embedding_model = 'offline' order by embedding::vector(512) <=> $1::vector(512) limit ${MOST_SIMILAR}`
+      : `select name, 1 - (embedding <=> $1::vector) as similarity from skills
+         where embedding_model = $3 order by embedding <=> $1::vector limit ${MOST_SIMILAR}`;
+  const values = model === 'offline' ? [asked.vector, least] : [asked.vector, least, model];
+  return tx.query(
+    `select name, similarity::float8 from (${near}) near where similarity >= $2 order by similarity desc`,
+    values,
+  );
+}
+
+/** Tenants with skills that have no vector yet. */
+export async function listTenantsToEmbed(db: Database, limit: number): Promise<{ tenant_id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query('select distinct tenant_id from skills where tried_at is null order by tenant_id limit $1', [limit]),
+  );
+}

@@ -1,0 +1,103 @@
+/** Skills under other names: what is asked for as `web research` may be called `internet search`. */
+import { LEAST_SIMILARITY, type SimilarSkills } from '../../core/matching.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  addSkills,
+  listSimilarSkills,
+  listTenantsToEmbed,
+  listUnembeddedSkills,
+  listUntriedSkills,
+  storeSkillEmbeddings,
+} from '../../db/skills.ts';
+import { startDeadline } from '../../lib/deadline.ts';
+import { toVector } from '../../llm/embeddings.ts';
+import type { ProcessContext } from '../context.ts';
+import { forEachIsolated } from '../for-each-isolated.ts';
+
+/** For whoever waits for an answer, and for work that nobody waits for. */
+export const HASTY = { withinMs: LIMITS.recallEmbeddingMs, isFinal: false };
+export const PATIENT = { withinMs: LIMITS.embeddingTimeoutMs, isFinal: true };
+
+type SkillContext = Pick<ProcessContext, 'db' | 'embeddings' | 'log'>;
+
+/** What is known to mean much the same as each of these. A skill that was never looked at has no such names. */
+export async function readSimilarSkills(
+  { embeddings }: Pick<SkillContext, 'embeddings'>,
+  tx: Tx,
+  names: readonly string[],
+): Promise<SimilarSkills> {
+  const similar = new Map<string, ReadonlyMap<string, number>>();
+  const model = embeddings.modelFor(undefined);
+  if (model === undefined) return similar;
+  for (const name of new Set(names)) {
+    const found = await listSimilarSkills(tx, { name, model, least: LEAST_SIMILARITY });
+    similar.set(name, new Map(found.map((each) => [each.name, each.similarity])));
+  }
+  return similar;
+}
+
+/** Which of these were never looked at. */
+export function untriedSkills(
+  { embeddings }: Pick<SkillContext, 'embeddings'>,
+  tx: Tx,
+  names: readonly string[],
+): Promise<string[]> {
+  return listUntriedSkills(tx, { names: [...new Set(names)], model: embeddings.modelFor(undefined) });
+}
+
+/**
+ * Looks at these, and at some that wait for it. Where no vector comes in `withinMs`, names alone decide: for now, or, with
+ * `isFinal`, for some minutes, so that whoever waits for it does not wait for ever.
+ */
+export async function learnSkills(
+  context: SkillContext,
+  { tenantId, names }: { tenantId: string; names: readonly string[] },
+  { withinMs, isFinal }: { withinMs: number; isFinal: boolean },
+): Promise<void> {
+  const { db } = context;
+  const model = context.embeddings.modelFor(undefined);
+  const untried = await db.withTenant(tenantId, async (tx) => {
+    const missing = await listUntriedSkills(tx, { names: [...new Set(names)], model });
+    await addSkills(tx, tenantId, missing);
+    const others =
+      model === undefined ? [] : await listUnembeddedSkills(tx, { model, limit: LIMITS.skillsEmbeddedTogether });
+    return [...new Set([...missing, ...others])];
+  });
+  if (untried.length === 0) return;
+  const vectors = model === undefined ? undefined : await vectorsOf(context, { model, withinMs }, untried);
+  const rows = untried.map((name, index) => ({ name, vector: vectors ? toVector(vectors[index] ?? []) : null }));
+  const stored = vectors ? rows : rows.filter(({ name }) => isFinal && names.includes(name));
+  if (stored.length === 0) return;
+  await db.withTenant(tenantId, (tx) => storeSkillEmbeddings(tx, { model: model ?? null, rows: stored }));
+}
+
+async function vectorsOf(
+  { embeddings, log }: SkillContext,
+  { model, withinMs }: { model: string; withinMs: number },
+  names: readonly string[],
+): Promise<number[][] | undefined> {
+  const deadline = startDeadline(withinMs, new AbortController().signal);
+  try {
+    return await embeddings.embed(
+      model,
+      names.map((name) => name.replaceAll(/[_-]+/g, ' ')),
+      deadline.signal,
+    );
+  } catch (error) {
+    log.warn({ err: error, model }, 'skills have no vectors: agents are found by the names of their skills alone');
+    return undefined;
+  } finally {
+    deadline.clear();
+  }
+}
+
+/** Looks at skills of all tenants that wait for it, some of each. Answers at those of how many tenants. */
+export async function embedSkills(context: SkillContext): Promise<number> {
+  if (context.embeddings.modelFor(undefined) === undefined) return 0;
+  const rows = await listTenantsToEmbed(context.db, LIMITS.sweepRows);
+  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId }) =>
+    learnSkills(context, { tenantId, names: [] }, PATIENT),
+  );
+  return done.length;
+}

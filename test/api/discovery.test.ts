@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { makeManyAgents, planOfDiscovery } from '../support/queries.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+
+describe('looking for agents', () => {
+  let api: TestApi;
+  let workers: Workers;
+  let key: string;
+  let tenant: { id: string; key: string; workspace_id: string };
+
+  const make = async (path: string, body: unknown, expected = 201) => {
+    const { status, json, text } = await api.call('POST', path, { key, body });
+    assert.equal(status, expected, text);
+    return json;
+  };
+  const read = async (path: string) => (await api.call('GET', path, { key })).json;
+  const names = async (query: string) =>
+    (await read(`/v1/agents/discover?${query}`)).agents.map(({ name }: { name: string }) => name);
+  const skilled = (name: string, skill_name: string, proficiency = 0.8) =>
+    make('/v1/agents', { name, capabilities: [{ skill_name, proficiency, domain: 'general' }] });
+
+  before(async () => {
+    api = await startTestApi(undefined, { env: { DROVER_EMBEDDING_MODEL: 'offline' } });
+    workers = await startWorkers(api.context);
+  });
+  after(async () => {
+    await workers.stop(5000);
+    await api.close();
+  });
+  beforeEach(async () => {
+    tenant = await api.newTenant();
+    ({ key } = tenant);
+  });
+
+  it('finds a skill under another name that means much the same, after one of the very name', async () => {
+    await skilled('other', 'internet_research', 0.9);
+    await skilled('none', 'image_generation');
+    // The model is loaded with the first question, which need not wait for it.
+    await waitUntil('it is found', async () => (await names('capabilities=web_research')).length === 1);
+    assert.deepEqual(await names('capabilities=web_research&min_proficiency=0.95'), []);
+    assert.deepEqual(await names('capabilities=web_research,image_generation'), []);
+    await skilled('exact', 'web_research', 1);
+    assert.deepEqual(await names('capabilities=web_research'), ['exact', 'other']);
+    const stranger = await api.newTenant();
+    const { json } = await api.call('GET', '/v1/agents/discover?capabilities=web_research', { key: stranger.key });
+    assert.deepEqual(json, { agents: [], total: 0 });
+  });
+
+  it('gives a task to whoever does something like it, where nobody does just that', async () => {
+    const { id } = await skilled('fiscal', 'fiscal law');
+    const requirements = { required_capabilities: ['tax law'] };
+    const { id: task } = await make('/v1/tasks', { description: 'What is 1+1?', requirements }, 202);
+    await waitUntil('it is done', async () => (await read(`/v1/tasks/${task}`)).status === 'completed');
+    assert.equal((await read(`/v1/tasks/${task}`)).assignment.assigned_agent_id, id);
+  });
+
+  it('shows what the runs of seven days have come to, and what was registered before there are any', async () => {
+    const { id } = await make('/v1/agents', { name: 'h', health: { success_rate_7d: 0.5, avg_latency_ms: 9000 } });
+    const health = async () => (await read('/v1/agents/discover')).agents[0].health;
+    assert.deepEqual(await health(), { success_rate_7d: 0.5, avg_latency_ms: 9000 });
+    const { run_id } = await make(`/v1/agents/${id}/runs`, { input: { message: 'What is 1+1?' } }, 202);
+    await waitUntil('it ends', async () => (await read(`/v1/runs/${run_id}`)).status === 'completed');
+    const { success_rate_7d, avg_latency_ms, avg_tokens_per_task, last_active } = await health();
+    assert.equal(success_rate_7d, 1);
+    assert.ok(avg_latency_ms < 9000 && avg_tokens_per_task > 0 && Date.parse(last_active) > 0);
+  });
+
+  it('counts and ranks ten thousand agents by an index of what they can do', async () => {
+    const { id } = await skilled('best', 'rare', 1);
+    await makeManyAgents(api.context.db, { ...tenant, like: id, count: 10_000 });
+    const { agents, total } = await read('/v1/agents/discover?capabilities=skill_7&limit=3');
+    // Every hundredth has it.
+    assert.deepEqual([agents.length, total], [3, 100]);
+    assert.deepEqual(await names('capabilities=rare'), ['best']);
+    const plan = await planOfDiscovery(api.context.db, tenant);
+    assert.match(plan, /agent_skills_pkey/);
+    assert.doesNotMatch(plan, /Seq Scan on (agents|agent_versions|agent_skills)/);
+  });
+});

@@ -13,6 +13,7 @@ import { measureBaseline } from './baseline.ts';
 import { measureDeployed } from './deployed.ts';
 import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
+import { measureLive } from './live.ts';
 import { measureLongConversation } from './long-conversation.ts';
 import { measureLongRun } from './long-run.ts';
 import { measureMemory } from './memory.ts';
@@ -35,6 +36,7 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   deployed: measureDeployed,
   api: measureApi,
   streams: measureStreams,
+  live: measureLive,
   waiting: measureWaiting,
   partitions: measurePartitions,
   tenants: measureTenants,

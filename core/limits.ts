@@ -160,8 +160,9 @@ export const LIMITS = {
   socketMessageBytes: 4096,
   /** Worked examples of an agent that its model is shown; of more, those that fit what was said. */
   examplesShown: 10,
-  /** Sessions that are at work on one connection of ACP. */
+  /** Sessions that are at work on one connection of ACP, and bytes of a message of its client. */
   acpSessions: 100,
+  acpMessageBytes: 1024 * 1024,
   /** What waits on a WebSocket for a reader that does not keep up, in bytes, and the seconds for which that much may wait. */
   socketBufferBytes: 1024 * 1024,
   socketStallSeconds: 10,

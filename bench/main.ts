@@ -14,6 +14,7 @@ import { measureDeployed } from './deployed.ts';
 import { measureDashboard } from './dashboard.ts';
 import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
+import { measureLive } from './live.ts';
 import { measureLongConversation } from './long-conversation.ts';
 import { measureLongRun } from './long-run.ts';
 import { measureMemory } from './memory.ts';
@@ -36,6 +37,7 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   deployed: measureDeployed,
   api: measureApi,
   streams: measureStreams,
+  live: measureLive,
   waiting: measureWaiting,
   partitions: measurePartitions,
   tenants: measureTenants,

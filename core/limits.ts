@@ -165,8 +165,11 @@ export const LIMITS = {
   /** WebSockets that one key has open at a process; what a client may send on one at once, in bytes. */
   socketsPerKey: 1000,
   socketMessageBytes: 4096,
-  /** Sessions that are at work on one connection of ACP. */
+  /** Worked examples of an agent that its model is shown; of more, those that fit what was said. */
+  examplesShown: 10,
+  /** Sessions that are at work on one connection of ACP, and bytes of a message of its client. */
   acpSessions: 100,
+  acpMessageBytes: 1024 * 1024,
   /** What waits on a WebSocket for a reader that does not keep up, in bytes, and the seconds for which that much may wait. */
   socketBufferBytes: 1024 * 1024,
   socketStallSeconds: 10,

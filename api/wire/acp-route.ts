@@ -30,7 +30,7 @@ const connect = defineRoute({
         'This is a WebSocket: the request must ask for an upgrade to one.',
       );
     }
-    sockets.open(ctx.req, { keyId, messageBytes: LIMITS.bodyBytes }, (open) => {
+    sockets.open(ctx.req, { keyId, messageBytes: LIMITS.acpMessageBytes }, (open) => {
       const unwatch = watchKey(context, keyId, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );

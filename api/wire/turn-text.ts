@@ -60,7 +60,8 @@ function close(part: TextPart, isVoid: boolean): Change[] {
 }
 
 function open(view: TurnView, { kind, step, text }: { kind: TextPart['kind']; step: number; text: string }): Change[] {
-  const place = view.parts.filter((part) => part.kind !== 'call' && part.step === step).length;
+  // Void ones do not count: whoever comes later, and does not see them, has the same ids.
+  const place = writtenIn(view, step).length;
   const part: TextPart = { kind, id: `${step}.${place}`, step, text: '', isOpen: true, isVoid: false };
   view.parts.push(part);
   return [{ kind: 'text_opened', part }, grow(part, text)];

@@ -3,7 +3,7 @@ import type { BusMessage } from '../../bus/bus.ts';
 
 export interface TextPart {
   kind: 'text' | 'reasoning';
-  /** `{step}.{place among the step's texts}`: the same in every stream of the turn. */
+  /** `{step}.{place among the step's texts that count}`: the same in every stream of the turn. */
   id: string;
   step: number;
   text: string;

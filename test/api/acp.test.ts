@@ -297,6 +297,45 @@ describe('an agent over ACP', function () {
     await answered;
   });
 
+  it('shows a session to all who are connected, on whichever connection it was asked', async () => {
+    const [first, second] = [await open(), await open()];
+    const id = await first.newSession();
+    const answered = first.prompt(id, 'wait 200 call calculator {"expression":"20+3"} | say seen by both');
+    await waitUntil('the model is asked', () => api.model.asked('say seen by both').length === 1);
+    await second.load(id);
+    await answered;
+    await waitUntil('the other has it, too', () => second.text() === 'seen by both');
+    const calls = ({ updates }: Opened) => updates.filter(({ sessionUpdate }) => sessionUpdate.startsWith('tool_call'));
+    assert.deepEqual(calls(second), calls(first));
+  });
+
+  it('ends with its key, and with a message that is too long; its turn does not', async () => {
+    const closeOf = (socket: WebSocket) => new Promise<number>((resolve) => socket.once('close', resolve));
+    const connect = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const socket = new WebSocket(`${api.url.replace('http', 'ws')}/acp/${agent}`, { headers });
+      socket.on('error', () => undefined);
+      await new Promise((resolve) => socket.once('open', resolve));
+      return socket;
+    };
+    const long = await connect(api.key);
+    long.send('x'.repeat(1024 * 1024 + 1));
+    assert.equal(await closeOf(long), 1009);
+    const { json } = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } });
+    const client = await open(agent, { key: json.key });
+    const id = await client.newSession();
+    const cut = client.prompt(id, 'wait 300 say without a key').catch(() => 'cut');
+    await waitUntil('the model is asked', () => api.model.asked('say without a key').length === 1);
+    const other = await connect(json.key);
+    const code = closeOf(other);
+    await api.call('DELETE', `/v1/api-keys/${json.id}`);
+    assert.equal(await code, 4001);
+    assert.equal(await cut, 'cut');
+    const again = await open();
+    await again.load(id);
+    await waitUntil('it has its answer', () => again.text() === 'without a key');
+  });
+
   it('answers before the upgrade who may not, and what is no message with an error', async () => {
     const refused = (path: string, headers: Record<string, string>) =>
       new Promise<number | undefined>((resolve) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { textOf } from '../../core/content.ts';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
@@ -59,6 +60,8 @@ describe('a stream that is cut', function () {
         const server = recordedServer(recording, length);
         await whole.follow({ ...placeOf(recording), url: 'http://recorded', server });
         const state = whole.state();
+        const shown = JSON.stringify(state).replaceAll(JSON.stringify(recording.message).slice(1, -1), '');
+        assert.ok(shown.includes(answerOf(recording)), `${name} has not all of ${recording.message}`);
         const ends = endsOf(server.sizes);
         // After each frame, of a turn that is over and of one that goes on meanwhile; then anywhere, twice.
         const places = [0, length].flatMap((now) => ends.map((bytes) => ({ now, bytes, again: undefined })));
@@ -118,6 +121,13 @@ describe('a stream that is cut', function () {
     });
   }
 });
+
+/** What the turn has said at its end; nothing where it has no answer. */
+function answerOf({ items }: Recording): string {
+  const events = items.flatMap((item) => (item.kind === 'logged' ? [item.event] : []));
+  if (!events.some(({ type }) => type === 'turn.completed')) return '';
+  return textOf(events.findLast(({ type }) => type === 'model.responded')?.content ?? []);
+}
 
 /** Where each frame ends. */
 function endsOf(sizes: readonly number[]): number[] {

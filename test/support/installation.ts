@@ -17,13 +17,13 @@ export interface Installation {
   key: string;
   model: ScriptedModel;
   world: World;
-  /** Of the API that was started last. */
-  url: () => string;
+  /** Of an API; of `api` where none is named. */
+  url: (name?: string) => string;
   call: (method: string, path: string, call?: Call) => Promise<Answer>;
   /** Names of its processes: `api`, and its workers; in embedded mode `api` is all of them. */
   names: string[];
   process: (name: string) => TestProcess;
-  /** A worker's name is its key at the model, which so tells who asks. */
+  /** What begins with `api` is one. A worker's name is its key at the model, which so tells who asks. */
   start: (name: string, env?: Record<string, string>) => Promise<TestProcess>;
   /** Answers exit code and signal. */
   end: (name: string, signal: 'SIGTERM' | 'SIGKILL') => Promise<[number | null, string | null]>;
@@ -65,7 +65,7 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
     assert.ok(found, `${name} does not run`);
     return found;
   };
-  const url = () => API_URL.exec(find('api').output())?.[1] ?? '';
+  const url = (name = 'api') => API_URL.exec(find(name).output())?.[1] ?? '';
   const installation: Installation = {
     mode,
     key,
@@ -126,7 +126,7 @@ const API_URL = /(?:API +|"url":")(http:\/\/[\d.:]+)/;
 
 function programOf(mode: Mode, name: string): { file: string; ready: RegExp } {
   if (mode === 'embedded') return { file: 'scripts/start.ts', ready: API_URL };
-  if (name === 'api') return { file: 'api/main.ts', ready: API_URL };
+  if (name.startsWith('api')) return { file: 'api/main.ts', ready: API_URL };
   return { file: 'workers/main.ts', ready: /"workers started"/ };
 }
 

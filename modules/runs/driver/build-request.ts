@@ -1,11 +1,13 @@
 /** A request to a model. */
 import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
+import { chooseExamples } from '../../../core/choose-examples.ts';
 import { isProviderBlock, textOf, type Message } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
+import { LIMITS } from '../../../core/limits.ts';
 import { formatInstructions } from '../../../core/output-format.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
 import { providerOptions } from '../../../core/provider-settings.ts';
@@ -114,7 +116,7 @@ export function buildRequest(source: RequestSource, { toolChoice, ...asked }: As
     model: asked.model,
     toolChoice,
     ...(options && { options }),
-    system: systemOf(source),
+    system: systemOf(source, chosenFor(source)),
     messages: withoutEmptyAnswers(fitContext(source, asked).messages),
     tools: toolSpecs(source.tools),
     maxTokens: outputTokens(source, asked.window),
@@ -188,7 +190,8 @@ const fixed = new WeakMap<ReadonlyMap<string, ToolDefinition>, number>();
 function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): number {
   const known = fixed.get(tools);
   if (known !== undefined) return known;
-  const tokens = estimateRequest({ system: systemOf({ definition, tools }), tools: toolSpecs(tools), messages: [] });
+  const system = systemOf({ definition, tools }, longestOf(definition));
+  const tokens = estimateRequest({ system, tools: toolSpecs(tools), messages: [] });
   fixed.set(tools, tokens);
   return tokens;
 }
@@ -207,19 +210,37 @@ function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
 const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
 /** The system prompt, and the tools by their categories where there are several. */
-function systemOf({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): string {
+function systemOf(
+  { definition, tools }: Pick<RequestSource, 'definition' | 'tools'>,
+  examples: readonly string[],
+): string {
   const categories = describeCategories(tools.values());
-  return [systemPromptOf(definition), categories, formatInstructions(definition)].filter(Boolean).join('\n\n');
+  const parts = [systemPromptOf(definition, examples), categories, formatInstructions(definition)];
+  return parts.filter(Boolean).join('\n\n');
+}
+
+/** The agent's worked examples, of many those that fit what was said last. */
+function chosenFor({ definition, messages }: RequestSource): string[] {
+  const said = messages.findLast(({ role, content }) => role === 'user' && content.some(({ type }) => type === 'text'));
+  return chooseExamples(examplesOf(definition), said ? textOf(said.content) : '', LIMITS.examplesShown);
+}
+
+/** As many as are shown at most, and the longest: there is room for any of them. */
+function longestOf(definition: AgentDefinition): string[] {
+  const byLength = examplesOf(definition).toSorted((left, right) => right.length - left.length);
+  return byLength.slice(0, LIMITS.examplesShown);
+}
+
+function examplesOf({ system_prompt: prompt }: AgentDefinition): string[] {
+  if (typeof prompt === 'string') return [];
+  return (prompt?.examples ?? []).map((example) => (typeof example === 'string' ? example : exampleText(example)));
 }
 
 /** The system prompt of a definition: role, instructions, worked examples. */
-export function systemPromptOf(definition: AgentDefinition): string {
+function systemPromptOf(definition: AgentDefinition, examples: readonly string[]): string {
   const prompt = definition.system_prompt;
   if (typeof prompt === 'string') return prompt;
   const parts = [prompt?.role, prompt?.instructions ?? defaultInstructions(definition)];
-  const examples = (prompt?.examples ?? []).map((example) =>
-    typeof example === 'string' ? example : exampleText(example),
-  );
   if (examples.length > 0) parts.push(`Examples of how such work is done:\n\n${examples.join('\n\n')}`);
   return parts.filter(Boolean).join('\n\n');
 }

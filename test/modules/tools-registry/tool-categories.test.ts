@@ -57,6 +57,20 @@ describe('categories of tools', function () {
     );
   });
 
+  it('come with the worked examples that fit, where an agent has many', async () => {
+    const examples = Array.from({ length: 30 }, (_, n) => `Question: What of kind${n}?`);
+    const body = { name: `agent ${newId()}`, system_prompt: { role: 'Trade.', examples } };
+    const agent = await call('POST', '/v1/agents', body);
+    const { run_id } = await call('POST', `/v1/agents/${agent.id}/runs`, {});
+    const message = `say ${newId()} of kind27 and kind3`;
+    await call('POST', `/v1/runs/${run_id}/turns`, { input: { message } });
+    const shown = [...(model.asked(message)[0]?.system ?? '').matchAll(/kind(\d+)/g)].map(([, n]) => Number(n));
+    assert.deepEqual(
+      [shown.length, shown.includes(27), shown.includes(3), shown.includes(29)],
+      [10, true, true, false],
+    );
+  });
+
   it('are not told where there is one, or none', async () => {
     await register('first', 'WAR');
     await register('second', 'WAR');

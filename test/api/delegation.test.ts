@@ -213,6 +213,19 @@ describe('delegation', () => {
     );
   });
 
+  it('cancels what was delegated in a turn that is interrupted', async () => {
+    first['north'] = () => undefined;
+    first['lead'] = () => [delegate('north', 'Think.')];
+    const chat = { message: 'Do it.', agent_id: agents['lead'], user_id: 'ada', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    const [run] = (await read(`/v1/runs?thread=${session_id}`)).runs;
+    const child = async () => (await tree(run.run_id)).children[0]?.status;
+    await waitUntil('somebody thinks', async () => (await child()) === 'executing');
+    await make('/agent/interrupt', { session_id }, 200);
+    await waitUntil('nobody does any more', async () => (await child()) === 'cancelled');
+    await make(`/v1/runs/${run.run_id}/cancel`, {}, 202);
+  });
+
   it('holds children to the tokens that their parent gives them, and to those that it has itself', async () => {
     first['lead'] = () => [delegate('north', 'Do it once.', { max_cost_tokens: 5 })];
     const { output } = await ended(await start('lead', 'Cheap.'));

@@ -31,12 +31,12 @@ export interface BenchDrover {
   run: () => Promise<number>;
   /** Waits until a run is dormant. */
   ended: (run: string) => Promise<void>;
-  /** Takes jobs, so many at a time. */
+  /** Takes jobs, so many at a time, of subtasks too. */
   serve: (concurrency: number) => Promise<void>;
   close: () => Promise<void>;
 }
 
-const QUEUES = ['turns', 'tool-calls'];
+const QUEUES = ['turns', 'tool-calls', 'subtasks'] as const;
 
 /**
  * Measures a variant: pure calls inline, inline calls that are committed one by one, every call through the queue, or pure
@@ -69,6 +69,9 @@ export interface DroverOptions {
   conversationTokens?: number;
   /** Of every run. */
   config?: CreateRun['config'];
+  constraints?: AgentDefinition['constraints'];
+  /** Another process has registered the agent. */
+  isSecond?: boolean;
 }
 
 /** Opens Drover and registers an agent. */
@@ -85,7 +88,7 @@ export async function openDrover(
   const stubbed = { ...platform.context, models, tools: { ...platform.context.tools, execute: stubTool } };
   const context = tellingDormant(stubbed, (run) => waiting.get(run)?.());
   let workers: Workers | undefined;
-  const agentId = await registerAgent(context, variant, options);
+  const agentId = options.isSecond ? '' : await registerAgent(context, variant, options);
   const ended = async (run: string) => {
     await new Promise<void>((resolve) => waiting.set(run, resolve));
     waiting.delete(run);
@@ -103,10 +106,10 @@ export async function openDrover(
       return result;
     },
     async serve(concurrency) {
-      const each = { ...config.concurrency, turns: concurrency, 'tool-calls': concurrency };
+      const each = { ...config.concurrency, turns: concurrency, 'tool-calls': concurrency, subtasks: concurrency };
       workers = await startWorkers({
         ...context,
-        config: { ...config, queues: ['turns', 'tool-calls'], concurrency: each },
+        config: { ...config, queues: [...QUEUES], concurrency: each },
       });
     },
     async close() {
@@ -216,6 +219,7 @@ async function registerAgent(context: Context, variant: Variant, options: Drover
       name: 'bench',
       tools: options.tools ?? [isPure(variant) ? 'calculator' : 'add'],
       execution_config: options.execution ?? {},
+      ...(options.constraints && { constraints: options.constraints }),
       memory_config: { short_term: { max_tokens: options.conversationTokens ?? 1_000_000 } },
     };
     await insertAgent(tx, {

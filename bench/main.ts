@@ -27,6 +27,7 @@ import { measureStreams } from './streams.ts';
 import { measureTenants } from './tenants.ts';
 import { measureWaiting } from './waiting.ts';
 import type { Measured } from './work.ts';
+import { beWorker, measureDags, measureWorkflow } from './workflows.ts';
 
 const TIMING = { warmUpRuns: 1000, runs: 300, concurrency: 20, latencyRuns: 30 };
 const SELF = fileURLToPath(import.meta.url);
@@ -43,6 +44,9 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
   tenants: measureTenants,
   memory: measureMemory,
   dashboard: measureDashboard,
+  dags: measureDags,
+  workflow: (services) =>
+    measureWorkflow(services, () => spawn(process.execPath, [SELF, 'worker', JSON.stringify(services)])),
   recovery: (services) =>
     measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
 };
@@ -57,6 +61,7 @@ NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline),
 await runOnce(async () => {
   const [mode, what] = process.argv.slice(2);
   if (mode === 'victim') return beVictim(JSON.parse(what ?? '') as Services);
+  if (mode === 'worker') return beWorker(JSON.parse(what ?? '') as Services);
   if (mode === 'measure') {
     process.stdout.write(`${JSON.stringify(await onOwnDatabase(what ?? ''))}\n`);
     process.exit(0);

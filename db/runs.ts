@@ -142,6 +142,8 @@ export interface RunFilter {
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
   errorCode?: string | undefined;
+  /** Only runs that have ended, or have begun where they have not, since then. */
+  sinceStatus?: string | undefined;
   /** Only runs that no other has followed on their thread, and that nothing but themselves drives: no workflow, no child of one. */
   isLastOfThread?: boolean | undefined;
   /** Only runs before this one, newest first. */
@@ -154,7 +156,18 @@ const LAST_OF_THREAD = `r.kind = 'agent' and r.parent_task_id is null
 
 /** A page of runs, newest first. Each filter has an index that serves it. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
-  const query = selectFrom(COLUMNS, TABLES, [
+  const query = matching(COLUMNS, TABLES, filter);
+  return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
+}
+
+/** How many runs fit, on whatever page. */
+export async function countRuns(tx: Tx, filter: Omit<RunFilter, 'limit' | 'before'>): Promise<number> {
+  const [row] = await fetchRows<{ count: number }>(tx, matching('count(*)::int as count', 'runs r', filter));
+  return row?.count ?? 0;
+}
+
+function matching(columns: string, tables: string, filter: Omit<RunFilter, 'limit'>): ReturnType<typeof selectFrom> {
+  const query = selectFrom(columns, tables, [
     ['r.workspace_id', '=', filter.workspaceId],
     ['r.agent_id', '=', filter.agentId],
     ['r.thread_id', '=', filter.threadId],
@@ -167,7 +180,10 @@ export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
   ]);
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
   if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
-  return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
+  if (filter.sinceStatus !== undefined) {
+    void query.whereRaw('coalesce(r.completed_at, r.started_at, r.created_at) >= ?', [filter.sinceStatus]);
+  }
+  return query;
 }
 
 /** Of these runs those that wait for something, a provider included. */

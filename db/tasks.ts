@@ -194,6 +194,12 @@ export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<Sc
   );
 }
 
+/** Whether a run works on a task that is still open. */
+export async function isOpenChild(tx: Tx, runId: string): Promise<boolean> {
+  const rows = await tx.query(`select from tasks where run_id = $1 and status in ('assigned', 'in_progress')`, [runId]);
+  return rows.length > 0;
+}
+
 /** What becomes of a task. */
 export type TaskChange =
   | { to: 'in_progress'; run_id: string; agent_id: string; reason: string }

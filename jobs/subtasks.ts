@@ -10,6 +10,8 @@ const subtaskJob = z.object({
   tenantId: z.uuid(),
   runId: z.uuid(),
   taskId: z.uuid().optional(),
+  /** The child whose end it tells of. */
+  childId: z.uuid().optional(),
   turnId: z.uuid().optional(),
   seq: z.int().min(0).default(0),
   traceparent: z.string().optional(),

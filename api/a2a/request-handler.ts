@@ -1,16 +1,13 @@
 /** A2A's operations (protocol 1.0) over runs: a task is a run, a context its thread. */
 import { TaskState, type Message, type SendMessageRequest, type StreamResponse, type Task } from '@a2a-js/sdk';
-import { PushNotificationNotSupportedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
+import { PushNotificationNotSupportedError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { z } from 'zod';
-import type { Caller } from '../../core/caller.ts';
 import { badRequest, forbidden } from '../../core/errors.ts';
 import type { EventType } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
-import type { Context } from '../../modules/governance/context.ts';
-import type { AgentRow } from '../../modules/agents/read-agents.ts';
 import { decideApproval } from '../../modules/approvals/decide-approval.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
@@ -19,18 +16,9 @@ import { readTurns, requireRun } from '../../modules/runs/read-runs.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { agentCard } from './agent-card.ts';
+import { listTasks } from './list-tasks.ts';
+import type { A2aRequest } from './request.ts';
 import { SETTLED, taskOf } from './task.ts';
-
-export interface A2aRequest {
-  context: Context;
-  caller: Caller;
-  agent: AgentRow;
-  /** Where its JSON-RPC is. */
-  url: string;
-  traceparent: string | undefined;
-  /** Fires when the client has left or the process stops: the work goes on. */
-  gone: AbortSignal;
-}
 
 /** The operations for one agent and one caller. They throw a `DroverError`, or an error of the SDK's. */
 export function a2aOperations(request: A2aRequest): A2ARequestHandler {
@@ -56,7 +44,7 @@ export function a2aOperations(request: A2aRequest): A2ARequestHandler {
     async *resubscribe({ id }) {
       yield* follow(request, runOf(id));
     },
-    listTasks: () => Promise.reject(new UnsupportedOperationError('Tasks are not listed; GET /v1/runs lists runs.')),
+    listTasks: (params) => listTasks(request, params),
     createTaskPushNotificationConfig: noPush,
     getTaskPushNotificationConfig: noPush,
     listTaskPushNotificationConfigs: noPush,

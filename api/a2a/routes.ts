@@ -114,6 +114,7 @@ function speaking(operations: A2ARequestHandler, { log }: Context): A2ARequestHa
     sendMessage: once((asked, call) => operations.sendMessage(asked, call)),
     getTask: once((asked, call) => operations.getTask(asked, call)),
     cancelTask: once((asked, call) => operations.cancelTask(asked, call)),
+    listTasks: once((asked, call) => operations.listTasks(asked, call)),
     sendMessageStream: streamed((asked, call) => operations.sendMessageStream(asked, call)),
     resubscribe: streamed((asked, call) => operations.resubscribe(asked, call)),
   };

@@ -140,7 +140,8 @@ function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
     const id = String(callId);
     const call = callOf(view, id);
     if (payload['type'] !== 'user') {
-      if (call) call.isWaiting = true;
+      // Whoever was delegated to works on it.
+      if (call && payload['type'] !== 'child') call.isWaiting = true;
       return [];
     }
     const message = textIn(payload, 'question');

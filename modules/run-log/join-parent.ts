@@ -12,7 +12,7 @@ export function joinJobs(run: Child, events: readonly NewEvent[]): OutboxRow[] {
   const { id, tenant_id: tenantId, parent_run_id: runId, parent_task_id: taskId } = run;
   const ends = events.some((event) => event.type === 'run.status_changed' && isTerminal(event.payload.to));
   if (!runId || !taskId || !ends) return [];
-  return [{ id: newId(), queue: SUBTASKS.name, job_id: joinJobId(id), payload: { tenantId, runId } }];
+  return [{ id: newId(), queue: SUBTASKS.name, job_id: joinJobId(id), payload: { tenantId, runId, childId: id } }];
 }
 
 /** The job that begins what these events delegate, if they delegate anything. */

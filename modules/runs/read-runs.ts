@@ -11,6 +11,7 @@ import { readOutputPiece } from '../../db/outputs.ts';
 import { listPlans, type PlanRow } from '../../db/plans.ts';
 import type { StepRow } from '../../db/run-steps.ts';
 import {
+  countRuns,
   findRun,
   listBelow,
   listRuns,
@@ -83,6 +84,15 @@ export async function readRuns(
   if (ofAgent === undefined) return listRuns(tx, { ...rest, workspaceId: caller.workspaceId });
   if (!(await findAgent(tx, ofAgent, caller.workspaceId))) throw notFound('The agent');
   return listRuns(tx, { ...rest, agentId: ofAgent });
+}
+
+/** How many runs of an agent fit, on whatever page. */
+export async function countRunsOf(
+  tx: Tx,
+  agentId: string,
+  filter: Omit<RunFilter, 'limit' | 'before'>,
+): Promise<number> {
+  return countRuns(tx, { ...filter, agentId });
 }
 
 /** A page of a run's turns, oldest first. */

@@ -7,7 +7,7 @@ import { advanceWorkflow, type WorkflowOutcome } from './advance-workflow.ts';
 /** Takes it as far as it can go now. Infrastructure errors throw. */
 export async function advanceParent(
   context: Context,
-  ref: { tenantId: string; runId: string },
+  ref: { tenantId: string; runId: string; childId?: string | undefined },
   stop?: AbortSignal,
 ): Promise<WorkflowOutcome> {
   const run = await context.db.withTenant(ref.tenantId, (tx) => findRunRow(tx, ref.runId));

@@ -8,7 +8,7 @@ import { statusChanged } from '../../core/decision-events/turns.ts';
 import { isTerminal, SUBTASK, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { changeTask, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
+import { changeTask, isOpenChild, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
@@ -35,15 +35,20 @@ export type WorkflowOutcome = 'passed' | 'advanced' | 'ended';
 /** How long a workflow waits before it asks again for an agent that has as many tasks as it takes. */
 const BUSY_MS = 1000;
 
-/** Takes the workflow as far as it can go now; a model that has to be asked is asked. Infrastructure errors throw. */
+/**
+ * Takes the workflow as far as it can go now; a model that has to be asked is asked. `childId`: only if the end of this child
+ * was not seen yet. Infrastructure errors throw.
+ */
 export async function advanceWorkflow(
   context: Context,
-  ref: { tenantId: string; runId: string },
+  { childId, ...ref }: { tenantId: string; runId: string; childId?: string | undefined },
   stop: AbortSignal = new AbortController().signal,
 ): Promise<WorkflowOutcome> {
   let step: WorkflowStep | undefined;
   let isEnded = false;
   const appended = await appendToRun(context, ref, async (run, tx) => {
+    // Whoever has looked last has settled all that had ended by then.
+    if (childId !== undefined && !(await isOpenChild(tx, childId))) return null;
     step = await begin(context, tx, run);
     if (!step) return null;
     const change = await look(step);
@@ -69,7 +74,7 @@ async function begin(context: Context, tx: Tx, run: RunRow): Promise<WorkflowSte
   const workflow = await findWorkflow(tx, run.id);
   if (!workflow) return undefined;
   const tasks = await listScheduledTasks(tx, run.id);
-  return { context, tx, run, workflow, tasks, events: beginning(run), created: [], cancelled: [] };
+  return { context, tx, run, workflow, tasks, workers: new Map(), events: beginning(run), created: [], cancelled: [] };
 }
 
 function beginning({ status, open_turn_id }: RunRow): NewEvent[] {

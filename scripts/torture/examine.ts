@@ -17,9 +17,12 @@ import type { BrokenRequest, LocalServer } from './local-server.ts';
 import type { HookServer } from './hook-server.ts';
 import { processOf } from './schedule.ts';
 import type { StartedSession } from './sessions.ts';
+import { examineWorkflows, type StartedWorkflow } from './workflows.ts';
 
 export interface Findings {
   completed: number;
+  /** Workflows whose subtasks were all done. */
+  workflows: number;
   unlike: string[];
   lost: string[];
   deliveries: number;
@@ -50,6 +53,7 @@ export interface Evidence {
   probe: Probe;
   runs: readonly StartedRun[];
   sessions: readonly StartedSession[];
+  workflows: readonly StartedWorkflow[];
   settleMs: number;
   /** Absent where no webhooks were set up. */
   hooks: HookServer | undefined;
@@ -63,6 +67,7 @@ export interface Evidence {
 export async function examine(evidence: Evidence): Promise<Findings> {
   const { client, probe, runs, tools, leaseMs } = evidence;
   const sessions = await examineSessions(client, evidence.sessions, evidence.settleMs);
+  const workflows = await examineWorkflows(client, evidence.workflows, evidence.settleMs);
   const stuck = await findStuck(probe, runs, 5000 + 5 * leaseMs);
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, probe, run));
@@ -74,11 +79,12 @@ export async function examine(evidence: Evidence): Promise<Findings> {
   const lost = runs.filter(({ status }) => status === undefined);
   return {
     completed: runs.filter(({ status }) => status === 'completed').length,
-    unlike: [...all.flatMap(({ unlike }) => unlike), ...sessions.unlike],
+    unlike: [...all.flatMap(({ unlike }) => unlike), ...sessions.unlike, ...workflows.unlike],
     lost: lost.map((run) => `${run.plan.label} (${run.id}): ${tailOf(examined.get(run)?.log ?? [])}`),
     deliveries: tools.deliveries.length,
     effects: tools.deliveries.filter(({ outcome }) => outcome === 'effect').length,
-    repeated: findRepeated(tools.deliveries),
+    workflows: workflows.completed,
+    repeated: [...findRepeated(tools.deliveries), ...workflows.repeated],
     unknowns: unknowns.size,
     unknownViolations: findUnknownViolations(tools.deliveries, unknowns),
     gaps: [...all.flatMap(({ gaps }) => gaps), ...sessions.gaps],

@@ -42,6 +42,7 @@ export function describeOutcome(outcome: Outcome): string {
   const rows: Row[] = [
     ['runs', String(outcome.planned)],
     ['completed', String(findings.completed)],
+    ['workflows completed', String(findings.workflows)],
     count('lost'),
     count('ended otherwise'),
     ['tool requests', String(findings.deliveries)],

@@ -24,8 +24,9 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
       return;
     }
     const { model, messages, tools } = body as ModelRequest;
-    if (tools?.[0]?.name === 'submit_title') {
-      sendTitle(response, model);
+    const own = OWN[tools?.[0]?.name ?? ''];
+    if (own) {
+      sendOwn(response, model, own);
       return;
     }
     const { script, place, before } = readScripts(messages);
@@ -62,8 +63,13 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
 const OUTAGE = JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
 
 /** What Drover itself asks for is in no script. */
-function sendTitle(response: ServerResponse, model: string): void {
-  const use = { type: 'tool_use', id: 'toolu_title', name: 'submit_title', input: { title: 'A run of the torture' } };
+const OWN: Record<string, { name: string; input: object } | undefined> = {
+  submit_title: { name: 'submit_title', input: { title: 'A run of the torture' } },
+  submit_synthesis: { name: 'submit_synthesis', input: { result: 'All of it.' } },
+};
+
+function sendOwn(response: ServerResponse, model: string, { name, input }: { name: string; input: object }): void {
+  const use = { type: 'tool_use', id: `toolu_${name}`, name, input };
   response.writeHead(200, { 'content-type': 'application/json' });
   response.end(JSON.stringify({ ...messageOf(model), content: [use], stop_reason: 'tool_use' }));
 }
@@ -89,9 +95,10 @@ function textsOf(content: ModelRequest['messages'][number]['content']): string[]
     : content.flatMap(({ type, text }) => (type === 'text' ? (text ?? []) : []));
 }
 
-/** Drover itself says a word here and there, which is no script. */
+/** Drover itself says a word here and there, which is no script; below that of a subtask stands what others have come to. */
 function parseScript(text: string): Script[] {
-  return text.startsWith('{') ? [JSON.parse(text) as Script] : [];
+  const [first = ''] = text.split('\n', 1);
+  return first.startsWith('{') ? [JSON.parse(first) as Script] : [];
 }
 
 function callsOf(step: PlannedStep, name: string) {

@@ -16,6 +16,7 @@ import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 import { createRandom } from './random.ts';
 import { describeOutcome, violationsOf } from './report.ts';
 import { makeSchedule, type Fault } from './schedule.ts';
+import { planWorkflows, startWorkflows, type StartedWorkflow } from './workflows.ts';
 import { planSessions, talk, type StartedSession } from './sessions.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
 
@@ -178,15 +179,18 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const { runs, leaseMs, seed } = options;
   const plan = planRuns(seed, { runs, withinMs, leaseMs, threads: oneBuild, hugeOutputs: oneBuild });
   const talks = oneBuild ? planSessions(seed, { runs, withinMs }) : [];
+  const flows = oneBuild ? planWorkflows(seed, { runs, withinMs }) : [];
   if (oneBuild) await createWebhooks(client, scene.hooks);
   await drawBoundary(probe, Date.now() + withinMs / 2);
   const started: StartedRun[] = [];
   const sessions: StartedSession[] = [];
+  const workflows: StartedWorkflow[] = [];
   const settleMs = options.settleSeconds * 1000;
   const [injected] = await Promise.all([
     injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
     startRuns(client, { agent, plan, started, probe, signal, settleMs }),
     talk(client, { agent, plan: talks, started: sessions, signal }),
+    startWorkflows(client, { agent, plan: flows, started: workflows, signal }),
   ]);
   scene.say('  the faults are over; waiting for the runs to end');
   await awaitEnds(client, started, settleMs);
@@ -195,6 +199,7 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
     probe,
     runs: started,
     sessions,
+    workflows,
     settleMs,
     hooks: oneBuild ? scene.hooks : undefined,
     tools,

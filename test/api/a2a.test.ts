@@ -1,6 +1,6 @@
 /** Agents over A2A, used by the official client. */
 import assert from 'node:assert/strict';
-import { SendMessageRequest, TaskState, type StreamResponse, type Task } from '@a2a-js/sdk';
+import { ListTasksRequest, SendMessageRequest, TaskState, type StreamResponse, type Task } from '@a2a-js/sdk';
 import {
   ClientFactory,
   ClientFactoryOptions,
@@ -154,6 +154,31 @@ describe('an agent over A2A', () => {
     await waitUntil('the model is asked', () => api.model.asked('hang say never').length === 1);
     const cancelled = await client.cancelTask({ tenant: '', id: task.id, metadata: undefined });
     assert.equal(stateOf(cancelled), TaskState.TASK_STATE_CANCELED);
+  });
+
+  it('lists its tasks by pages, of a context or a state, and of nobody else', async () => {
+    const first = await say(words('say one'));
+    const second = await say(words('say two', { contextId: first.contextId }));
+    const asking = await say(words('call ask_user {"question":"Which?"}'));
+    const list = (params: Record<string, unknown>) => client.listTasks(ListTasksRequest.fromJSON(params));
+    const of = await list({ contextId: first.contextId, pageSize: 1 });
+    assert.deepEqual([of.tasks.map(({ id }) => id), of.totalSize], [[second.id], 2]);
+    assert.deepEqual([of.tasks[0]?.history, of.tasks[0]?.artifacts], [[], []]);
+    const params = { contextId: first.contextId, pageSize: 1, pageToken: of.nextPageToken, includeArtifacts: true };
+    const rest = await list({ ...params, historyLength: 1 });
+    assert.deepEqual([rest.tasks.map(({ id }) => id), rest.nextPageToken], [[first.id], '']);
+    assert.ok(rest.tasks[0] && rest.tasks[0].history.length === 1 && textsOf(rest.tasks[0])[0] === 'one');
+    const waiting = await list({ status: 'TASK_STATE_INPUT_REQUIRED', contextId: asking.contextId });
+    assert.deepEqual(
+      waiting.tasks.map(({ id }) => id),
+      [asking.id],
+    );
+    assert.deepEqual((await list({ status: 'TASK_STATE_REJECTED' })).tasks, []);
+    const later = new Date(Date.now() + 3_600_000).toISOString();
+    assert.equal((await list({ statusTimestampAfter: later })).totalSize, 0);
+    await assert.rejects(list({ pageToken: 'x' }), /pageToken/);
+    await assert.rejects(list({ pageSize: 1000 }), /100/);
+    await client.cancelTask({ tenant: '', id: asking.id, metadata: undefined });
   });
 
   it('refuses in words of the protocol what it does not do', async () => {

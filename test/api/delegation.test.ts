@@ -1,11 +1,16 @@
 /** Agents that have others do a part of their work, over HTTP. */
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { listLostJoins } from '../../db/task-upkeep.ts';
+import { reconcile } from '../../modules/run-log/reconcile.ts';
+import { advanceDelegations } from '../../modules/workflows/advance-delegations.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
+const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 interface Use {
@@ -21,11 +26,24 @@ interface Node {
   children: Node[];
 }
 
+interface Planned {
+  budget?: number | undefined;
+  children: Planned[];
+}
+
+interface Spent {
+  run_id: string;
+  status: string;
+  usage: { tokens_in: number; tokens_out: number };
+  children: Spent[];
+}
+
 describe('delegation', () => {
   let api: TestApi;
   let workers: Workers;
   let model: FakeServer;
   let key: string;
+  let tenant: string;
   const agents: Record<string, string> = {};
   /** What an agent does first, by its name, with its brief; a string is its answer, undefined is to think for ever. */
   let first: Record<string, (brief: string) => Use[] | string | undefined>;
@@ -69,7 +87,7 @@ describe('delegation', () => {
     model = await startFakeAnthropic(reply);
     api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
     workers = await startWorkers(api.context);
-    ({ key } = await api.newTenant());
+    ({ key, id: tenant } = await api.newTenant());
     const tools: Record<string, string[]> = { lead: ['delegate'], middle: ['delegate'], asker: ['ask_user'] };
     for (const name of ['boss', 'lead', 'middle', 'north', 'south', 'asker']) {
       const capabilities = name === 'south' ? [{ skill_name: 'law' }] : [];
@@ -195,6 +213,19 @@ describe('delegation', () => {
     );
   });
 
+  it('cancels what was delegated in a turn that is interrupted', async () => {
+    first['north'] = () => undefined;
+    first['lead'] = () => [delegate('north', 'Think.')];
+    const chat = { message: 'Do it.', agent_id: agents['lead'], user_id: 'ada', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    const [run] = (await read(`/v1/runs?thread=${session_id}`)).runs;
+    const child = async () => (await tree(run.run_id)).children[0]?.status;
+    await waitUntil('somebody thinks', async () => (await child()) === 'executing');
+    await make('/agent/interrupt', { session_id }, 200);
+    await waitUntil('nobody does any more', async () => (await child()) === 'cancelled');
+    await make(`/v1/runs/${run.run_id}/cancel`, {}, 202);
+  });
+
   it('holds children to the tokens that their parent gives them, and to those that it has itself', async () => {
     first['lead'] = () => [delegate('north', 'Do it once.', { max_cost_tokens: 5 })];
     const { output } = await ended(await start('lead', 'Cheap.'));
@@ -206,6 +237,85 @@ describe('delegation', () => {
       0,
     );
     assert.ok(spent <= 5000, `${spent}`);
+  });
+
+  it('spends no more than any budget above it, on random trees of children that work at the same time', async () => {
+    const shape = fc.letrec<{ node: Planned }>((tie) => ({
+      node: fc.record({
+        budget: fc.option(fc.integer({ min: 1500, max: 9000 }), { nil: undefined }),
+        children: fc.oneof(
+          { maxDepth: 3 },
+          fc.constant<Planned[]>([]),
+          fc.array(tie('node'), { minLength: 1, maxLength: 3 }),
+        ),
+      }),
+    })).node;
+    const trees = fc.sample(shape, { numRuns: 5, seed: 42 });
+    const plans = new Map<string, Planned>();
+    const partsOf = (agent: string) => (brief: string) => {
+      const name = /Part (\S+)\./.exec(brief)?.[1] ?? '';
+      const children = plans.get(name)?.children ?? [];
+      if (children.length === 0) return `did ${name}`;
+      return children.map((child, place) => {
+        plans.set(`${name}-${place}`, child);
+        return delegate(agent, `Part ${name}-${place}.`, child.budget && { max_cost_tokens: child.budget });
+      });
+    };
+    first['lead'] = partsOf('middle');
+    first['middle'] = partsOf('lead');
+    let bounded = 0;
+    for (const [at, tree0] of trees.entries()) {
+      const max_tokens = 6000 + at * 4000;
+      plans.set(`t${at}`, { ...tree0, budget: max_tokens });
+      const root = await ended(await start('lead', `Part t${at}.`, { budget: { max_tokens } }));
+      const sumOf = async (node: Spent): Promise<number> => {
+        const { turns } = await read(`/v1/runs/${node.run_id}/turns`);
+        const name = /Part (\S+)\./.exec(turns[0].input.message)?.[1] ?? '';
+        let sum = node.usage.tokens_in + node.usage.tokens_out;
+        for (const child of node.children) sum += await sumOf(child);
+        const { budget } = plans.get(name) ?? {};
+        if (budget !== undefined) bounded += 1;
+        assert.ok(sum <= (budget ?? Infinity), `${name} has spent ${sum} of ${budget}`);
+        assert.ok(ENDED.includes(node.status), `${name} is ${node.status}`);
+        return sum;
+      };
+      await sumOf(await read(`/v1/runs/${root.run_id}/tree`));
+    }
+    assert.ok(bounded > trees.length, 'children have budgets of their own');
+  });
+
+  it('is begun and joined although every job that tells of it is lost', async () => {
+    first['lead'] = () => [delegate('north', 'Do it once.'), delegate('south', 'Look it up.')];
+    await workers.stop(5000);
+    const { queues, config } = api.context;
+    const ref = { tenantId: tenant, runId: '' };
+    const lose = () => queues.queue('subtasks').obliterate({ force: true });
+    const turnsAlone = { ...api.context, config: { ...config, queues: ['turns' as const] } };
+    workers = await startWorkers(turnsAlone);
+    const id = (ref.runId = await start('lead', 'Lose it.'));
+    await waitUntil('it has delegated', async () => (await read(`/v1/runs/${id}`)).status === 'awaiting_tool');
+    await lose();
+    const isMissing = async () => {
+      const rows = await listLostJoins(api.context.db, { quietMs: 0, after: FIRST_ID, limit: 10, embeds: false });
+      return rows.filter(({ workflow_id }) => workflow_id === id).length;
+    };
+    assert.equal(await isMissing(), 2, 'both are found');
+    assert.equal(await advanceDelegations(api.context, ref), 'advanced');
+    assert.equal(await advanceDelegations(api.context, ref), 'passed');
+    assert.equal(await isMissing(), 0);
+    // The children are begun; their jobs are lost, and nobody looks at their parent when they end.
+    await lose();
+    await reconcile(api.context, 0);
+    const ends = async () => (await tree(id)).children.map(({ status }) => status).join();
+    await waitUntil('the children have ended', async () => (await ends()) === 'completed,completed');
+    await lose();
+    assert.equal((await read(`/v1/runs/${id}`)).status, 'awaiting_tool');
+    assert.equal(await isMissing(), 2, 'both ends are found');
+    await reconcile(api.context, 0);
+    await workers.stop(5000);
+    workers = await startWorkers(api.context);
+    assert.match((await ended(id)).output.message, /north did it.* \+ .*south/);
+    assert.equal((await tree(id)).children.length, 2);
   });
 
   it('passes the gate: a person is asked where the level of autonomy says so', async () => {

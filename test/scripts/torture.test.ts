@@ -205,6 +205,7 @@ describe('The examination after a torture', () => {
   it('names every broken promise', () => {
     const broken: Findings = {
       completed: 1,
+      workflows: 0,
       unlike: ['a'],
       lost: ['b'],
       deliveries: 0,

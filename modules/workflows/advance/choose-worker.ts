@@ -82,18 +82,43 @@ async function isAwaited(step: WorkflowStep, wanted: Wanted): Promise<boolean> {
 
 /** An agent that is named need not claim the skills; whoever takes its place has to. */
 async function candidates(
-  { tx, workflow }: WorkflowStep,
+  step: WorkflowStep,
   { skills, preferred, isOpen }: Wanted,
   { similar, statuses }: { similar: SimilarSkills; statuses?: readonly AgentStatus[] },
 ): Promise<WorkerRow[]> {
-  const workspaceId = workflow.workspace_id;
-  const named = preferred ? await listWorkers(tx, { workspaceId, skills: [], ids: [preferred], statuses }) : [];
+  const { tx, workflow } = step;
+  const named = preferred ? await lookUp(step, { skills: [], ids: [preferred], statuses }) : [];
   // A team's work is done by its members.
   const team = isOpen && workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
   const ids = team?.members.map(({ agent_id }) => agent_id);
   const names = namesOf(skills, similar);
-  const others = isOpen ? await listWorkers(tx, { workspaceId, skills: names, ids, statuses }) : [];
+  const others = isOpen ? await lookUp(step, { skills: names, ids, statuses }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
+}
+
+/** Once a look, whatever number of tasks it starts: what the agents' runs of a week have shown is dear to sum up. */
+async function lookUp(
+  { tx, workflow, workers }: WorkflowStep,
+  wanted: {
+    skills: readonly string[];
+    ids?: readonly string[] | undefined;
+    statuses?: readonly AgentStatus[] | undefined;
+  },
+): Promise<WorkerRow[]> {
+  const key = JSON.stringify(wanted);
+  const known = workers.get(key) ?? (await listWorkers(tx, { workspaceId: workflow.workspace_id, ...wanted }));
+  workers.set(key, known);
+  return known;
+}
+
+/** A task that an agent was given in this look counts among those that it has. */
+export function countStart({ workers }: WorkflowStep, agentId: string): void {
+  for (const [key, rows] of workers) {
+    workers.set(
+      key,
+      rows.map((row) => (row.id === agentId ? { ...row, running: row.running + 1 } : row)),
+    );
+  }
 }
 
 function isFree(workers: readonly WorkerRow[], id: string): boolean {

@@ -8,7 +8,7 @@ import { changeTask, readTaskResults, type ScheduledTask, type TaskStatus } from
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { writeRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
-import { chooseWorker, type Worker } from './choose-worker.ts';
+import { chooseWorker, countStart, type Worker } from './choose-worker.ts';
 import { fail } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
@@ -95,6 +95,7 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
     traceparent: run.traceparent ?? undefined,
   });
   step.created.push(written);
+  countStart(step, worker.agentId);
   const reason = worker.score === undefined ? worker.reason : `${worker.reason}, score ${worker.score}`;
   const { agentId: agent_id } = worker;
   await noteAssigned(tx, agent_id);

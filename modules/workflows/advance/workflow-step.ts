@@ -1,5 +1,6 @@
 /** One look at a workflow, under the lock of its run: what the scheduler knows, and what it has written so far. */
 import type { NewEvent } from '../../../core/events.ts';
+import type { WorkerRow } from '../../../db/agents.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';
@@ -15,6 +16,8 @@ export interface WorkflowStep {
   workflow: WorkflowRow;
   /** As they stand now, what this step has changed included. */
   tasks: ScheduledTask[];
+  /** Agents that were looked up, by what they were looked up for; each start counts among its running tasks. */
+  workers: Map<string, WorkerRow[]>;
   /** Events for the log of the workflow's run. */
   events: NewEvent[];
   /** Told after the commit: children that were created, and that were cancelled. */

@@ -18,7 +18,7 @@ export async function append(
     const workflow = await findWorkflow(tx, now.id);
     if (!workflow) return null;
     const tasks: ScheduledTask[] = await listScheduledTasks(tx, now.id);
-    return act({ tx, run: now, workflow, tasks, events: [], created: [], cancelled });
+    return act({ tx, run: now, workflow, tasks, workers: new Map(), events: [], created: [], cancelled });
   });
   announceCancelled(context, cancelled);
 }

@@ -1,0 +1,64 @@
+/** A2A's `ListTasks`: the runs of an agent, newest first. */
+import { TaskState, type ListTasksRequest, type ListTasksResponse } from '@a2a-js/sdk';
+import { z } from 'zod';
+import { badRequest } from '../../core/errors.ts';
+import { RUN_STATUSES, isTerminal, type RunStatus } from '../../core/events.ts';
+import { countRunsOf, readRuns, readTurns } from '../../modules/runs/read-runs.ts';
+import type { A2aRequest } from './request.ts';
+import { taskOf } from './task.ts';
+
+const PAGE = 50;
+const LARGEST_PAGE = 100;
+/** Turns of a task that are read for its history or its answer. */
+const TURNS = 10;
+
+/** Where tasks of this state are asked for; a state that no run is in has none. */
+const STATUSES: Partial<Record<TaskState, readonly RunStatus[]>> = {
+  [TaskState.TASK_STATE_COMPLETED]: ['completed'],
+  [TaskState.TASK_STATE_FAILED]: ['failed'],
+  [TaskState.TASK_STATE_CANCELED]: ['cancelled'],
+  [TaskState.TASK_STATE_INPUT_REQUIRED]: ['awaiting_human', 'awaiting_tool'],
+  [TaskState.TASK_STATE_WORKING]: RUN_STATUSES.filter((status) => !isTerminal(status)),
+};
+
+/** A page, of a context where one is named. Throws 400 for a page that there is not. */
+export async function listTasks(request: A2aRequest, params: ListTasksRequest): Promise<ListTasksResponse> {
+  const { context, caller, agent } = request;
+  const { before, limit, threadId, since } = pageOf(params);
+  const isAny = params.status === TaskState.TASK_STATE_UNSPECIFIED;
+  const status = isAny ? undefined : [...(STATUSES[params.status] ?? [])];
+  const empty = { tasks: [], nextPageToken: '', pageSize: limit, totalSize: 0 };
+  if (status?.length === 0) return empty;
+  const filter = { threadId, status, sinceStatus: since };
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const rows = await readRuns(tx, caller, { ...filter, ofAgent: agent.id, before, limit: limit + 1 });
+    const page = rows.slice(0, limit);
+    const tasks = [];
+    for (const row of page) {
+      const after = Math.max(0, row.turn_count - TURNS);
+      const task = taskOf(row, await readTurns(tx, caller, { path: { run: row.id }, after, limit: TURNS }));
+      // What a run waits for tells the two apart.
+      if (!isAny && task.status?.state !== params.status) continue;
+      const history = params.historyLength ? task.history.slice(-params.historyLength) : [];
+      tasks.push({ ...task, history, artifacts: params.includeArtifacts ? task.artifacts : [] });
+    }
+    const nextPageToken = rows.length > limit ? (page.at(-1)?.id ?? '') : '';
+    return { tasks, nextPageToken, pageSize: limit, totalSize: await countRunsOf(tx, agent.id, filter) };
+  });
+}
+
+const uuid = z.uuid().toLowerCase();
+const instant = z.iso.datetime({ offset: true });
+
+function pageOf({ pageToken, pageSize = PAGE, contextId, statusTimestampAfter }: ListTasksRequest) {
+  if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > LARGEST_PAGE) {
+    throw badRequest(`A page has from 1 to ${LARGEST_PAGE} tasks.`);
+  }
+  const before = pageToken === '' ? undefined : uuid.safeParse(pageToken).data;
+  if (pageToken !== '' && before === undefined) throw badRequest('A pageToken is one that a page has ended with.');
+  const threadId = contextId === '' ? undefined : uuid.safeParse(contextId).data;
+  if (contextId !== '' && threadId === undefined) throw badRequest('A contextId is one that a task has had.');
+  const since = statusTimestampAfter ? instant.safeParse(statusTimestampAfter).data : undefined;
+  if (statusTimestampAfter && since === undefined) throw badRequest('statusTimestampAfter is a time as of RFC 3339.');
+  return { before, limit: pageSize, threadId, since };
+}

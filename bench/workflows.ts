@@ -1,0 +1,213 @@
+/** Workflows of subtasks that take a while: how long the whole takes against what is possible, and what it leaves behind. */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { NO_TOKENS, type StreamModel } from '../core/model.ts';
+import { remainingPaths, type Execution } from '../core/workflow.ts';
+import { textOf } from '../core/content.ts';
+import { createWorkflow } from '../modules/workflows/create-workflow.ts';
+import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../modules/tenants/bootstrap.ts';
+import { openDrover, type BenchDrover } from './drover.ts';
+import type { Figure } from './figures.ts';
+import type { Services } from './services.ts';
+
+const WORKERS = 3;
+const LEVELS = 10;
+const WIDTH = 100;
+const TASK_MS = 250;
+/** Of a workflow at a time (`LIMITS.subtasksAtOnce`). */
+const AT_ONCE = 64;
+
+const GRAPHS = 30;
+const SIZE = 20;
+const SLOTS = 8;
+const MEAN_MS = 500;
+
+interface Node {
+  id: string;
+  ms: number;
+  dependencies: string[];
+}
+
+/** A thousand subtasks on ten levels, each of which needs two of the level below, with three workers in processes of their own. */
+export async function measureWorkflow(services: Services, startWorker: () => ChildProcess): Promise<Figure[]> {
+  const drover = await openDrover('pure', services, { env: ENV });
+  const workers = Array.from({ length: WORKERS }, startWorker);
+  try {
+    await Promise.all(workers.map((worker) => once(worker.stdout ?? worker, 'data')));
+    const graph = wideGraph();
+    const ideal = idealMs(graph, AT_ONCE);
+    const { id, ms } = await carryOut(drover, graph, 'eager');
+    const rows = await rowsOf(drover, id);
+    const figure = (what: string, value: number, unit: string): Figure => ({ part: 'workflow', what, value, unit });
+    const tasks = LEVELS * WIDTH;
+    return [
+      {
+        ...figure(`${tasks} subtasks on ${LEVELS} levels, ${WORKERS} workers`, ms / 1000, 's'),
+        ratio: { value: ms / ideal, to: `the ideal, ${(ideal / 1000).toFixed(1)} s` },
+      },
+      figure('a hop: what a level takes beyond its subtasks', (ms - ideal) / LEVELS, 'ms'),
+      figure('what a subtask takes beyond its time, all in all', (ms - ideal) / tasks, 'ms'),
+      figure('events in the log of the workflow', rows.own, 'events'),
+      figure('rows that a subtask leaves, its run included', rows.all / tasks, 'rows'),
+    ];
+  } finally {
+    for (const worker of workers) worker.kill('SIGKILL');
+    await drover.close();
+  }
+}
+
+/** Random graphs one after the other through the real queue and workers, eight subtasks at a time. */
+export async function measureDags(services: Services): Promise<Figure[]> {
+  const drover = await openDrover('pure', services, {
+    env: { DROVER_QUEUE_PREFIX: 'bench-dags' },
+    stream: sleeps,
+    constraints: { max_concurrent_tasks: SLOTS },
+  });
+  try {
+    await drover.serve(2 * SLOTS);
+    const ratios = { eager: [] as number[], levels: [] as number[] };
+    for (let seed = 1; seed <= GRAPHS; seed++) {
+      const graph = randomGraph(generator(seed), SIZE);
+      const ideal = idealMs(graph, SLOTS);
+      ratios.eager.push((await carryOut(drover, graph, 'eager')).ms / ideal);
+      // Some of them: what levels cost needs no more than an order of magnitude.
+      if (seed % 5 === 0) ratios.levels.push((await carryOut(drover, graph, 'levels')).ms / ideal);
+    }
+    const mean = (list: number[]) => list.reduce((sum, each) => sum + each, 0) / list.length;
+    const figure = { part: 'dags', unit: 'x ideal' };
+    return [
+      {
+        ...figure,
+        what: `${GRAPHS} random graphs of ${SIZE}, ${SLOTS} at a time, eager`,
+        value: mean(ratios.eager),
+        goal: '<= 1.05',
+      },
+      { ...figure, what: 'the worst of them', value: Math.max(...ratios.eager) },
+      { ...figure, what: `${ratios.levels.length} of them by levels`, value: mean(ratios.levels), goal: '1.4 to 1.65' },
+    ];
+  } finally {
+    await drover.close();
+  }
+}
+
+const ENV = { DROVER_QUEUE_PREFIX: 'bench-workflow' };
+
+/** One of the workers: says so when it serves. */
+export async function beWorker(services: Services): Promise<never> {
+  const drover = await openDrover('pure', services, { env: ENV, stream: sleeps, isSecond: true });
+  await drover.serve(50);
+  process.stdout.write('serving\n');
+  await once(process, 'SIGTERM');
+  process.exit(0);
+}
+
+/** Thinks for as long as its brief says. */
+const sleeps: StreamModel = async ({ messages }, { signal }) => {
+  const ms = Number(/take (\d+) ms/.exec(textOf(messages[0]?.content ?? []))?.[1] ?? 0);
+  await sleep(ms, undefined, { signal });
+  return {
+    provider: 'offline',
+    model: 'stub',
+    usage: { ...NO_TOKENS, input: 300, output: 50 },
+    content: [{ type: 'text', text: 'done' }],
+    stopReason: 'end_turn',
+  };
+};
+
+/** Starts a workflow and waits for its end; how long it took by the database's clock. */
+async function carryOut(
+  { context, agentId }: BenchDrover,
+  graph: readonly Node[],
+  execution: Execution,
+): Promise<{ id: string; ms: number }> {
+  const tenantId = DEFAULT_TENANT_ID;
+  const subtasks = graph.map(({ id, ms, dependencies }) => ({ id, dependencies, description: `take ${ms} ms` }));
+  const { body: id } = await createWorkflow(
+    context,
+    {
+      caller: {
+        tenantId,
+        workspaceId: DEFAULT_WORKSPACE_ID,
+        boundWorkspaceId: undefined,
+        keyId: DEFAULT_TENANT_ID,
+        scopes: ['admin'],
+        quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: 0, executesPerMinute: 0 },
+        isOperator: true,
+      },
+      name: 'bench',
+      agentId,
+      input: { user_query: 'bench' },
+      definition: { subtasks },
+      settings: { on_subtask_failure: 'fail', execution, max_replans: 0 },
+      idempotency: { tenantId, route: 'bench', body: null },
+    },
+    (row) => row.id,
+  );
+  for (;;) {
+    const [row] = await context.db.withTenant(tenantId, (tx) =>
+      tx.query<{ status: string; ms: number }>(
+        'select status, extract(epoch from completed_at - created_at)::float8 * 1000 as ms from runs where id = $1',
+        [id],
+      ),
+    );
+    if (row?.status === 'failed') throw new Error('the workflow has failed');
+    if (row?.status === 'completed') return { id, ms: row.ms };
+    await sleep(20);
+  }
+}
+
+/** Events of the workflow's own log, and rows of all tables that grow with subtasks. */
+async function rowsOf({ context }: BenchDrover, id: string): Promise<{ own: number; all: number }> {
+  const [row] = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
+    tx.query<{ own: number; all: number }>(
+      `select (select count(*)::int from run_events where run_id = $1) as own,
+         (select count(*)::int from run_events) + (select count(*)::int from messages) + (select count(*)::int from runs)
+         + (select count(*)::int from turns) + (select count(*)::int from threads) + (select count(*)::int from tasks)
+         + (select count(*)::int from checkpoints) + (select count(*)::int from reservations) as all`,
+      [id],
+    ),
+  );
+  return row ?? { own: 0, all: 0 };
+}
+
+/** Neither shorter than its longest path nor than the work of all slots. */
+function idealMs(graph: readonly Node[], slots: number): number {
+  const work = graph.reduce((sum, { ms }) => sum + ms, 0);
+  return Math.max(work / slots, ...remainingPaths(graph.map((node) => ({ ...node, weight: node.ms }))).values());
+}
+
+function wideGraph(): Node[] {
+  return Array.from({ length: LEVELS * WIDTH }, (_, index) => {
+    const level = Math.floor(index / WIDTH);
+    const place = index % WIDTH;
+    const below = level === 0 ? [] : [place, (place + 1) % WIDTH].map((each) => `${level - 1}-${each}`);
+    return { id: `${level}-${place}`, ms: TASK_MS, dependencies: below };
+  });
+}
+
+/** Each subtask needs up to three of the ten before it, and takes a time with a long tail. */
+function randomGraph(random: () => number, size: number): Node[] {
+  return Array.from({ length: size }, (_, index) => {
+    const count = Math.min(index, Math.floor(random() * 4));
+    const from = Math.max(0, index - 10);
+    const picks = Array.from({ length: count }, () => from + Math.floor(random() * (index - from)));
+    const ms = Math.round(Math.exp(Math.log(MEAN_MS) - 0.18 + 0.6 * normal(random)));
+    return { id: `t${index}`, ms, dependencies: [...new Set(picks)].map((each) => `t${each}`) };
+  });
+}
+
+function normal(random: () => number): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+/** The same numbers for the same seed (mulberry32). */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

@@ -4,7 +4,7 @@ import type { AgentStatus } from '../../../core/agent-lifecycle.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
-import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
+import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import type { WorkflowStep } from './workflow-step.ts';
@@ -99,11 +99,7 @@ async function candidates(
 /** Once a look, whatever number of tasks it starts: what the agents' runs of a week have shown is dear to sum up. */
 async function lookUp(
   { tx, workflow, workers }: WorkflowStep,
-  wanted: {
-    skills: readonly string[];
-    ids?: readonly string[] | undefined;
-    statuses?: readonly AgentStatus[] | undefined;
-  },
+  wanted: Omit<WorkerFilter, 'workspaceId'>,
 ): Promise<WorkerRow[]> {
   const key = JSON.stringify(wanted);
   const known = workers.get(key) ?? (await listWorkers(tx, { workspaceId: workflow.workspace_id, ...wanted }));

@@ -1,6 +1,6 @@
 /** One look at a workflow, under the lock of its run: what the scheduler knows, and what it has written so far. */
 import type { NewEvent } from '../../../core/events.ts';
-import type { WorkerRow } from '../../../db/agents.ts';
+import type { WorkerRow } from '../../../db/workers.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import type { ScheduledTask } from '../../../db/tasks.ts';

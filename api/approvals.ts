@@ -1,6 +1,7 @@
 /** Approvals, and signals to waiting runs. */
 import { z } from 'zod';
 import { badRequest, forbidden } from '../core/errors.ts';
+import type { Caller } from '../core/caller.ts';
 import { hasScope } from '../core/scopes.ts';
 import {
   readApprovals,
@@ -34,7 +35,9 @@ const approval = z
     tool_call_id: z.uuid().nullable(),
     plan_id: z.uuid().nullable(),
     tool: z.string(),
-    arguments: z.record(z.string(), z.unknown()),
+    arguments: z
+      .record(z.string(), z.unknown())
+      .describe('Of a conflict: empty for a key without `memory:read` and `approvals:write`.'),
     original_arguments: z
       .record(z.string(), z.unknown())
       .nullable()
@@ -52,6 +55,13 @@ const approval = z
     decided_at: when.nullable(),
   })
   .meta({ id: 'Approval' });
+
+/** What memory holds is for those who may read it, or who decide about it. */
+function presentTo({ scopes }: Caller, row: ApprovalRow | ConflictRow): z.input<typeof approval> {
+  const shown = present(row);
+  const maySee = hasScope(scopes, 'memory:read') || hasScope(scopes, 'approvals:write');
+  return row.kind !== 'conflict' || maySee ? shown : { ...shown, arguments: {}, original_arguments: null };
+}
 
 function present({ is_due: _due, ...given }: ApprovalRow | ConflictRow): z.input<typeof approval> {
   const {
@@ -84,7 +94,7 @@ const list = defineRoute({
       readApprovals(tx, caller, { status, runId, before, limit: limit + 1 }),
     );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { approvals: items.map(present), ...page } };
+    return { status: 200, body: { approvals: items.map((row) => presentTo(caller, row)), ...page } };
   },
 });
 
@@ -97,7 +107,7 @@ const get = defineRoute({
   responses: { 200: approval },
   async handle({ caller, params, context }) {
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireApproval(tx, caller, { id: params.id }));
-    return { status: 200, body: present(row) };
+    return { status: 200, body: presentTo(caller, row) };
   },
 });
 

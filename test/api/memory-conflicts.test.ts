@@ -48,6 +48,15 @@ describe('A contradiction in memory', () => {
     return { id, approval };
   };
 
+  it('is shown without its texts to a key that may read runs and no memory', async () => {
+    const { approval } = await disagree();
+    const { key } = await post('/v1/api-keys', { name: 'reader', scopes: ['runs:read'] });
+    const { json, text } = await api.call('GET', `/v1/approvals/${approval.id}`, { key });
+    assert.deepEqual([json.kind, json.arguments], ['conflict', {}], text);
+    const list = await api.call('GET', '/v1/approvals?status=pending', { key });
+    assert.doesNotMatch(list.text, /launch is in/);
+  });
+
   it('opens an approval that belongs to no run, with both sides, and webhooks are told', async () => {
     await post('/v1/webhooks', { url: 'https://example.com/hook', events: ['memory.conflicted', 'approval'] });
     const { id, approval } = await disagree();

@@ -14,7 +14,7 @@ const egress = createEgress({ allow: [], allowLoopback: true });
 const run = (name: string, args: Record<string, unknown>, now?: () => Date) =>
   runBuiltin(name, attemptOf(args), { egress, validator, now });
 
-const WRITING = ['remember', 'handoff', 'reject_handoff'];
+const WRITING = ['remember', 'delegate', 'handoff', 'reject_handoff'];
 
 describe('BUILTIN_TOOLS', () => {
   it('are read-only but for some, described, and have schemas that can be registered', () => {

@@ -7,6 +7,12 @@ import { door, offered, openEngine, text, use, type Engine } from '../support/en
 import { statusOfRun } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
+/** The call that a job is for, which carries ids and nothing else. */
+function callOf(data: unknown): string {
+  assert.ok(JSON.stringify(data).length < 500, 'a large job');
+  return String((data as { callId?: unknown }).callId);
+}
+
 describe('Locally dispatched tool calls', () => {
   let engine: Engine;
   let workers: Workers | undefined;
@@ -18,12 +24,12 @@ describe('Locally dispatched tool calls', () => {
     const queue = engine.context.queues.queue('tool-calls');
     const add = queue.add.bind(queue);
     queue.add = (name, data, options) => {
-      jobs.push(String((data as { callId?: unknown }).callId));
+      jobs.push(callOf(data));
       return add(name, data, options);
     };
     const addBulk = queue.addBulk.bind(queue);
     queue.addBulk = (added) => {
-      jobs.push(...added.map(({ data }) => String((data as { callId?: unknown }).callId)));
+      jobs.push(...added.map(({ data }) => callOf(data)));
       return addBulk(added);
     };
   });

@@ -9,6 +9,8 @@ import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { taintedBy } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
+import { completedNode, enteredNode } from './graph/graph-state.ts';
+import type { GraphState } from './graph/position.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
 
@@ -96,6 +98,10 @@ export interface RunState {
   budget: BudgetState;
   /** The channel of that name: data that a client has put there. */
   custom: Record<string, unknown>;
+  /** Sequence number of the last event that has changed it. */
+  customAt?: number;
+  /** Where the run stands in its agent's graph; absent where it has none, null at the beginning of a turn. */
+  graph?: GraphState | null;
 }
 
 const OPEN: readonly CallStatus[] = ['awaiting_approval', 'pending', 'running'];
@@ -184,6 +190,10 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: 0, retries: 0, deferred: deferralOf(event) });
     case 'intent.rejected':
       return rejectIntent(state, event);
+    case 'node.entered':
+      return enterNode(state, event);
+    case 'node.completed':
+      return completeNode(state, event);
     case 'plan.proposed':
       return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
     case 'plan.rejected':
@@ -296,7 +306,40 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     lastOrdinal: null,
     outOfBudget: false,
   };
-  return { turn, turnCount: event.payload.number, calls: [], modelCall: null };
+  const isNew = event.payload.continues === undefined && state.graph;
+  return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...(isNew && { graph: null }) };
+}
+
+/** A node that makes a call is a step of its own. */
+function enterNode(state: RunState, event: Extract<RunEvent, { type: 'node.entered' }>): Partial<RunState> {
+  const { turn, replay, steps } = state;
+  const { length, ordinal } = event.payload;
+  const makesCall = ordinal !== undefined;
+  const counted = makesCall && turn ? { steps: turn.steps + 1, toolCalls: turn.toolCalls + 1 } : {};
+  return {
+    graph: enteredNode(state.graph, event),
+    ...onTurn(state, { begun: true, answer: null, ...counted }),
+    ...(state.unread && { unread: [] }),
+    length,
+    ...(makesCall && { steps: steps + 1, calls: [], ...(replay && { replay: { ...replay, redo: null } }) }),
+  };
+}
+
+/** The answer of a node's model is the turn's where the graph ends with it. */
+function completeNode(state: RunState, event: Extract<RunEvent, { type: 'node.completed' }>): Partial<RunState> {
+  const { custom, answer, length, ends = false } = event.payload;
+  if (!state.graph) return {};
+  const ofTurn = answer === undefined ? null : (answerAt(state, answer) ?? { ordinal: answer, stopReason: 'end_turn' });
+  return {
+    graph: completedNode(state.graph, event),
+    ...onTurn(state, { answer: ends ? ofTurn : null, ...(ends && ofTurn && { lastOrdinal: ofTurn.ordinal }) }),
+    length,
+    ...(custom && { custom: { ...state.custom, ...custom }, customAt: event.seq }),
+  };
+}
+
+function answerAt({ turn }: RunState, ordinal: number): TurnState['answer'] {
+  return turn?.answer?.ordinal === ordinal ? turn.answer : null;
 }
 
 /** Without a call it is the whole answer that is not valid: it is empty. */

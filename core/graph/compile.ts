@@ -52,26 +52,6 @@ export function compileGraph(graph: WorkflowGraph): Compilation {
   return { ok: true, graph: { entryPoint: graph.entry_point, nodes: new Map(nodes.map((node) => [node.name, node])) } };
 }
 
-/** Tools that a graph names, by id or by name, each with its place. */
-export function toolsNamed({ nodes }: WorkflowGraph): { path: string; tool: string }[] {
-  return nodes.flatMap(({ type, config }, index) => {
-    const path = `nodes.${index}.config`;
-    const { tool, tools } = config as { tool?: unknown; tools?: unknown };
-    if (type === 'tool' && typeof tool === 'string') return [{ path: `${path}.tool`, tool }];
-    if (type !== 'llm' || !Array.isArray(tools)) return [];
-    return tools.flatMap((each: unknown, place) =>
-      typeof each === 'string' ? [{ path: `${path}.tools.${place}`, tool: each }] : [],
-    );
-  });
-}
-
-/** Models that a graph names, each with its place. */
-export function modelsNamed({ nodes }: WorkflowGraph): [path: string, model: string][] {
-  return nodes.flatMap(({ type, config: { model } }, index): [string, string][] =>
-    type === 'llm' && typeof model === 'string' ? [[`nodes.${index}.config.model`, model]] : [],
-  );
-}
-
 function faultsOfNames({ nodes, entry_point: entry }: WorkflowGraph): FieldError[] {
   const names = nodes.map(({ name }) => name);
   const doubles = names.flatMap((name, index) => {

@@ -51,6 +51,14 @@ export type GraphNode = WorkflowGraph['nodes'][number];
 /** What a human node waits for. */
 export const HUMAN_SIGNALS = ['user', 'timer', 'webhook', 'approval'] as const;
 
+/** By signal, the built-in tool whose call waits for it. */
+export const HUMAN_TOOLS = {
+  user: 'ask_user',
+  timer: 'sleep',
+  webhook: 'wait_for_webhook',
+  approval: 'ask_user',
+} as const satisfies Record<(typeof HUMAN_SIGNALS)[number], string>;
+
 const llmConfig = z.strictObject({
   prompt: z.string().max(200_000).optional(),
   tools: z.array(z.string().min(1).max(200)).max(200).optional(),

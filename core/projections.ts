@@ -80,6 +80,10 @@ function merge(known: RowChange, { set, add }: RowChange): void {
     assignDefined(target, set);
   }
   if (!add) return;
+  if (known.insert) {
+    changeRow(known.insert, { set: undefined, add });
+    return;
+  }
   // Money is added by the database, in `numeric`.
   if (known.add && 'cost_usd' in known.add && 'cost_usd' in add) throw new Error('two model calls in one commit');
   known.add = { ...known.add, ...mapValues(add, (column, more) => plus(known.add?.[column], more)) };

@@ -14,7 +14,7 @@ const graphOf = (nodes: object[], edges: Edge[], entry = 'draft') => ({
 
 const lastText = ({ messages }: AnthropicRequest) => {
   const content = messages.at(-1)?.content;
-  return typeof content === 'string' ? content : content?.map((block) => block['text'] ?? '').join('|');
+  return typeof content === 'string' ? content : content?.findLast(({ type }) => type === 'text')?.['text'];
 };
 
 describe('an agent with a graph', () => {
@@ -32,9 +32,9 @@ describe('an agent with a graph', () => {
     return json.id as string;
   };
   const read = async (run: string) => (await api.call('GET', `/v1/runs/${run}`)).json;
-  const settled = async (run: string) => { setTimeout(async () => console.log(JSON.stringify([await read(run), await events(run)], null, 1).slice(0, 6000)), 6000);
-    const rests = ({ status, waiting_for }: { status: string; waiting_for?: { type: string } }) =>
-      ['completed', 'failed'].includes(status) || (waiting_for && waiting_for.type !== 'tool_results');
+  const settled = async (run: string) => {
+    const rests = ({ status, waiting_for }: { status: string; waiting_for?: unknown }) =>
+      ['completed', 'failed'].includes(status) || (waiting_for !== undefined && waiting_for !== null);
     await waitUntil('the run waits or has ended', async () => rests(await read(run)));
     return read(run);
   };
@@ -85,7 +85,106 @@ describe('an agent with a graph', () => {
     assert.equal(done.output.message, 'said 3');
     assert.match(JSON.stringify(asked[0]?.['system']), /You work\.\\n\\nWrite about the sea\./);
     assert.deepEqual(asked[0]?.tools?.map(({ name }) => name), ['current_time']);
-    assert.equal(asked[2]?.tools?.length ?? 0, 0);
+    // Those that the conversation has calls of are declared all the same, as providers want it.
+    assert.deepEqual(asked[2]?.['tool_choice'], { type: 'none' });
     assert.equal(lastText(asked[2] as AnthropicRequest), 'yes');
   });
+
+  it('lets edges see a call that failed; where none leads on, the turn has failed', async () => {
+    const divide = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '{{input}}' } } };
+    const say = { name: 'say', type: 'llm', config: {} };
+    const caught = graphOf([divide, say], [['draft', 'say', 'has(output.error)']]);
+    const run = await startRun(await newAgent(caught), 'no sum');
+    assert.equal((await settled(run)).output?.message, 'said 1');
+    const alone = await settled(await startRun(await newAgent(graphOf([divide], [])), 'no sum'));
+    assert.equal(alone.status, 'failed');
+    assert.match(`${alone.error.code} ${alone.error.message}`, /^graph_failed The call of the node "draft" failed/);
+    assert.equal((await settled(await startRun(await newAgent(graphOf([divide], [])), '2 + 3'))).output.message, '{"result":5}');
+  });
+
+  it('waits for an approval, whose denial is an outcome too', async () => {
+    const ask = { name: 'draft', type: 'human', config: { signal: 'approval', prompt: 'Pay {{input}}?' } };
+    const say = (name: string) => ({ name, type: 'llm', config: {} });
+    const graph = graphOf(
+      [ask, say('pay'), say('stop')],
+      [
+        ['draft', 'pay', 'output.approved'],
+        ['draft', 'stop'],
+      ],
+    );
+    const agent = await newAgent(graph);
+    for (const [decision, last] of [
+      ['approve', 'pay'],
+      ['deny', 'stop'],
+    ] as const) {
+      const run = await startRun(agent, '5 euros');
+      const { waiting_for: wait } = await settled(run);
+      assert.deepEqual([wait.type, wait.message ?? wait.messages?.[0]], ['approval', 'Pay 5 euros?'], JSON.stringify(wait));
+      const { status, text } = await api.call('POST', `/v1/runs/${run}/resume`, { body: { decision: { decision } } });
+      assert.equal(status, 200, text);
+      assert.equal((await settled(run)).status, 'completed');
+      assert.deepEqual(await visited(run), ['draft', last]);
+    }
+  });
+
+  it('splits and joins: a node that several lead to is entered once, after all of them', async () => {
+    const write = (name: string, value: string) => ({ name, type: 'router', config: {}, writes: { [name]: value } });
+    const graph = graphOf(
+      [write('draft', 'a'), write('left', '{{input}}!'), write('right', '{{state.custom.left}}?'), { name: 'join', type: 'llm' }],
+      [
+        ['draft', ['left', 'right']],
+        ['left', 'join'],
+        ['right', 'join'],
+      ],
+    );
+    const run = await startRun(await newAgent(graph), 'hi');
+    assert.equal((await settled(run)).status, 'completed');
+    assert.deepEqual(await visited(run), ['draft', 'left', 'right', 'join']);
+    const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
+    const { json: last } = await api.call('GET', `/v1/runs/${run}/checkpoints/${json.checkpoints[0].id}`);
+    assert.equal(json.checkpoints[0].node, 'join');
+    assert.deepEqual([last.state.current_node, last.state.custom], ['join', { draft: 'a', left: 'hi!', right: 'hi!?' }]);
+  });
+
+  it('ends in bounds: at the limit a model sums up, or the last output is the answer', async () => {
+    const add = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '1 * {{iteration}}' } } };
+    const execution_config = { max_turns: 3 };
+    const alone = await newAgent(graphOf([add], [['draft', 'draft']]), { execution_config });
+    const first = await settled(await startRun(alone));
+    assert.deepEqual([first.output.message, first.stop_reason], ['{"result":3}', 'max_steps'], JSON.stringify(first));
+    const nodes = [add, { name: 'never', type: 'llm', config: {} }];
+    const edges: Edge[] = [
+      ['draft', 'never', 'iteration > 100'],
+      ['draft', 'draft'],
+    ];
+    const second = await settled(await startRun(await newAgent(graphOf(nodes, edges), { execution_config })));
+    assert.deepEqual([second.output.message, second.stop_reason], ['said 1', 'max_steps']);
+    const spin = await newAgent(graphOf([{ name: 'draft', type: 'router' }], [['draft', 'draft']]));
+    const third = await settled(await startRun(spin, 'round'));
+    assert.deepEqual([third.output.message, third.stop_reason], ['round', 'max_steps']);
+  });
+
+  it('fails its turn where a condition fails, and begins anew with the next one', async () => {
+    const graph = graphOf([{ name: 'draft', type: 'llm' }, { name: 'b', type: 'llm' }], [['draft', 'b', 'output.count > 1']]);
+    const run = await settled(await startRun(await newAgent(graph)));
+    assert.match(`${run.error?.code} ${run.error?.message}`, /^graph_failed The condition of edges\.0, .*"draft"/);
+  });
+
+  for (const [what, graph, path] of [
+    ['no entry point', graphOf([{ name: 'a', type: 'llm' }], [], 'b'), 'entry_point'],
+    ['no nodes', graphOf([], [], 'b'), 'entry_point'],
+    ['an edge to nowhere', graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'x']]), 'edges.0.to'],
+    ['a node out of reach', graphOf([{ name: 'draft', type: 'llm' }, { name: 'b', type: 'llm' }], []), 'nodes.1'],
+    ['a bad condition', graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'draft', 'output ==']]), 'edges.0.condition'],
+    ['a bad template', graphOf([{ name: 'draft', type: 'llm', config: { prompt: '{{nothing}}' } }], []), 'nodes.0.config.prompt'],
+    ['an unknown tool', graphOf([{ name: 'draft', type: 'tool', config: { tool: 'x' } }], []), 'nodes.0.config.tool'],
+    ['an unknown model', graphOf([{ name: 'draft', type: 'llm', config: { model: 'x/y' } }], []), 'nodes.0.config.model'],
+    ['a field too many', graphOf([{ name: 'draft', type: 'router', config: { a: 1 } }], []), 'nodes.0.config.a'],
+  ] as const) {
+    it(`with ${what} is 422 with the path of the fault`, async () => {
+      const { status, json } = await api.call('POST', '/v1/agents', { body: { name: 'x', workflow_graph: graph } });
+      assert.equal(status, 422, JSON.stringify(json));
+      assert.deepEqual(json.errors.map((error: { path: string }) => error.path), [`body.workflow_graph.${path}`]);
+    });
+  }
 });

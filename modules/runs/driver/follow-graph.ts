@@ -100,6 +100,7 @@ interface Call {
   input: Record<string, unknown>;
   /** What a person is asked to approve. */
   approval?: string;
+  seconds?: number | undefined;
 }
 
 type CallingNode = Extract<CompiledNode, { type: 'tool' | 'human' }>;
@@ -116,7 +117,7 @@ function callOf({ tools }: DriveSession, node: CallingNode, variables: GraphVari
   if (signal === 'timer') return { name, input: { ...labelled, seconds } };
   if (signal === 'webhook') return { name, input: { ...labelled, ...(seconds && { timeout_seconds: seconds }) } };
   const question = textFrom(node, node.prompt, variables);
-  return { name, input: { question }, ...(signal === 'approval' && { approval: question }) };
+  return { name, input: { question }, ...(signal === 'approval' && { approval: question, seconds }) };
 }
 
 interface Asking extends Call {
@@ -125,14 +126,14 @@ interface Asking extends Call {
 }
 
 /** Asks for the call of a node as a model would: the conversation stays one that a provider takes. */
-async function ask(session: DriveSession, { next, node, name, input, approval }: Asking): Promise<void> {
+async function ask(session: DriveSession, { next, node, name, input, approval, seconds }: Asking): Promise<void> {
   const { log } = session;
   const use: ToolUseBlock = { type: 'tool_use', id: newUseId(session), name, input };
   const ordinal = appendMessage(log, { role: 'assistant', content: [use], outcomes: null });
   const entered = { node: node.name, type: node.type, from: next.from, ordinal: ordinal + 1, length: ordinal + 2 };
   appendEvent(log, ...enterNode(log.state, entered));
   session.step = newStep();
-  const asked = { step: log.state.steps, usedUp: undefined, node: { approval } };
+  const asked = { step: log.state.steps, usedUp: undefined, node: { approval, seconds } };
   await requestGated(session, [{ kind: 'tool_call', use }], asked);
   const { kind } = decide(log.state, session.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);

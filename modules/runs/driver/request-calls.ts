@@ -42,7 +42,7 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   const steps: PlanStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
     const waits = asksAsPlan && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
-    const id = requestCall(session, { use, place, step, decision, waits, attempt });
+    const id = requestCall(session, { use, place, step, decision, waits, attempt, seconds: asked.node?.seconds });
     outcomes[id] = outcomeOf(decision);
     const planned: PlanStep = {
       id,
@@ -73,8 +73,8 @@ export interface AskedIn {
   recent?: ReadonlyMap<string, number> | undefined;
   /** Tools that the model was offered; all of the run's where a node of the graph asks. */
   offered?: ReadonlyMap<string, ToolDefinition> | undefined;
-  /** A node of the graph asks, and not a model: where `approval` says so, a person is asked that. */
-  node?: { approval?: string | undefined } | undefined;
+  /** A node of the graph asks, and not a model: where `approval` says so, a person is asked that, for so long. */
+  node?: { approval?: string | undefined; seconds?: number | undefined } | undefined;
 }
 
 /** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
@@ -97,6 +97,8 @@ interface Requested {
   waits: boolean;
   /** The `attempt` of `intent.rejected`, where a model has asked. */
   attempt: number | undefined;
+  /** How long a person is asked, where that is not what the agent says. */
+  seconds: number | undefined;
 }
 
 function requestCall(session: DriveSession, requested: Requested): string {
@@ -141,7 +143,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
 
 function requestOutcome(
   { definition }: DriveSession,
-  { id, mode, decision, waits, attempt }: Requested & { id: string; mode: CallState['mode'] },
+  { id, mode, decision, waits, attempt, seconds }: Requested & { id: string; mode: CallState['mode'] },
 ): RequestOutcome {
   switch (decision.kind) {
     case 'recorded':
@@ -149,7 +151,7 @@ function requestOutcome(
     case 'allow':
       return { kind: mode === 'inline' ? 'begun' : 'open' };
     case 'ask':
-      return waits ? { kind: 'open' } : { kind: 'asked', about: approvalRequest(definition, { id, decision }) };
+      return waits ? { kind: 'open' } : { kind: 'asked', about: approvalRequest(definition, { id, decision, seconds }) };
     case 'deny':
       return { kind: 'denied', error: problemOf(decision) };
     case 'invalid':

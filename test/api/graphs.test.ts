@@ -170,6 +170,45 @@ describe('an agent with a graph', () => {
     assert.match(`${run.error?.code} ${run.error?.message}`, /^graph_failed The condition of edges\.0, .*"draft"/);
   });
 
+  it('goes on from any node in a replay', async () => {
+    const tool = (name: string) => ({ name, type: 'tool', config: { tool: 'calculator', input: { expression: '1 + 1' } } });
+    const nodes = [tool('draft'), tool('b'), tool('c'), { name: 'd', type: 'llm' }];
+    const edges: Edge[] = [
+      ['draft', 'b'],
+      ['b', 'c'],
+      ['c', 'd'],
+    ];
+    const agent = await newAgent(graphOf(nodes, edges), { execution_config: { checkpoint_frequency: 'on_change' } });
+    const run = await startRun(agent);
+    assert.equal((await settled(run)).status, 'completed');
+    const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
+    const { id } = json.checkpoints.findLast(({ node }: { node: string }) => node === 'draft');
+    const replay = async (body: object) => api.call('POST', `/v1/runs/${run}/replay`, { body: { checkpoint_id: id, ...body } });
+    const again = await replay({ mode: 'recorded' });
+    assert.equal(again.status, 202, again.text);
+    assert.equal((await settled(again.json.id)).output.message, 'said 1');
+    assert.equal(asked.length, 1);
+    const from = await replay({ modified_state: { current_node: 'c' } });
+    assert.equal((await settled(from.json.id)).status, 'completed');
+    assert.deepEqual(await visited(from.json.id), ['c', 'd']);
+    assert.equal((await replay({ modified_state: { current_node: 'x' } })).status, 400);
+  });
+
+  it('is shown as JSON and in Mermaid, and so is the one that every agent has', async () => {
+    const graph = graphOf([{ name: 'draft', type: 'llm' }, { name: 'b "]', type: 'human', config: { prompt: '?' } }], [['draft', 'b "]', 'output == "x"']]);
+    const id = await newAgent(graph);
+    const { json } = await api.call('GET', `/v1/agents/${id}/graph`);
+    assert.deepEqual([json.agent_id, json.version, json.entry_point, json.nodes.length], [id, '1.0.0', 'draft', 2]);
+    const { text, headers } = await api.call('GET', `/v1/agents/${id}/graph?format=mermaid&version=1.0.0`);
+    assert.match(headers.get('content-type') ?? '', /^text\/plain/);
+    const lines = ['start((start))', 'n0("draft")', 'n1[/"b #34;#93;"/]', 'stop((end))', 'start --> n0', 'n0 -->|"output == #34;x#34;"| n1', 'n0 --> stop', 'n1 --> stop'];
+    assert.equal(text, `flowchart TD\n${lines.map((line) => `  ${line}\n`).join('')}`);
+    const { json: plain } = await api.call('POST', '/v1/agents', { body: { name: 'plain' } });
+    const { json: react } = await api.call('GET', `/v1/agents/${plain.id}/graph`);
+    assert.deepEqual(react.nodes.map(({ name }: { name: string }) => name), ['agent', 'tools']);
+    assert.equal((await api.call('GET', `/v1/agents/${id}/graph?version=9.9.9`)).status, 404);
+  });
+
   for (const [what, graph, path] of [
     ['no entry point', graphOf([{ name: 'a', type: 'llm' }], [], 'b'), 'entry_point'],
     ['no nodes', graphOf([], [], 'b'), 'entry_point'],

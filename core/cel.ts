@@ -315,7 +315,10 @@ function readingsOf({ readings = [] }: CelVariables, given: Record<string, unkno
   return Object.fromEntries(entries);
 }
 
-function bareValues({ bare = {}, readings = [] }: CelVariables, input: Record<string, unknown>): Record<string, unknown> {
+function bareValues(
+  { bare = {}, readings = [] }: CelVariables,
+  input: Record<string, unknown>,
+): Record<string, unknown> {
   const entries = Object.entries(bare).map(([name, field]) => {
     const object = (input[name] ?? {}) as Record<string, unknown>;
     return [bareName(name), object[field]] as const;

@@ -105,7 +105,10 @@ function compileNode(node: GraphNode, { path, edges, faults }: Compiling): Compi
     for (const issue of parsed.error.issues) {
       const keys = issue.code === 'unrecognized_keys' ? issue.keys : [];
       const at = [path, 'config', ...issue.path, ...keys.slice(0, 1)].join('.');
-      faults.push({ path: at, message: keys.length > 0 ? `a node of type ${node.type} has no such field` : issue.message });
+      faults.push({
+        path: at,
+        message: keys.length > 0 ? `a node of type ${node.type} has no such field` : issue.message,
+      });
     }
     return undefined;
   }

@@ -48,7 +48,8 @@ export function graphStep(state: RunState, limits: Limited & { graph: GraphPlan 
   const node = at?.open ? at.node : (at?.queue[0]?.node ?? plan.entryPoint);
   const type = Object.hasOwn(plan.types, node) ? plan.types[node] : undefined;
   if (!type) return { kind: 'no_node', node };
-  if (at?.open) return type === 'llm' && !turn?.answer ? { kind: 'call_model', last: false } : { kind: 'complete_node' };
+  if (at?.open)
+    return type === 'llm' && !turn?.answer ? { kind: 'call_model', last: false } : { kind: 'complete_node' };
   const isLast = at && plan.asksModels && limitReached(state, limits) !== undefined;
   if (isLast || modelCall) return { kind: 'call_model', last: true };
   return { kind: 'enter_node', next: at?.queue[0] ?? { node, from: [] } };

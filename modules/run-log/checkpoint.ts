@@ -42,7 +42,12 @@ export function checkpointRow(input: NewCheckpoint) {
     lineage: state.lineage,
     length: state.length,
     state: stored,
-    channel_versions: { messages: state.length, current_node: state.steps, iteration: state.steps, custom: state.customAt ?? 0 },
+    channel_versions: {
+      messages: state.length,
+      current_node: state.steps,
+      iteration: state.steps,
+      custom: state.customAt ?? 0,
+    },
     pending_sends: state.calls
       .filter((call) => !isSettled(call))
       .map((call) => ({

@@ -76,7 +76,11 @@ describe('an agent with a graph', () => {
     );
     const run = await startRun(await newAgent(graph, { tools: ['json_query'] }), 'the sea');
     const waiting = await settled(run);
-    assert.deepEqual([waiting.waiting_for?.type, waiting.waiting_for?.question], ['user', 'Is 3 right?'], JSON.stringify(waiting));
+    assert.deepEqual(
+      [waiting.waiting_for?.type, waiting.waiting_for?.question],
+      ['user', 'Is 3 right?'],
+      JSON.stringify(waiting),
+    );
     assert.deepEqual(await visited(run), ['draft', 'sum', 'check', 'draft', 'sum', 'check', 'review']);
     const resumed = await api.call('POST', `/v1/runs/${run}/resume`, { body: { answer: 'yes' } });
     assert.equal(resumed.status, 200, resumed.text);
@@ -84,7 +88,10 @@ describe('an agent with a graph', () => {
     assert.equal(done.status, 'completed', JSON.stringify(done.error));
     assert.equal(done.output.message, 'said 3');
     assert.match(JSON.stringify(asked[0]?.['system']), /You work\.\\n\\nWrite about the sea\./);
-    assert.deepEqual(asked[0]?.tools?.map(({ name }) => name), ['current_time']);
+    assert.deepEqual(
+      asked[0]?.tools?.map(({ name }) => name),
+      ['current_time'],
+    );
     // Those that the conversation has calls of are declared all the same, as providers want it.
     assert.deepEqual(asked[2]?.['tool_choice'], { type: 'none' });
     assert.equal(lastText(asked[2] as AnthropicRequest), 'yes');
@@ -99,7 +106,10 @@ describe('an agent with a graph', () => {
     const alone = await settled(await startRun(await newAgent(graphOf([divide], [])), 'no sum'));
     assert.equal(alone.status, 'failed');
     assert.match(`${alone.error.code} ${alone.error.message}`, /^graph_failed The call of the node "draft" failed/);
-    assert.equal((await settled(await startRun(await newAgent(graphOf([divide], [])), '2 + 3'))).output.message, '{"result":5}');
+    assert.equal(
+      (await settled(await startRun(await newAgent(graphOf([divide], [])), '2 + 3'))).output.message,
+      '{"result":5}',
+    );
   });
 
   it('waits for an approval, whose denial is an outcome too', async () => {
@@ -119,7 +129,11 @@ describe('an agent with a graph', () => {
     ] as const) {
       const run = await startRun(agent, '5 euros');
       const { waiting_for: wait } = await settled(run);
-      assert.deepEqual([wait.type, wait.message ?? wait.messages?.[0]], ['approval', 'Pay 5 euros?'], JSON.stringify(wait));
+      assert.deepEqual(
+        [wait.type, wait.message ?? wait.messages?.[0]],
+        ['approval', 'Pay 5 euros?'],
+        JSON.stringify(wait),
+      );
       const { status, text } = await api.call('POST', `/v1/runs/${run}/resume`, { body: { decision: { decision } } });
       assert.equal(status, 200, text);
       assert.equal((await settled(run)).status, 'completed');
@@ -130,7 +144,12 @@ describe('an agent with a graph', () => {
   it('splits and joins: a node that several lead to is entered once, after all of them', async () => {
     const write = (name: string, value: string) => ({ name, type: 'router', config: {}, writes: { [name]: value } });
     const graph = graphOf(
-      [write('draft', 'a'), write('left', '{{input}}!'), write('right', '{{state.custom.left}}?'), { name: 'join', type: 'llm' }],
+      [
+        write('draft', 'a'),
+        write('left', '{{input}}!'),
+        write('right', '{{state.custom.left}}?'),
+        { name: 'join', type: 'llm' },
+      ],
       [
         ['draft', ['left', 'right']],
         ['left', 'join'],
@@ -143,11 +162,18 @@ describe('an agent with a graph', () => {
     const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
     const { json: last } = await api.call('GET', `/v1/runs/${run}/checkpoints/${json.checkpoints[0].id}`);
     assert.equal(json.checkpoints[0].node, 'join');
-    assert.deepEqual([last.state.current_node, last.state.custom], ['join', { draft: 'a', left: 'hi!', right: 'hi!?' }]);
+    assert.deepEqual(
+      [last.state.current_node, last.state.custom],
+      ['join', { draft: 'a', left: 'hi!', right: 'hi!?' }],
+    );
   });
 
   it('ends in bounds: at the limit a model sums up, or the last output is the answer', async () => {
-    const add = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '1 * {{iteration}}' } } };
+    const add = {
+      name: 'draft',
+      type: 'tool',
+      config: { tool: 'calculator', input: { expression: '1 * {{iteration}}' } },
+    };
     const execution_config = { max_turns: 3 };
     const alone = await newAgent(graphOf([add], [['draft', 'draft']]), { execution_config });
     const first = await settled(await startRun(alone));
@@ -165,13 +191,23 @@ describe('an agent with a graph', () => {
   });
 
   it('fails its turn where a condition fails, and begins anew with the next one', async () => {
-    const graph = graphOf([{ name: 'draft', type: 'llm' }, { name: 'b', type: 'llm' }], [['draft', 'b', 'output.count > 1']]);
+    const graph = graphOf(
+      [
+        { name: 'draft', type: 'llm' },
+        { name: 'b', type: 'llm' },
+      ],
+      [['draft', 'b', 'output.count > 1']],
+    );
     const run = await settled(await startRun(await newAgent(graph)));
     assert.match(`${run.error?.code} ${run.error?.message}`, /^graph_failed The condition of edges\.0, .*"draft"/);
   });
 
   it('goes on from any node in a replay', async () => {
-    const tool = (name: string) => ({ name, type: 'tool', config: { tool: 'calculator', input: { expression: '1 + 1' } } });
+    const tool = (name: string) => ({
+      name,
+      type: 'tool',
+      config: { tool: 'calculator', input: { expression: '1 + 1' } },
+    });
     const nodes = [tool('draft'), tool('b'), tool('c'), { name: 'd', type: 'llm' }];
     const edges: Edge[] = [
       ['draft', 'b'],
@@ -183,7 +219,8 @@ describe('an agent with a graph', () => {
     assert.equal((await settled(run)).status, 'completed');
     const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
     const { id } = json.checkpoints.findLast(({ node }: { node: string }) => node === 'draft');
-    const replay = async (body: object) => api.call('POST', `/v1/runs/${run}/replay`, { body: { checkpoint_id: id, ...body } });
+    const replay = async (body: object) =>
+      api.call('POST', `/v1/runs/${run}/replay`, { body: { checkpoint_id: id, ...body } });
     const again = await replay({ mode: 'recorded' });
     assert.equal(again.status, 202, again.text);
     assert.equal((await settled(again.json.id)).output.message, 'said 1');
@@ -195,17 +232,35 @@ describe('an agent with a graph', () => {
   });
 
   it('is shown as JSON and in Mermaid, and so is the one that every agent has', async () => {
-    const graph = graphOf([{ name: 'draft', type: 'llm' }, { name: 'b "]', type: 'human', config: { prompt: '?' } }], [['draft', 'b "]', 'output == "x"']]);
+    const graph = graphOf(
+      [
+        { name: 'draft', type: 'llm' },
+        { name: 'b "]', type: 'human', config: { prompt: '?' } },
+      ],
+      [['draft', 'b "]', 'output == "x"']],
+    );
     const id = await newAgent(graph);
     const { json } = await api.call('GET', `/v1/agents/${id}/graph`);
     assert.deepEqual([json.agent_id, json.version, json.entry_point, json.nodes.length], [id, '1.0.0', 'draft', 2]);
     const { text, headers } = await api.call('GET', `/v1/agents/${id}/graph?format=mermaid&version=1.0.0`);
     assert.match(headers.get('content-type') ?? '', /^text\/plain/);
-    const lines = ['start((start))', 'n0("draft")', 'n1[/"b #34;#93;"/]', 'stop((end))', 'start --> n0', 'n0 -->|"output == #34;x#34;"| n1', 'n0 --> stop', 'n1 --> stop'];
+    const lines = [
+      'start((start))',
+      'n0("draft")',
+      'n1[/"b #34;#93;"/]',
+      'stop((end))',
+      'start --> n0',
+      'n0 -->|"output == #34;x#34;"| n1',
+      'n0 --> stop',
+      'n1 --> stop',
+    ];
     assert.equal(text, `flowchart TD\n${lines.map((line) => `  ${line}\n`).join('')}`);
     const { json: plain } = await api.call('POST', '/v1/agents', { body: { name: 'plain' } });
     const { json: react } = await api.call('GET', `/v1/agents/${plain.id}/graph`);
-    assert.deepEqual(react.nodes.map(({ name }: { name: string }) => name), ['agent', 'tools']);
+    assert.deepEqual(
+      react.nodes.map(({ name }: { name: string }) => name),
+      ['agent', 'tools'],
+    );
     assert.equal((await api.call('GET', `/v1/agents/${id}/graph?version=9.9.9`)).status, 404);
   });
 
@@ -213,17 +268,42 @@ describe('an agent with a graph', () => {
     ['no entry point', graphOf([{ name: 'a', type: 'llm' }], [], 'b'), 'entry_point'],
     ['no nodes', graphOf([], [], 'b'), 'entry_point'],
     ['an edge to nowhere', graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'x']]), 'edges.0.to'],
-    ['a node out of reach', graphOf([{ name: 'draft', type: 'llm' }, { name: 'b', type: 'llm' }], []), 'nodes.1'],
-    ['a bad condition', graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'draft', 'output ==']]), 'edges.0.condition'],
-    ['a bad template', graphOf([{ name: 'draft', type: 'llm', config: { prompt: '{{nothing}}' } }], []), 'nodes.0.config.prompt'],
+    [
+      'a node out of reach',
+      graphOf(
+        [
+          { name: 'draft', type: 'llm' },
+          { name: 'b', type: 'llm' },
+        ],
+        [],
+      ),
+      'nodes.1',
+    ],
+    [
+      'a bad condition',
+      graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'draft', 'output ==']]),
+      'edges.0.condition',
+    ],
+    [
+      'a bad template',
+      graphOf([{ name: 'draft', type: 'llm', config: { prompt: '{{nothing}}' } }], []),
+      'nodes.0.config.prompt',
+    ],
     ['an unknown tool', graphOf([{ name: 'draft', type: 'tool', config: { tool: 'x' } }], []), 'nodes.0.config.tool'],
-    ['an unknown model', graphOf([{ name: 'draft', type: 'llm', config: { model: 'x/y' } }], []), 'nodes.0.config.model'],
+    [
+      'an unknown model',
+      graphOf([{ name: 'draft', type: 'llm', config: { model: 'x/y' } }], []),
+      'nodes.0.config.model',
+    ],
     ['a field too many', graphOf([{ name: 'draft', type: 'router', config: { a: 1 } }], []), 'nodes.0.config.a'],
   ] as const) {
     it(`with ${what} is 422 with the path of the fault`, async () => {
       const { status, json } = await api.call('POST', '/v1/agents', { body: { name: 'x', workflow_graph: graph } });
       assert.equal(status, 422, JSON.stringify(json));
-      assert.deepEqual(json.errors.map((error: { path: string }) => error.path), [`body.workflow_graph.${path}`]);
+      assert.deepEqual(
+        json.errors.map((error: { path: string }) => error.path),
+        [`body.workflow_graph.${path}`],
+      );
     });
   }
 });

@@ -227,7 +227,10 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
 export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
-  const first = resolve(session, primaryModelOf(session.definition, session.run.config.model_override ?? modelOf(session)));
+  const first = resolve(
+    session,
+    primaryModelOf(session.definition, session.run.config.model_override ?? modelOf(session)),
+  );
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
   const fallbacks = fallbackModelsOf(session.definition).flatMap((name) => {
     const found = resolve(session, name);

@@ -58,7 +58,8 @@ function nodeNamed({ definition }: DriveSession, name: string): CompiledNode {
 
 async function outputOf(session: DriveSession, outcome: NodeOutcome | undefined): Promise<NodeOutput> {
   const output = await readOutput(session, outcome);
-  if (!output) throw new TurnFailure(GRAPH_FAILED, 'The output of the node before is not in the conversation any more.');
+  if (!output)
+    throw new TurnFailure(GRAPH_FAILED, 'The output of the node before is not in the conversation any more.');
   return output;
 }
 
@@ -207,7 +208,10 @@ function edgeFrom(node: CompiledNode, variables: GraphVariables): CompiledEdge |
 
 function failed(node: CompiledNode, { status }: NodeOutcome, { text }: NodeOutput): TurnFailure {
   const what = status === 'denied' ? 'was denied' : status === 'unknown' ? 'has no known outcome' : 'failed';
-  return new TurnFailure(GRAPH_FAILED, `The call of the node "${node.name}" ${what}, and no edge leads on: ${text.slice(0, 2000)}`);
+  return new TurnFailure(
+    GRAPH_FAILED,
+    `The call of the node "${node.name}" ${what}, and no edge leads on: ${text.slice(0, 2000)}`,
+  );
 }
 
 function reachLimit({ log, limits }: DriveSession): void {

@@ -19,7 +19,10 @@ export interface NodeOutput {
 }
 
 /** The output of a node whose outcome this is; the turn's input where it has none. Undefined where it is not in sight any more. */
-export async function readOutput(session: DriveSession, outcome: NodeOutcome | undefined): Promise<NodeOutput | undefined> {
+export async function readOutput(
+  session: DriveSession,
+  outcome: NodeOutcome | undefined,
+): Promise<NodeOutput | undefined> {
   const { log } = session;
   if (outcome?.ordinal === undefined) return ofInput(log.state.turn?.input);
   const message = log.messages[outcome.ordinal - log.before.messages];

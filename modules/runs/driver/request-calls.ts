@@ -151,7 +151,9 @@ function requestOutcome(
     case 'allow':
       return { kind: mode === 'inline' ? 'begun' : 'open' };
     case 'ask':
-      return waits ? { kind: 'open' } : { kind: 'asked', about: approvalRequest(definition, { id, decision, seconds }) };
+      return waits
+        ? { kind: 'open' }
+        : { kind: 'asked', about: approvalRequest(definition, { id, decision, seconds }) };
     case 'deny':
       return { kind: 'denied', error: problemOf(decision) };
     case 'invalid':

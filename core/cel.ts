@@ -91,7 +91,7 @@ export function celExpressions(variables: CelVariables): CompileExpression {
 
 interface Compiled {
   type: string;
-  evaluate(input: Record<string, unknown>): CelOutcome<unknown>;
+  evaluate: (input: Record<string, unknown>) => CelOutcome<unknown>;
 }
 
 function compilerOf(variables: CelVariables): (source: string) => CelOutcome<Compiled> {

@@ -1,6 +1,7 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import type { Calibration } from './calibration.ts';
 import { carriedAfter, estimateOf } from './carried.ts';
+import { approvalChange } from './approval-state.ts';
 import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
@@ -211,22 +212,6 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   }
 }
 
-function approvalChange(state: RunState, event: RunEvent): Partial<RunState> | undefined {
-  switch (event.type) {
-    case 'approval.requested':
-      return askForApproval(state, event);
-    case 'approval.granted':
-      return ofApproval(state, event, () => ({ status: 'pending' }));
-    case 'approval.denied':
-    case 'approval.expired':
-      return ofApproval(state, event, refused);
-    case 'approval.settled':
-      return ofApproval(state, event, () => SETTLED_AS[event.payload.decision]);
-    default:
-      return undefined;
-  }
-}
-
 function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   if (status !== 'awaiting_tool') return { status };
   const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
@@ -239,36 +224,6 @@ function onModelCall(state: RunState, change: Partial<NonNullable<RunState['mode
 
 function deferralOf({ payload }: Extract<RunEvent, { type: 'model.deferred' }>): ModelCallState['deferred'] {
   return { since: payload.since, alone: payload.alone ?? false };
-}
-
-/** A call that was sent already, and is asked about again, must be sent anew once it is approved. */
-function askForApproval(state: RunState, event: Extract<RunEvent, { type: 'approval.requested' }>): Partial<RunState> {
-  const { approval_id: approvalId, tool_call_id: id, kind, calls = id ? [id] : [] } = event.payload;
-  const asked: Partial<CallState> =
-    kind === 'unknown' ? { approvalId, asked: 'yes' } : { approvalId, status: 'awaiting_approval', sent: false };
-  return { calls: state.calls.map((call) => (calls.includes(call.id) ? { ...call, ...asked } : call)) };
-}
-
-/** Changes the calls that an approval is about. */
-function ofApproval(
-  state: RunState,
-  { payload }: { payload: { approval_id: string } },
-  change: (call: CallState) => Partial<CallState>,
-): Partial<RunState> {
-  const isMeant = (call: CallState) => call.approvalId === payload.approval_id;
-  return { calls: state.calls.map((call) => (isMeant(call) ? { ...call, ...change(call) } : call)) };
-}
-
-/** What a person says about a call of unknown outcome (docs/approvals.md). */
-const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> = {
-  happened: { status: 'succeeded', asked: 'settled' },
-  rerun: { status: 'pending', sent: false, asked: 'no' },
-  give_up: { asked: 'settled' },
-};
-
-/** Nobody answered, or somebody said no: a call that was never made is denied; an unknown outcome stays unknown. */
-function refused(call: CallState): Partial<CallState> {
-  return call.status === 'unknown' ? { asked: 'settled' } : { status: 'denied' };
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {

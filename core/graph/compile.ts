@@ -145,7 +145,8 @@ function compileNode(node: GraphNode, { path, edges, faults }: Compiling): Compi
 function faultsOfReach({ entry_point: entry, nodes, edges }: WorkflowGraph): FieldError[] {
   const reached = new Set([entry]);
   for (const name of reached) {
-    for (const { from, to } of edges) if (from === name) for (const next of [to].flat()) reached.add(next);
+    const ways = edges.filter(({ from }) => from === name).flatMap(({ to }) => to);
+    for (const next of ways) reached.add(next);
   }
   return nodes.flatMap(({ name }, index) =>
     reached.has(name)

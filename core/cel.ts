@@ -15,6 +15,19 @@ export interface Condition {
   test(input: Record<string, unknown>): CelOutcome<boolean>;
 }
 
+/** An expression of any type: evaluates to JSON, or to an error, and never throws. */
+export interface Expression {
+  evaluate(input: Record<string, unknown>): CelOutcome<unknown>;
+}
+
+/** What a variable of two readings is given as. */
+export interface TwoReadings {
+  /** Where it is asked for as such: `output == "yes"`. */
+  plain: unknown;
+  /** Where one of its fields is asked for: `output.message`. */
+  fields: unknown;
+}
+
 export interface CelVariables {
   /** Names of variables that hold JSON objects. */
   objects: readonly string[];
@@ -22,11 +35,16 @@ export interface CelVariables {
   texts: readonly string[];
   /** Names of variables that hold lists of numbers. */
   lists?: readonly string[];
+  /** Names of variables that hold numbers. */
+  numbers?: readonly string[];
+  /** Names of variables of two readings. */
+  readings?: readonly string[];
   /** An object that stands for one of its own fields where no field is asked of it: `tool == "pay"`. */
   bare?: Readonly<Record<string, string>>;
 }
 
 export type CompileCondition = (source: string) => CelOutcome<Condition>;
+export type CompileExpression = (source: string) => CelOutcome<Expression>;
 
 /** Whatever makes text or lists that grow with each use is left out: no `map`, `join`, `split`, `bind`. */
 const FUNCTIONS: ReadonlySet<string> = new Set(
@@ -39,6 +57,44 @@ const MACROS = new Set(['all', 'exists', 'exists_one', 'filter']);
 
 /** Prepares the compiler for these variables. Conditions are compiled once and tested often. */
 export function celCompiler(variables: CelVariables): CompileCondition {
+  const compile = compilerOf(variables);
+  return (source) => {
+    const compiled = compile(source);
+    if (!compiled.ok) return compiled;
+    const { type, evaluate } = compiled.value;
+    if (type !== 'bool' && type !== 'dyn') return fault(`gives ${type} instead of bool`);
+    return {
+      ok: true,
+      value: {
+        test(input) {
+          const outcome = evaluate(input);
+          if (!outcome.ok) return outcome;
+          const { value } = outcome;
+          return typeof value === 'boolean' ? { ok: true, value } : fault(`gives ${typeof value} instead of bool`);
+        },
+      },
+    };
+  };
+}
+
+/** The same for expressions whose value is JSON of any type. */
+export function celExpressions(variables: CelVariables): CompileExpression {
+  const compile = compilerOf(variables);
+  return (source) => {
+    const compiled = compile(source);
+    if (!compiled.ok) return compiled;
+    const { evaluate } = compiled.value;
+    const asJson = (outcome: CelOutcome<unknown>) => (outcome.ok ? toJson(outcome.value) : outcome);
+    return { ok: true, value: { evaluate: (input) => asJson(evaluate(input)) } };
+  };
+}
+
+interface Compiled {
+  type: string;
+  evaluate: (input: Record<string, unknown>) => CelOutcome<unknown>;
+}
+
+function compilerOf(variables: CelVariables): (source: string) => CelOutcome<Compiled> {
   const running: Running = { regexSteps: 0, patterns: new Map() };
   const environment = prepare(variables, running);
   return (source) => {
@@ -48,28 +104,33 @@ export function celCompiler(variables: CelVariables): CompileCondition {
       const shape = examine(parsed.ast, variables);
       const checked = parsed.check();
       if (!checked.valid) return fault(describe(checked.error));
-      if (checked.type !== 'bool' && checked.type !== 'dyn') return fault(`gives ${checked.type} instead of bool`);
-      return {
-        ok: true,
-        value: {
-          test(input) {
-            const tooMuch = excess(shape, input);
-            if (tooMuch) return fault(tooMuch);
-            running.regexSteps = LIMITS.celRegexSteps;
-            running.patterns = shape.patterns;
-            try {
-              const value: unknown = parsed({ ...input, ...bareValues(variables, input) });
-              return typeof value === 'boolean' ? { ok: true, value } : fault(`gives ${typeof value} instead of bool`);
-            } catch (error) {
-              return fault(describe(error));
-            }
-          },
-        },
+      const evaluate = (given: Record<string, unknown>): CelOutcome<unknown> => {
+        const input = { ...given, ...readingsOf(variables, given) };
+        const tooMuch = excess(shape, input);
+        if (tooMuch) return fault(tooMuch);
+        running.regexSteps = LIMITS.celRegexSteps;
+        running.patterns = shape.patterns;
+        try {
+          return { ok: true, value: parsed({ ...input, ...bareValues(variables, given) }) as unknown };
+        } catch (error) {
+          return fault(describe(error));
+        }
       };
+      return { ok: true, value: { type: String(checked.type), evaluate } };
     } catch (error) {
       return fault(describe(error));
     }
   };
+}
+
+/** CEL's whole numbers are bigints, and its maps may have keys of other types. */
+function toJson(value: unknown): CelOutcome<unknown> {
+  try {
+    const text = JSON.stringify(value, (_key, item: unknown) => (typeof item === 'bigint' ? Number(item) : item));
+    return text === undefined ? fault('gives no JSON') : { ok: true, value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return fault(describe(error));
+  }
 }
 
 /** Of the condition that is being tested; one is tested at a time, without a pause. */
@@ -97,6 +158,11 @@ function prepare(variables: CelVariables, running: Running): Environment {
   for (const name of variables.texts) environment.registerVariable(name, 'string');
   for (const name of variables.lists ?? []) environment.registerVariable(name, 'list');
   for (const name of Object.keys(variables.bare ?? {})) environment.registerVariable(bareName(name), 'string');
+  for (const name of variables.numbers ?? []) environment.registerVariable(name, 'dyn');
+  for (const name of variables.readings ?? []) {
+    environment.registerVariable(name, 'dyn');
+    environment.registerVariable(bareName(name), 'dyn');
+  }
   const test = (text: string, pattern: string) => testPattern(text, pattern, running);
   environment.registerFunction(`string.${LINEAR_MATCHES}(string): bool`, test);
   // JSON has one kind of number, so whole and broken ones are calculated with alike.
@@ -151,7 +217,8 @@ interface Shape {
 /** Walks the tree: refuses what is not allowed, and renames calls and fields to what the evaluation needs. */
 function examine(root: ASTNode, variables: CelVariables): Shape {
   const shape: Shape = { nodes: 0, loops: 0, literals: 0, sums: 0, patterns: new Map() };
-  const known = new Set([...variables.objects, ...variables.texts, ...(variables.lists ?? [])]);
+  const { objects, texts, lists = [], numbers = [], readings = [] } = variables;
+  const known = new Set([...objects, ...texts, ...lists, ...numbers, ...readings]);
   visit({ node: root, shape, variables, known, depth: 0 });
   return shape;
 }
@@ -172,7 +239,7 @@ function visit(at: Visit): void {
     case 'value':
       return;
     case 'id':
-      if (Object.hasOwn(variables.bare ?? {}, node.args)) rename(node, bareName(node.args));
+      if (isReadTwice(variables, node.args)) rename(node, bareName(node.args));
       return;
     case '.':
     case '[]': {
@@ -231,16 +298,33 @@ function visitCall(at: Visit, node: Extract<ASTNode, { op: 'call' | 'rcall' }>):
   args.forEach((part) => visit({ ...at, node: part }));
 }
 
+function isReadTwice({ bare = {}, readings = [] }: CelVariables, name: string): boolean {
+  return Object.hasOwn(bare, name) || readings.includes(name);
+}
+
 function rename(node: ASTNode, to: string): void {
   (node as { args: unknown }).args = to;
 }
 
-function bareValues({ bare = {} }: CelVariables, input: Record<string, unknown>): Record<string, unknown> {
+/** Both readings of variables that have two; those that are the same count once. */
+function readingsOf({ readings = [] }: CelVariables, given: Record<string, unknown>): Record<string, unknown> {
+  const entries = readings.flatMap((name): [string, unknown][] => {
+    const { plain, fields } = given[name] as TwoReadings;
+    return [[name, fields], ...(plain === fields ? [] : [[bareName(name), plain] as [string, unknown]])];
+  });
+  return Object.fromEntries(entries);
+}
+
+function bareValues(
+  { bare = {}, readings = [] }: CelVariables,
+  input: Record<string, unknown>,
+): Record<string, unknown> {
   const entries = Object.entries(bare).map(([name, field]) => {
     const object = (input[name] ?? {}) as Record<string, unknown>;
     return [bareName(name), object[field]] as const;
   });
-  return Object.fromEntries(entries);
+  const plain = readings.map((name) => [bareName(name), (input[name] as TwoReadings).plain] as const);
+  return Object.fromEntries([...entries, ...plain]);
 }
 
 /** Says what is too much about an evaluation; undefined if it can be made. */

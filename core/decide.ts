@@ -1,6 +1,8 @@
-/** What a run does next, as a pure function of its state: the default ReAct graph (think, act, observe). */
+/** What a run does next, as a pure function of its state: by its agent's graph, else by ReAct (think, act, observe). */
 import { isTerminal, OUT_OF_BUDGET } from './events.ts';
 import { INVALID_OUTPUT, type Reading } from './output-format.ts';
+import { graphStep, type GraphPlan } from './graph/graph-step.ts';
+import type { NextNode } from './graph/position.ts';
 import { INVALID_INTENTS, invalidAnswers, isLost } from './intents.ts';
 import { isSettled, type CallState, type RunState, type TurnState } from './state.ts';
 import { isAnswer, type KeptSignal } from './waits.ts';
@@ -13,6 +15,8 @@ export interface RunLimits {
   turnTimeoutMs: number;
   /** What is done about a call whose outcome nobody knows; the model is told where this is absent. */
   onUnknown?: 'ask' | 'tell_model' | 'fail' | 'retry' | undefined;
+  /** Absent where the agent has none. */
+  graph?: GraphPlan | undefined;
 }
 
 export type Decision =
@@ -23,6 +27,10 @@ export type Decision =
   | { kind: 'take_queued' }
   /** `announced`: the log already says that this call is made. `last`: the step limit is reached. */
   | { kind: 'call_model'; step: number; toolChoice: 'auto' | 'none'; announced: boolean; last: boolean }
+  /** A node of the graph begins; one that makes a call asks for it. */
+  | { kind: 'enter_node'; next: NextNode }
+  /** The node has its output: its edges say what comes next. */
+  | { kind: 'complete_node' }
   /** Calls that the driver makes itself. */
   | { kind: 'run_calls'; calls: CallState[] }
   /** Calls that other workers or the client make, with those whose jobs are to be sent; the run waits without a worker. */
@@ -57,11 +65,22 @@ export function decide(state: RunState, limits: RunLimits): Decision {
   if (turn.misfit?.last) return misfit(turn.misfit);
   if (turn.outOfBudget) return stopTurn(turn);
   if (turn.drivenMs > limits.turnTimeoutMs && !turn.answer) return timedOut(limits);
+  const { graph } = limits;
+  const isAnswered = turn.answer && (turn.maxStepsReached || !state.graph?.open);
+  if (graph && !isAnswered) return decideInGraph(state, { ...limits, graph });
   if (turn.answer) {
     const stopReason = turn.maxStepsReached ? 'max_steps' : turn.answer.stopReason;
     return { kind: 'complete_turn', ordinal: turn.answer.ordinal, stopReason, as: turn.answer.as };
   }
   return nextModelCall(state, limits);
+}
+
+function decideInGraph(state: RunState, limits: RunLimits & { graph: GraphPlan }): Decision {
+  const step = graphStep(state, limits);
+  if (step.kind === 'call_model') return nextModelCall(state, limits, step.last);
+  if (step.kind !== 'no_node') return step;
+  const message = `The agent's graph has no node "${step.node}" to go on with.`;
+  return { kind: 'fail_turn', error: { code: 'graph_failed', message } };
 }
 
 /** What the calls of the step still need; undefined once each has its result. */
@@ -121,13 +140,17 @@ function misfit({ answers, message }: NonNullable<TurnState['misfit']>): Decisio
 }
 
 /** The next model call of the turn, made or to be made. */
-export function nextModelCall(state: RunState, limits: RunLimits): Extract<Decision, { kind: 'call_model' }> {
+export function nextModelCall(
+  state: RunState,
+  limits: RunLimits,
+  atLimit = false,
+): Extract<Decision, { kind: 'call_model' }> {
   const { modelCall, turn } = state;
   if (modelCall) {
     const { step, toolChoice } = modelCall;
     return { kind: 'call_model', step, toolChoice, announced: true, last: toolChoice === 'none' };
   }
-  const last = (turn?.steps ?? 0) >= limits.maxSteps;
+  const last = atLimit || (turn?.steps ?? 0) >= limits.maxSteps;
   return {
     kind: 'call_model',
     step: state.steps + 1,

@@ -1,6 +1,7 @@
 /** Agent definitions: what an agent is and does, and what the registry knows of it, in one body. */
 import { z } from 'zod';
 import { STRATEGIES } from './compaction.ts';
+import { workflowGraph } from './graph/definition.ts';
 import { LIMITS } from './limits.ts';
 import type { ConsolidationSettings } from './memory/consolidation.ts';
 import {
@@ -173,6 +174,7 @@ export const agentDefinition = z
       .regex(/^\d{1,9}\.\d{1,9}\.\d{1,9}$/, 'expected semver such as 1.0.0')
       .optional(),
     system_prompt: systemPrompt.optional(),
+    workflow_graph: workflowGraph.optional(),
     memory_config: memoryConfig.optional(),
     guardrail_config: guardrailConfig.optional(),
     llm_config: llmConfig.optional(),

@@ -21,6 +21,8 @@ const KEPT: ReadonlySet<string> = new Set([
   'from',
   'key',
   'model',
+  'next',
+  'node',
   'pinned.limits.model',
   'pinned.tools.name',
   'pinned.tools.version',

@@ -10,6 +10,8 @@ import { CHECK_EVENTS } from './events/check-events.ts';
 import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
 import { DAG_EVENTS } from './events/dag-events.ts';
 import { FILE_EVENTS } from './events/file-events.ts';
+import { graphState } from './graph/position.ts';
+import { GRAPH_EVENTS } from './events/graph-events.ts';
 import { GOVERNANCE_EVENTS } from './events/governance-events.ts';
 import { MEMORY_EVENTS } from './events/memory-events.ts';
 import { MODEL_EVENTS } from './events/model-events.ts';
@@ -127,6 +129,8 @@ const RUN_EVENTS = {
     custom: z.record(z.string(), z.unknown()),
     /** Signals that the other run had kept at the point, for whatever waits for them here. */
     signals: z.array(keptSignal).default([]),
+    /** Where it goes on in its agent's graph. */
+    graph: graphState.optional(),
   }),
   'run.started': defineEvent(1, {}),
   'run.status_changed': defineEvent(1, {
@@ -199,6 +203,7 @@ export const EVENTS = {
   ...FILE_EVENTS,
   ...GOVERNANCE_EVENTS,
   ...DAG_EVENTS,
+  ...GRAPH_EVENTS,
 } satisfies Record<string, EventSchema>;
 
 export type EventType = keyof typeof EVENTS;

@@ -2,6 +2,7 @@
 import { textOf, type FileBlock, type ImageBlock, type Message } from './content.ts';
 import type { FieldError } from './errors.ts';
 import type { TurnInput } from './events.ts';
+import { beforeNode, type GraphState } from './graph/position.ts';
 import { isSettled, type CallState, type RunState } from './state.ts';
 
 export interface ForkPoint {
@@ -14,6 +15,8 @@ export interface ForkPoint {
   turn: { id: string; input: TurnInput; begun: boolean; steps: number; toolCalls: number } | null;
   /** The step whose calls were open: it is done again with its recorded answer. */
   redo: { run_id: string; step: number; settled: string[] } | null;
+  /** Where it stands in its agent's graph. */
+  graph?: GraphState | null | undefined;
 }
 
 /**
@@ -21,7 +24,7 @@ export interface ForkPoint {
  * point then lies before the model's answer that asked for them.
  */
 export function forkPoint(runId: string, state: RunState): ForkPoint {
-  const { turn, calls, length, steps, turnCount, replay } = state;
+  const { turn, calls, length, steps, turnCount, replay, graph } = state;
   if (!turn) return { length, steps, turnCount, turn: null, redo: null };
   const { id, input, begun } = turn;
   const open = { id, input, begun, steps: turn.steps, toolCalls: turn.toolCalls };
@@ -29,16 +32,19 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
   if (!calls.some(isOpen)) {
     const inherited = replay?.redo ?? null;
     const redo = inherited && { run_id: inherited.runId, step: inherited.step, settled: inherited.settled };
-    return { ...before, redo };
+    return { ...before, redo, graph };
   }
   const settled = calls.filter(({ status }) => status === 'succeeded' || status === 'failed').map((call) => call.id);
+  const isOfNode = graph?.open === true && graph.ordinal !== undefined;
   return {
     ...before,
     // The answer and the message of its calls' results.
     length: length - 2,
     steps: steps - 1,
     turn: { ...open, steps: turn.steps - 1, toolCalls: turn.toolCalls - calls.length },
-    redo: { run_id: runId, step: steps, settled },
+    // The call of a node is asked for by the node once more.
+    redo: isOfNode ? null : { run_id: runId, step: steps, settled },
+    graph: isOfNode ? beforeNode(graph) : graph,
   };
 }
 
@@ -71,7 +77,14 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
       toolCalls: turn?.toolCalls ?? 0,
     },
     redo: null,
+    graph: state.graph && withoutOutputs(state.graph),
   };
+}
+
+/** In another conversation there is nothing that its nodes have given. */
+function withoutOutputs(graph: GraphState): GraphState {
+  const before = graph.open && graph.ordinal !== undefined ? beforeNode(graph) : graph;
+  return { ...before, from: [], outcomes: {}, queue: before.queue.map(({ node }) => ({ node, from: [] })) };
 }
 
 function lastInput(messages: readonly Message[]): TurnInput {

@@ -215,6 +215,13 @@ export const LIMITS = {
   /** Work of one evaluation: tree nodes times rounds of its macros times characters; and steps of its patterns. */
   celWork: 500_000_000,
   celRegexSteps: 2_000_000,
+  /** Nodes and edges of an agent's graph; visits of nodes in a turn, for each of its steps (max_turns). */
+  graphNodes: 100,
+  graphEdges: 500,
+  nodeVisitsPerStep: 4,
+  /** What a filled-in template may come to, and the channels of `custom` together, in characters. */
+  renderedChars: 200_000,
+  customChars: 65_536,
   /** Policies of one tenant. */
   policiesPerTenant: 200,
   /** Calls in one answer that make it a plan, and what is kept of its purpose, in characters. */

@@ -80,9 +80,21 @@ function merge(known: RowChange, { set, add }: RowChange): void {
     assignDefined(target, set);
   }
   if (!add) return;
+  if (known.insert) {
+    changeRow(known.insert, { set: undefined, add });
+    return;
+  }
   // Money is added by the database, in `numeric`.
-  if (known.add) throw new Error('two model calls in one commit');
-  known.add = add;
+  if (known.add && 'cost_usd' in known.add && 'cost_usd' in add) throw new Error('two model calls in one commit');
+  known.add = { ...known.add, ...mapValues(add, (column, more) => plus(known.add?.[column], more)) };
+}
+
+function mapValues(columns: Columns, change: (column: string, value: unknown) => unknown): Columns {
+  return Object.fromEntries(Object.entries(columns).map(([column, value]) => [column, change(column, value)]));
+}
+
+function plus(sum: unknown, more: unknown): unknown {
+  return sum === undefined ? more : Number(sum) + Number(more);
 }
 
 function assignDefined(row: Columns, values: Columns = {}): void {

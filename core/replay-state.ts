@@ -1,5 +1,6 @@
 /** The part of a run's state that says how it relates to the run it was forked from. */
 import type { RunEvent } from './events.ts';
+import type { GraphState } from './graph/position.ts';
 import type { KeptSignal } from './waits.ts';
 
 /** How a run that was forked from another relates to its record. */
@@ -22,6 +23,7 @@ interface ForkedState {
   custom: Record<string, unknown>;
   signals: KeptSignal[];
   replay: ReplayState;
+  graph?: GraphState;
 }
 
 /** What `run.forked` means for the state of the new run. */
@@ -31,6 +33,7 @@ export function forked({ payload }: Extract<RunEvent, { type: 'run.forked' }>): 
     steps: payload.iteration,
     custom: payload.custom,
     signals: payload.signals,
+    ...(payload.graph && { graph: payload.graph }),
     replay: {
       fromRunId: payload.from_run_id,
       mode: payload.mode,

@@ -1,6 +1,7 @@
 /** The state of a run and its fold: the only definition of what an event means for a run. */
 import type { Calibration } from './calibration.ts';
 import { carriedAfter, estimateOf } from './carried.ts';
+import { approvalChange } from './approval-state.ts';
 import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
@@ -9,6 +10,8 @@ import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { taintedBy } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
+import { completedNode, enteredNode } from './graph/graph-state.ts';
+import type { GraphState } from './graph/position.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
 
@@ -96,6 +99,10 @@ export interface RunState {
   budget: BudgetState;
   /** The channel of that name: data that a client has put there. */
   custom: Record<string, unknown>;
+  /** Sequence number of the last event that has changed it. */
+  customAt?: number;
+  /** Where the run stands in its agent's graph; absent where it has none, null at the beginning of a turn. */
+  graph?: GraphState | null;
 }
 
 const OPEN: readonly CallStatus[] = ['awaiting_approval', 'pending', 'running'];
@@ -184,6 +191,10 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return onModelCall(state, { failures: 0, retries: 0, deferred: deferralOf(event) });
     case 'intent.rejected':
       return rejectIntent(state, event);
+    case 'node.entered':
+      return enterNode(state, event);
+    case 'node.completed':
+      return completeNode(state, event);
     case 'plan.proposed':
       return { plan: { id: event.payload.plan_id, calls: event.payload.steps.map((step) => step.tool_call_id) } };
     case 'plan.rejected':
@@ -201,22 +212,6 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   }
 }
 
-function approvalChange(state: RunState, event: RunEvent): Partial<RunState> | undefined {
-  switch (event.type) {
-    case 'approval.requested':
-      return askForApproval(state, event);
-    case 'approval.granted':
-      return ofApproval(state, event, () => ({ status: 'pending' }));
-    case 'approval.denied':
-    case 'approval.expired':
-      return ofApproval(state, event, refused);
-    case 'approval.settled':
-      return ofApproval(state, event, () => SETTLED_AS[event.payload.decision]);
-    default:
-      return undefined;
-  }
-}
-
 function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   if (status !== 'awaiting_tool') return { status };
   const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
@@ -229,36 +224,6 @@ function onModelCall(state: RunState, change: Partial<NonNullable<RunState['mode
 
 function deferralOf({ payload }: Extract<RunEvent, { type: 'model.deferred' }>): ModelCallState['deferred'] {
   return { since: payload.since, alone: payload.alone ?? false };
-}
-
-/** A call that was sent already, and is asked about again, must be sent anew once it is approved. */
-function askForApproval(state: RunState, event: Extract<RunEvent, { type: 'approval.requested' }>): Partial<RunState> {
-  const { approval_id: approvalId, tool_call_id: id, kind, calls = id ? [id] : [] } = event.payload;
-  const asked: Partial<CallState> =
-    kind === 'unknown' ? { approvalId, asked: 'yes' } : { approvalId, status: 'awaiting_approval', sent: false };
-  return { calls: state.calls.map((call) => (calls.includes(call.id) ? { ...call, ...asked } : call)) };
-}
-
-/** Changes the calls that an approval is about. */
-function ofApproval(
-  state: RunState,
-  { payload }: { payload: { approval_id: string } },
-  change: (call: CallState) => Partial<CallState>,
-): Partial<RunState> {
-  const isMeant = (call: CallState) => call.approvalId === payload.approval_id;
-  return { calls: state.calls.map((call) => (isMeant(call) ? { ...call, ...change(call) } : call)) };
-}
-
-/** What a person says about a call of unknown outcome (docs/approvals.md). */
-const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> = {
-  happened: { status: 'succeeded', asked: 'settled' },
-  rerun: { status: 'pending', sent: false, asked: 'no' },
-  give_up: { asked: 'settled' },
-};
-
-/** Nobody answered, or somebody said no: a call that was never made is denied; an unknown outcome stays unknown. */
-function refused(call: CallState): Partial<CallState> {
-  return call.status === 'unknown' ? { asked: 'settled' } : { status: 'denied' };
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {
@@ -296,7 +261,40 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     lastOrdinal: null,
     outOfBudget: false,
   };
-  return { turn, turnCount: event.payload.number, calls: [], modelCall: null };
+  const isNew = event.payload.continues === undefined && state.graph;
+  return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...(isNew && { graph: null }) };
+}
+
+/** A node that makes a call is a step of its own. */
+function enterNode(state: RunState, event: Extract<RunEvent, { type: 'node.entered' }>): Partial<RunState> {
+  const { turn, replay, steps } = state;
+  const { length, ordinal } = event.payload;
+  const makesCall = ordinal !== undefined;
+  const counted = makesCall && turn ? { steps: turn.steps + 1, toolCalls: turn.toolCalls + 1 } : {};
+  return {
+    graph: enteredNode(state.graph, event),
+    ...onTurn(state, { begun: true, answer: null, ...counted }),
+    ...(state.unread && { unread: [] }),
+    length,
+    ...(makesCall && { steps: steps + 1, calls: [], ...(replay && { replay: { ...replay, redo: null } }) }),
+  };
+}
+
+/** The answer of a node's model is the turn's where the graph ends with it. */
+function completeNode(state: RunState, event: Extract<RunEvent, { type: 'node.completed' }>): Partial<RunState> {
+  const { custom, answer, length, ends = false } = event.payload;
+  if (!state.graph) return {};
+  const ofTurn = answer === undefined ? null : (answerAt(state, answer) ?? { ordinal: answer, stopReason: 'end_turn' });
+  return {
+    graph: completedNode(state.graph, event),
+    ...onTurn(state, { answer: ends ? ofTurn : null, ...(ends && ofTurn && { lastOrdinal: ofTurn.ordinal }) }),
+    length,
+    ...(custom && { custom: { ...state.custom, ...custom }, customAt: event.seq }),
+  };
+}
+
+function answerAt({ turn }: RunState, ordinal: number): TurnState['answer'] {
+  return turn?.answer?.ordinal === ordinal ? turn.answer : null;
 }
 
 /** Without a call it is the whole answer that is not valid: it is empty. */

@@ -2,7 +2,14 @@ import { z } from 'zod';
 import { agentDefinition } from '../../core/definition.ts';
 import { checkOutputSchemas } from '../../modules/agents/check-agent.ts';
 import { createAgent } from '../../modules/agents/create-agent.ts';
-import { readAgents, readAgentVersions, requireAgent, requireAgentVersion } from '../../modules/agents/read-agents.ts';
+import { toMermaid } from '../../core/graph/mermaid.ts';
+import {
+  readAgents,
+  readAgentVersions,
+  readGraph,
+  requireAgent,
+  requireAgentVersion,
+} from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { retireAgent, updateAgent } from '../../modules/agents/update-agent.ts';
@@ -12,6 +19,7 @@ import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import {
   agent,
+  agentGraph,
   agentPatch,
   agentVersion,
   createdAgent,
@@ -136,4 +144,24 @@ const version = defineRoute({
   },
 });
 
-export const AGENT_ROUTES: readonly Route[] = [create, list, get, change, retire, versions, version];
+const graph = defineRoute({
+  method: 'get',
+  path: '/v1/agents/:id/graph',
+  access: 'agents:read',
+  summary: "Get an agent's graph, as JSON or as a picture",
+  params: idOnly,
+  query: z.strictObject({
+    version: z.string().max(50).optional(),
+    format: z.enum(['json', 'mermaid']).optional().describe('`mermaid` answers `text/plain`.'),
+  }),
+  responses: { 200: { contentType: 'text/plain', description: 'The graph; as text in Mermaid', json: agentGraph } },
+  async handle({ caller, params, query, context }) {
+    const found = await context.db.withTenant(caller.tenantId, (tx) =>
+      readGraph(tx, caller, { agentId: params.id, version: query.version }),
+    );
+    if (query.format !== 'mermaid') return { status: 200, body: found };
+    return { status: 200, body: toMermaid(found), headers: { 'content-type': 'text/plain; charset=utf-8' } };
+  },
+});
+
+export const AGENT_ROUTES: readonly Route[] = [create, list, get, change, retire, versions, version, graph];

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AGENT_STATUSES } from '../../core/agent-lifecycle.ts';
+import { workflowGraph } from '../../core/graph/definition.ts';
 import { agentDefinition } from '../../core/definition.ts';
 import type { AgentRow, AgentVersionRow } from '../../modules/agents/read-agents.ts';
 
@@ -42,6 +43,11 @@ export const agent = z
 export const agentVersion = z
   .strictObject({ ...agentDefinition.shape, agent_id: z.uuid(), version: z.string(), created_at: time })
   .meta({ id: 'AgentVersion' });
+
+/** The graph of a version. */
+export const agentGraph = z
+  .strictObject({ ...workflowGraph.shape, agent_id: z.uuid(), version: z.string() })
+  .meta({ id: 'AgentGraph' });
 
 /** The answer to a registration. */
 export function presentCreated(row: AgentRow): z.input<typeof createdAgent> {

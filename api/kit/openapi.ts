@@ -117,7 +117,9 @@ function responseOf(status: number, answer: z.ZodType | OtherContent | 'empty', 
   const description = STATUS_CODES[status] ?? String(status);
   if (answer === 'empty') return { description };
   if (!(answer instanceof z.ZodType)) {
-    return { description: answer.description, content: { [answer.contentType]: { schema: { type: 'string' } } } };
+    const { description: about, contentType, json } = answer;
+    const asJson = json && { 'application/json': { schema: convert(json, 'output', components) } };
+    return { description: about, content: { ...asJson, [contentType]: { schema: { type: 'string' } } } };
   }
   return { description, content: { 'application/json': { schema: convert(answer, 'output', components) } } };
 }

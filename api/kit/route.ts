@@ -29,6 +29,8 @@ type KeyedAccess = Scope | 'any-key' | 'operator';
 export interface OtherContent {
   contentType: string;
   description: string;
+  /** The answer as JSON, where that may be asked for instead. */
+  json?: z.ZodType;
 }
 
 export interface Reply {

@@ -9,7 +9,7 @@ type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['paylo
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** The decision `call_model`, where it is the last of its turn. */
-export function reachStepLimit({ turn }: RunState, call: CallModel, limit: number): NewEvent[] {
+export function reachStepLimit({ turn }: RunState, call: Pick<CallModel, 'last'>, limit: number): NewEvent[] {
   if (!call.last || turn?.maxStepsReached) return [];
   return [{ type: 'run.max_steps_reached', actor: 'system', turn_id: turn?.id, payload: { limit } }];
 }

@@ -103,7 +103,10 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'model.responded':
       if (event.payload.tool !== undefined) return { add: spentBy(event) };
       return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
+    case 'node.entered':
+      return { set: { length: event.payload.length }, add: { steps: stepsOf(event) } };
     case 'answer.rejected':
+    case 'node.completed':
     case 'workflow.concluded':
       return { set: { length: event.payload.length } };
     case 'model.deferred':
@@ -161,6 +164,11 @@ function newRun({ at, ...place }: Place, { payload }: Extract<NewEvent, { type: 
     fence: 0,
     dormant: false,
   };
+}
+
+/** A node that makes a call is a step. */
+export function stepsOf({ payload }: Extract<NewEvent, { type: 'node.entered' }>): number {
+  return payload.ordinal === undefined ? 0 : 1;
 }
 
 /** Why a run or a turn that failed has stopped. */

@@ -1,7 +1,7 @@
 /** The turns of a run. */
 import type { NewEvent } from '../events.ts';
 import type { Columns, Place, Projection, RowChange } from './projection.ts';
-import { spentBy, stopReasonOf } from './runs.ts';
+import { spentBy, stepsOf, stopReasonOf } from './runs.ts';
 
 export const turns: Projection<'turns'> = {
   table: 'turns',
@@ -53,6 +53,8 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
       return statusChanged(event.payload);
     case 'model.responded':
       return { add: spentBy(event) };
+    case 'node.entered':
+      return { add: { steps: stepsOf(event) } };
     case 'client_tools.requested':
       return { set: { status: 'awaiting_tool' } };
     case 'signal.received':

@@ -1,21 +1,48 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
+import { compileGraph } from '../../core/graph/compile.ts';
+import { modelsNamed, toolsNamed } from '../../core/graph/tools.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { parseModelName } from '../../llm/model-name.ts';
 import type { ArgumentValidator } from '../../tools/validate-arguments.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
-/** Throws `impossible` (422) with every field that names a model or a tool which does not exist. */
+/** Throws `impossible` (422) with every fault of its graph, and every field that names a model or a tool which does not exist. */
 export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> {
+  checkGraph(agent);
   const errors = [
     ...modelErrors(agent),
     ...(await toolErrors(tx, agent.tools ?? [])),
     ...(await bindingErrors(tx, agent)),
+    ...(await graphErrors(tx, agent)),
   ];
   if (errors.length > 0) throw impossible('The agent names models or tools that do not exist.', errors);
   checkThinking(agent);
+}
+
+function checkGraph({ workflow_graph: graph }: AgentDefinition): void {
+  const compilation = graph && compileGraph(graph);
+  if (!compilation || compilation.ok) return;
+  throw impossible('The graph cannot be followed.', prefixed('body.workflow_graph', compilation.faults));
+}
+
+async function graphErrors(tx: Tx, { workflow_graph: graph }: AgentDefinition): Promise<FieldError[]> {
+  if (!graph) return [];
+  const named = toolsNamed(graph);
+  const tools = await resolveTools(
+    tx,
+    named.map(({ tool }) => tool),
+  );
+  const missing = named.flatMap(({ path, tool }, index) =>
+    tools[index] ? [] : [{ path, message: `there is no tool "${tool}"` }],
+  );
+  const models = modelsNamed(graph).flatMap(([path, model]) => {
+    const message = modelFault(model);
+    return message === undefined ? [] : [{ path, message }];
+  });
+  return prefixed('body.workflow_graph', [...missing, ...models]);
 }
 
 /** Reasoning is part of an answer's tokens. Throws `impossible` (422) where it would leave none for the answer. */

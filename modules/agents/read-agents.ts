@@ -1,6 +1,8 @@
 /** Agents and their versions as the API shows them, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
+import type { WorkflowGraph } from '../../core/graph/definition.ts';
+import { REACT_GRAPH } from '../../core/graph/mermaid.ts';
 import { LIMITS } from '../../core/limits.ts';
 import {
   findAgent,
@@ -67,4 +69,16 @@ export async function requireAgentVersion(
   const row = await findAgentVersion(tx, wanted.agentId, wanted.version);
   if (!row) throw notFound('This version');
   return row;
+}
+
+/** The graph of a version, the current one where none is named; ReAct where it has none. Throws 404. */
+export async function readGraph(
+  tx: Tx,
+  caller: Caller,
+  { agentId, version }: { agentId: string; version: string | undefined },
+): Promise<WorkflowGraph & { agent_id: string; version: string }> {
+  const agent = await requireAgent(tx, caller, agentId);
+  const named = version ?? agent.current_version;
+  const { definition } = await requireAgentVersion(tx, caller, { agentId: agent.id, version: named });
+  return { agent_id: agent.id, version: named, ...(definition.workflow_graph ?? REACT_GRAPH) };
 }

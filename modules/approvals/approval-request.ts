@@ -18,7 +18,7 @@ export function approvalDigest(
 /** What the event that opens an approval of a call says. */
 export function approvalRequest(
   definition: AgentDefinition,
-  call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }> },
+  call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }>; seconds?: number | undefined },
 ): Asked['about'] {
   const { tool, arguments: args, by } = call.decision;
   return {
@@ -27,7 +27,7 @@ export function approvalRequest(
     kind: 'approval',
     tool: tool.name,
     digest: approvalDigest(tool, args, by.policy),
-    expires_in_seconds: approvalSeconds(definition),
+    expires_in_seconds: call.seconds ?? approvalSeconds(definition),
     message: call.decision.message,
     policy: by.policy,
     four_eyes: call.decision.fourEyes || (definition.execution_config?.four_eyes ?? false),

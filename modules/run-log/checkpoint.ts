@@ -37,12 +37,17 @@ export function checkpointRow(input: NewCheckpoint) {
     seq: state.seq,
     id: input.id ?? newId(),
     parent_id: input.parentId,
-    node: 'agent',
+    node: state.graph?.node ?? 'agent',
     trigger: input.trigger,
     lineage: state.lineage,
     length: state.length,
     state: stored,
-    channel_versions: { messages: state.length, current_node: state.steps, iteration: state.steps, custom: 0 },
+    channel_versions: {
+      messages: state.length,
+      current_node: state.steps,
+      iteration: state.steps,
+      custom: state.customAt ?? 0,
+    },
     pending_sends: state.calls
       .filter((call) => !isSettled(call))
       .map((call) => ({

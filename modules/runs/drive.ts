@@ -32,6 +32,7 @@ import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
+import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
 import { demandsOf, findLastSaid, userContent } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun, type Held } from './driver/hold-run.ts';
@@ -199,6 +200,10 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       appendEvent(log, ...completePlan(log.state));
       if (!decision.announced) steer(session);
       return callModel(session, decision);
+    case 'enter_node':
+      return inGraph(session, () => enter(session, decision.next));
+    case 'complete_node':
+      return inGraph(session, () => completeNode(session));
     case 'run_calls':
       await runCalls(session, decision.calls);
       return undefined;
@@ -208,7 +213,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       askAbout(session, decision.calls);
       return undefined;
     case 'open_waits':
-      await openWaits(session, decision.calls);
+      await openWaits(waitingIn(session), decision.calls);
       return undefined;
     case 'use_signal':
       answerWith(log, decision);
@@ -257,6 +262,18 @@ function begin({ log }: DriveSession): void {
   if (demands) appendMessage(log, demands);
 }
 
+/** A node that cannot be entered or completed fails the turn. */
+async function inGraph(session: DriveSession, act: () => Promise<void>): Promise<DriveEnd | undefined> {
+  try {
+    await act();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof TurnFailure)) throw error;
+    fail(session, { code: error.code, message: error.message }, findLastSaid(session));
+    return endTurn(session);
+  }
+}
+
 async function callModel(
   session: DriveSession,
   call: Extract<Decision, { kind: 'call_model' }>,
@@ -294,7 +311,8 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */
 function mayYield(session: DriveSession, { kind }: Decision): boolean {
-  return kind === 'begin_turn' || (kind === 'call_model' && session.log.pending.messages.length === 0);
+  const isBetween = kind === 'call_model' || kind === 'enter_node';
+  return kind === 'begin_turn' || (isBetween && session.log.pending.messages.length === 0);
 }
 
 function mustYield(session: DriveSession, options: DriveOptions): boolean {

@@ -2,8 +2,10 @@
 import { badRequest, conflict, erased, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/ids.ts';
+import type { WorkflowGraph } from '../../core/graph/definition.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
+import { loadAgentVersion } from '../../db/agents.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
@@ -20,7 +22,7 @@ export interface ReplayRun {
   checkpointId: string;
   mode: 'live' | 'recorded';
   rerunEffects: boolean;
-  /** `current_node` and `pending_sends` are given back as they were read, or left out. */
+  /** `pending_sends` are given back as they were read, or left out; `current_node` may be another node of the graph. */
   modified: ModifiedState & { current_node?: string | undefined; pending_sends?: unknown[] | undefined };
   config: RequestedConfig;
   mayRaiseAutonomy: boolean;
@@ -57,7 +59,9 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const { checkpointId: id } = request;
     const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);
     const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;
-    const modified = checkedState(request.modified, from);
+    const version = config.agent_version ?? original.agent_version;
+    const definition = await loadAgentVersion(tx, original.agent_id, version);
+    const modified = checkedState(request.modified, { from, graph: definition?.workflow_graph });
     const requestedBy = request.by?.keyId;
     const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, requestedBy, traceparent };
     const forked = await forkRun(tx, { models: context.models, original, from, ...options });
@@ -87,7 +91,10 @@ export async function effectsOfRun(tx: Tx, runId: string): Promise<RecordedEffec
 }
 
 /** The channels to replace. Throws 400 with every fault. */
-function checkedState(given: ReplayRun['modified'], from: StartPoint): ModifiedState {
+function checkedState(
+  given: ReplayRun['modified'],
+  { from, graph }: { from: StartPoint; graph: WorkflowGraph | undefined },
+): ModifiedState {
   const { current_node, pending_sends, messages, custom, iteration } = given;
   const path = 'body.modified_state';
   const faults: FieldError[] = messages ? messageFaults(messages, `${path}.messages`) : [];
@@ -99,14 +106,25 @@ function checkedState(given: ReplayRun['modified'], from: StartPoint): ModifiedS
     state: from.state,
     chain: '',
   });
-  if (current_node !== undefined && current_node !== row.node) {
-    faults.push({ path: `${path}.current_node`, message: `must be "${row.node}", the only node of this run` });
-  }
+  const goesTo = current_node === row.node ? undefined : current_node;
+  const fault = goesTo === undefined ? undefined : faultOfNode(goesTo, { from, graph, node: row.node });
+  if (fault !== undefined) faults.push({ path: `${path}.current_node`, message: fault });
   const isSame = canonicalJson(pending_sends) === canonicalJson(row.pending_sends);
   if (pending_sends && pending_sends.length > 0 && !isSame) {
     faults.push({ path: `${path}.pending_sends`, message: 'cannot be replaced: leave it as it was, or empty' });
   }
   const [first] = faults;
   if (first) throw badRequest(`${first.path} ${first.message}`, faults);
-  return { messages, custom, iteration };
+  return { messages, custom, iteration, current_node: goesTo };
+}
+
+/** Why a replay cannot go on with a node. */
+function faultOfNode(
+  name: string,
+  { from, graph, node }: { from: StartPoint; graph: WorkflowGraph | undefined; node: string },
+): string | undefined {
+  if (!graph) return `must be "${node}", the only node of this run`;
+  if (!graph.nodes.some((each) => each.name === name)) return `the agent's graph has no node "${name}"`;
+  if (from.state.turn?.begun && from.state.graph) return undefined;
+  return `no turn is open at this checkpoint, and one begins with the entry point of the graph: leave it "${node}"`;
 }

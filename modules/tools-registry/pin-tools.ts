@@ -2,8 +2,9 @@
 import { conflict } from '../../core/errors.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { PinnedTool } from '../../core/events.ts';
+import { toolsCalled } from '../../core/graph/tools.ts';
 import { bindingOf, referencesOf } from '../../core/tool-bindings.ts';
-import { PURE_BUILTINS } from '../../core/tool.ts';
+import { PURE_BUILTINS, type ToolDefinition } from '../../core/tool.ts';
 import { findTools } from '../../db/tools.ts';
 import type { Tx } from '../../db/database.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
@@ -16,15 +17,27 @@ function readerOf({ memory_config: memory }: AgentDefinition): string[] {
   return (memory?.short_term?.strategy ?? 'fifo') === 'fifo' ? [] : ['read_tool_output'];
 }
 
+/** Tools that the agent names for its models, by id or by name. */
+function namedBy(definition: AgentDefinition): string[] {
+  const bindings = definition.tool_bindings ?? [];
+  const named = definition.tools ?? (bindings.length > 0 ? [] : DEFAULT_TOOLS);
+  const ids = bindings.flatMap(({ tool_id, is_enabled: isEnabled = true }) => (isEnabled ? (tool_id ?? []) : []));
+  return [...named, ...ids, ...readerOf(definition)];
+}
+
+/** Whether an agent has a tool for its models, and not for nodes of its graph alone. */
+export function isForModels(definition: AgentDefinition, tool: ToolDefinition): boolean {
+  const named = namedBy(definition);
+  return named.includes(tool.name) || named.includes(tool.id) || bindingOf(definition, tool) !== undefined;
+}
+
 /**
  * Throws 409 if a tool that the agent names has been deleted since. An address in a binding that no registered tool is at brings
  * none; what a binding disables is not pinned.
  */
 export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {
   const bindings = definition.tool_bindings ?? [];
-  const named = definition.tools ?? (bindings.length > 0 ? [] : DEFAULT_TOOLS);
-  const ids = bindings.flatMap(({ tool_id, is_enabled: isEnabled = true }) => (isEnabled ? (tool_id ?? []) : []));
-  const wanted = [...new Set([...named, ...ids, ...readerOf(definition)])];
+  const wanted = [...new Set([...namedBy(definition), ...toolsCalled(definition)])];
   const builtins = new Map(BUILTIN_TOOLS.flatMap((tool) => [[tool.id, tool] as const, [tool.name, tool] as const]));
   const others = wanted.filter((reference) => !builtins.has(reference));
   const addressed = bindings.flatMap(referencesOf).filter((reference) => !builtins.has(reference));

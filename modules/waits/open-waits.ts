@@ -27,6 +27,8 @@ export interface WaitingRun {
   readonly definition: AgentDefinition;
   readonly tools: ReadonlyMap<string, ToolDefinition>;
   readonly log: RunLog;
+  /** What the node of a graph waits for, and for how long. */
+  readonly node?: { approval: boolean; name?: string | undefined; seconds?: number | undefined } | undefined;
 }
 
 /** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
@@ -34,7 +36,8 @@ export async function openWaits(waiting: WaitingRun, calls: readonly CallState[]
   const clients: CallState[] = [];
   for (const call of calls) {
     const { args, obstacle } = await checked(waiting, call);
-    if (obstacle) refuse(waiting, call, { code: 'stopped', message: obstacle });
+    if (waiting.node?.approval) approve(waiting, call);
+    else if (obstacle) refuse(waiting, call, { code: 'stopped', message: obstacle });
     else if (waiting.tools.get(call.name)?.transport.type === 'client') clients.push(call);
     else ask(waiting, call, args);
   }
@@ -79,7 +82,7 @@ type Wanted =
   | { fault: string };
 
 /** What a call of a built-in tool waits for, and for how long. */
-function wantedBy({ definition }: WaitingRun, tool: string, args: Record<string, unknown>): Wanted {
+function wantedBy({ definition, node }: WaitingRun, tool: string, args: Record<string, unknown>): Wanted {
   const given = args as {
     question?: string;
     name?: string;
@@ -98,7 +101,12 @@ function wantedBy({ definition }: WaitingRun, tool: string, args: Record<string,
         ? { type: 'timer', ...named, seconds: given.seconds ?? 0 }
         : { ...named, ...timerUntil(given.until) };
     default:
-      return { type: 'user', question: String(given.question), seconds: approvalSeconds(definition) };
+      return {
+        type: 'user',
+        ...(node?.name !== undefined && { name: node.name }),
+        question: String(given.question),
+        seconds: node?.seconds ?? approvalSeconds(definition),
+      };
   }
 }
 
@@ -115,6 +123,18 @@ function timerUntil(text: string): Wanted {
 function refuse(waiting: WaitingRun, call: CallState, reason: { code: string; message: string }): void {
   const settlement = { status: 'failed' as const, ...reason };
   const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
+  appendEvent(waiting.log, settleCall(waiting.log.state, settled, 'system'));
+  changeCall(waiting.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
+}
+
+/** A person has approved what the node asked about: that is its answer. */
+function approve(waiting: WaitingRun, call: CallState): void {
+  const settled = {
+    callId: call.id,
+    attempt: 1,
+    settlement: { status: 'succeeded' as const, output: { approved: true } },
+    latencyMs: 0,
+  };
   appendEvent(waiting.log, settleCall(waiting.log.state, settled, 'system'));
   changeCall(waiting.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }

@@ -51,6 +51,9 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'checkpoint.corrupt': ['checkpoint_id', 'at_seq'],
 
   'memory.retrieved': ['entries.id', 'entries.version', 'entries.score'],
+  'node.entered': ['node', 'type', 'visit', 'from', 'ordinal', 'length'],
+  'node.completed': ['node', 'visit', 'status', 'ordinal', 'tool_call_id', 'next', 'ends', 'answer', 'length'],
+
   'model.called': ['provider', 'model', 'length', 'estimated_tokens', 'tool_choice'],
   'model.responded': [
     'provider',

@@ -74,7 +74,6 @@ describe('agents over HTTP', () => {
   });
 
   for (const [path, fields] of Object.entries({
-    workflow_graph: { workflow_graph: { entry_point: 'a', nodes: [], edges: [] } },
     'guardrail_config.input_rails': { guardrail_config: { input_rails: [{ type: 'pii' }] } },
     'tool_bindings.0': { tool_bindings: [{ rate_limit: 1 }] },
     'execution_config.reflect': { execution_config: { reflect: true } },

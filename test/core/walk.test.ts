@@ -2,17 +2,27 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { nextModelCall, type RunLimits } from '../../core/decide.ts';
 import { EVENT_TYPES, isTerminal, type RunEvent } from '../../core/events.ts';
+import { NODE_TYPES } from '../../core/graph/definition.ts';
+import { planOf } from '../../core/graph/graph-step.ts';
 import { fixedId } from '../../core/ids.ts';
 import { applyChanges, project, projectLog } from '../../core/projections.ts';
 import { fold, foldAll, type RunState } from '../../core/state.ts';
 import { RUN_ID, simulate, type Walk } from '../support/simulated-driver.ts';
 
 const tapes = fc.array(fc.nat(1000), { maxLength: 150, size: 'max' });
-const limits = fc.record({
-  maxSteps: fc.integer({ min: 1, max: 5 }),
-  turnTimeoutMs: fc.integer({ min: 50, max: 2000 }),
-  onUnknown: fc.constantFrom('ask' as const, 'tell_model' as const, 'fail' as const, 'retry' as const),
-});
+const nodes = fc.array(fc.constantFrom(...NODE_TYPES), { minLength: 1, maxLength: 4 });
+const graphs = fc.option(nodes, { nil: undefined });
+const limits = fc
+  .record({
+    maxSteps: fc.integer({ min: 1, max: 5 }),
+    turnTimeoutMs: fc.integer({ min: 50, max: 2000 }),
+    onUnknown: fc.constantFrom('ask' as const, 'tell_model' as const, 'fail' as const, 'retry' as const),
+    types: graphs,
+  })
+  .map(({ types, ...own }): RunLimits => {
+    const named = types?.map((type, index) => ({ name: `n${index}`, type, config: {} }));
+    return { ...own, ...(named && { graph: planOf({ entry_point: 'n0', nodes: named, edges: [] }, own.maxSteps) }) };
+  });
 const walks = fc.record({ tape: tapes, limits, keepOpen: fc.boolean() });
 const walkOf = ({ tape, limits: within, keepOpen }: Parameters<typeof describeWalk>[0]): Walk =>
   simulate(tape, within, keepOpen);

@@ -40,6 +40,7 @@ import {
 } from '../../core/decision-events/turns.ts';
 import { askClient, askClientAgain, requestInput } from '../../core/decision-events/waits.ts';
 import { checkEvent, isTerminal, type NewEvent, type RunEvent } from '../../core/events.ts';
+import { limitReached } from '../../core/graph/graph-step.ts';
 import { fixedId } from '../../core/ids.ts';
 import { invalidAnswersBefore, isLost } from '../../core/intents.ts';
 import { settleAttempt } from '../../core/ledger.ts';
@@ -49,6 +50,7 @@ import { fold, isSettled, type CallState, type RunState } from '../../core/state
 import type { ToolOutcome } from '../../core/tool.ts';
 import { decideOnBudget, lookAtBudget } from './simulated-budget.ts';
 import { decideOnPlan, proposeCalls } from './simulated-plans.ts';
+import { complete, enter, type OnPaper } from './simulated-graph.ts';
 import { actOn, idsFrom, type People } from './simulated-people.ts';
 
 export interface Walk {
@@ -110,6 +112,10 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
       return emit(simulation, ...takeQueued(state, fixedId(`turn from the queue ${simulation.ids++}`)));
     case 'call_model':
       return callModel(simulation, decision);
+    case 'enter_node':
+      return enter(onPaper(simulation), decision.next);
+    case 'complete_node':
+      return complete(onPaper(simulation));
     case 'run_calls':
       return settleSome(simulation, decision.calls);
     case 'await_calls':
@@ -132,6 +138,18 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
     case 'fail_turn':
       return fail(simulation);
   }
+}
+
+function onPaper(simulation: Simulation): OnPaper {
+  const { limits, pick } = simulation;
+  assert.ok(limits.graph, 'a node without a graph');
+  return {
+    state: () => simulation.state,
+    emit: (...events) => emit(simulation, ...events),
+    pick,
+    limits: { ...limits, graph: limits.graph },
+    ask: (step) => wish(simulation, { place: 0, step, isPlan: false }),
+  };
 }
 
 function askAbout(simulation: Simulation, calls: readonly CallState[]): void {
@@ -224,7 +242,8 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   assert.ok(state.calls.every(isSettled), 'a model is called before every tool use has its result');
   assert.ok(!isLost(state), 'a model is called that never proposes anything valid');
   assert.equal(call.step, state.steps + 1);
-  assert.equal(call.toolChoice, turn.steps >= limits.maxSteps ? 'none' : 'auto');
+  const isLast = limitReached(state, limits) !== undefined && (turn.steps >= limits.maxSteps || !state.graph?.open);
+  if (!call.announced) assert.equal(call.toolChoice, isLast ? 'none' : 'auto');
   emit(simulation, ...completePlan(state));
   if (!call.announced) {
     const { queued, unread = [] } = state;
@@ -311,7 +330,8 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: Sto
 function checkAnswer(simulation: Simulation, step: number): void {
   const { state, pick } = simulation;
   const { answer, maxStepsReached = false } = state.turn ?? {};
-  if (!answer) return;
+  // That of a node is the turn's where the graph ends with it.
+  if (!answer || (state.graph?.open && !maxStepsReached)) return;
   const { ordinal } = answer;
   switch (pick(4)) {
     case 2:

@@ -5,6 +5,7 @@ import type { Message } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
+import { goTo, type GraphState } from '../../../core/graph/position.ts';
 import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -27,6 +28,8 @@ export interface ModifiedState {
   messages?: Message[] | undefined;
   custom?: Record<string, unknown> | undefined;
   iteration?: number | undefined;
+  /** The node of the agent's graph that it goes on with. */
+  current_node?: string | undefined;
 }
 
 export interface Fork {
@@ -183,6 +186,7 @@ function forkedLimits({ original, config, models }: Fork, definition: AgentDefin
 }
 
 function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEvent {
+  const graph = graphAt(point, fork.modified.current_node);
   const given = Object.entries(fork.modified).filter(([, value]) => value !== undefined);
   return {
     type: 'run.forked',
@@ -201,8 +205,16 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       custom: fork.modified.custom ?? from.state.custom,
       // A signal for one call of the original has no such call in the fork.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
+      ...(graph && { graph }),
     },
   };
+}
+
+/** The position in the graph; on the way to another node, where one is given. */
+function graphAt({ graph }: ForkPoint, node: string | undefined): GraphState | undefined {
+  if (!graph || node === undefined) return graph ?? undefined;
+  const { open, node: last, from } = graph;
+  return goTo(graph, { node, from: open || !graph.outcomes[last] ? from : [last] }, false);
 }
 
 /** The turn that the fork takes, or the way to where it waits for one. */

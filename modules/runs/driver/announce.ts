@@ -2,6 +2,7 @@
 import { announceModelCall, reachStepLimit } from '../../../core/decision-events/model-calls.ts';
 import { completePlan } from '../../../core/decision-events/plans.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
+import { limitReached } from '../../../core/graph/graph-step.ts';
 import { mustCompact } from './compact.ts';
 import { modelsFor } from './ask-model.ts';
 import { appendEvent, lengthOf } from '../../run-log/run-log.ts';
@@ -18,7 +19,7 @@ export function announce(session: DriveSession, call: CallModel): void {
   const { log, limits } = session;
   // Results that others have written, workers or clients, are in no checkpoint yet.
   if (log.state.calls.length > 0 && !log.pending.checkpoint) saveCheckpointIfDue(session);
-  appendEvent(log, ...reachStepLimit(log.state, call, limits.maxSteps));
+  appendEvent(log, ...reachStepLimit(log.state, call, limitReached(log.state, limits) ?? limits.maxSteps));
   const [first] = modelsFor(session);
   const { provider, model, rateLimiter, rates } = first;
   session.step = newStep();

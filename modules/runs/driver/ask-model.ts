@@ -15,6 +15,7 @@ import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
 import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
+import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
 import type { DriveSession } from './session.ts';
 import {
@@ -226,7 +227,10 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
 export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
-  const first = resolve(session, primaryModelOf(session.definition, session.run.config.model_override));
+  const first = resolve(
+    session,
+    primaryModelOf(session.definition, session.run.config.model_override ?? modelOf(session)),
+  );
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
   const fallbacks = fallbackModelsOf(session.definition).flatMap((name) => {
     const found = resolve(session, name);

@@ -18,6 +18,7 @@ import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { estimateMessages, estimateRequest, estimateTokens } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
+import { offeredTools, promptOf } from './open-node.ts';
 import {
   messagesFor,
   setAside,
@@ -40,7 +41,10 @@ interface Asked extends AskedWindow {
 /** What the requests of a run are made from. */
 export interface RequestSource {
   definition: AgentDefinition;
+  /** Those that the model is offered. */
   tools: ReadonlyMap<string, ToolDefinition>;
+  /** What the node of a graph adds to the system prompt. */
+  prompt?: string | undefined;
   messages: readonly MessageRow[];
   /** Messages before these that no model is sent. */
   before?: LeftOut;
@@ -68,18 +72,21 @@ interface Driven {
   log: {
     messages: readonly MessageRow[];
     before?: LeftOut;
-    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration'>;
+    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph'>;
   };
   memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
 }
 
 /** The source of the requests of a run that is being driven. */
-export function sourceOf({ definition, tools, log, run, memory }: Driven): RequestSource {
+export function sourceOf(driven: Driven): RequestSource {
+  const { definition, log, run, memory } = driven;
+  const tools = offeredTools(driven);
+  const prompt = promptOf(driven);
   const { messages, before, state } = log;
   const { compaction, containerId, calibration } = state;
   const about = { compaction, containerId, calibration, limits: run.pinned.limits };
-  const source = { definition, tools, messages, ...about, ...(before && { before }) };
+  const source = { definition, tools, prompt, messages, ...about, ...(before && { before }) };
   return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
 
@@ -163,8 +170,8 @@ export function roomFor(
 }
 
 /** Estimated tokens of a request beside its conversation: system prompt, tools, memories. */
-export function besideTokens(source: Pick<RequestSource, 'definition' | 'tools' | 'memory'>): number {
-  return fixedTokens(source) + memoryTokens(source);
+export function besideTokens(source: Pick<RequestSource, 'definition' | 'tools' | 'prompt' | 'memory'>): number {
+  return fixedTokens(source) + estimateTokens(source.prompt ?? '') + memoryTokens(source);
 }
 
 function memoryTokens({ memory }: Pick<RequestSource, 'memory'>): number {
@@ -209,13 +216,13 @@ function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
 
 const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
-/** The system prompt, and the tools by their categories where there are several. */
+/** The system prompt, that of the node, and the tools by their categories where there are several. */
 function systemOf(
-  { definition, tools }: Pick<RequestSource, 'definition' | 'tools'>,
+  { definition, tools, prompt }: Pick<RequestSource, 'definition' | 'tools' | 'prompt'>,
   examples: readonly string[],
 ): string {
   const categories = describeCategories(tools.values());
-  const parts = [systemPromptOf(definition, examples), categories, formatInstructions(definition)];
+  const parts = [systemPromptOf(definition, examples), prompt, categories, formatInstructions(definition)];
   return parts.filter(Boolean).join('\n\n');
 }
 

@@ -8,7 +8,7 @@ import type { DriveSession } from './session.ts';
 /** Follows the answer's own event. Does nothing where the turn goes on, or takes any answer. */
 export function checkFinalAnswer(
   { log, definition, context }: DriveSession,
-  answered: { step: number; ordinal: number; content: readonly AssistantBlock[] },
+  answered: { step: number; ordinal: number; content: readonly AssistantBlock[]; last?: boolean },
 ): void {
   const { turn } = log.state;
   const format = turn?.answer ? outputFormat(definition, turn.input.output_schema) : undefined;
@@ -18,7 +18,7 @@ export function checkFinalAnswer(
   if (checked.fits) return appendEvent(log, validateAnswer(log.state, { step, ordinal, as: checked.as }));
   const { errors } = checked;
   const isRefusal = turn.answer.stopReason === 'refusal';
-  const last = isRefusal || turn.maxStepsReached || attemptOf(log.state) > format.retries;
+  const last = answered.last === true || isRefusal || turn.maxStepsReached || attemptOf(log.state) > format.retries;
   if (!last) {
     const text = correctionOf(errors);
     appendMessage(log, { role: 'user', content: [{ type: 'text', text }], outcomes: null, origin: 'drover' });

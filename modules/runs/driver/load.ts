@@ -1,5 +1,7 @@
 /** From the rows of a run to a driver's session, and back to the truth when others have written. */
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
+import { planOf } from '../../../core/graph/graph-step.ts';
+import { modelsNamed } from '../../../core/graph/tools.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
 import {
@@ -110,7 +112,8 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     context.governance.at(run.tenant_id, claimed.policy_epoch),
   ]);
   const { definition } = pinned;
-  const execution = definition.execution_config ?? {};
+  const { execution_config: execution = {}, workflow_graph: graph } = definition;
+  const maxSteps = run.config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns;
   const session: DriveSession = {
     context,
     tenantId: run.tenant_id,
@@ -119,7 +122,8 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     definition,
     tools: pinned.tools,
     limits: {
-      maxSteps: run.config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns,
+      maxSteps,
+      ...(graph && { graph: planOf(graph, maxSteps) }),
       onUnknown: execution.on_unknown ?? 'ask',
       turnTimeoutMs:
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
@@ -191,13 +195,17 @@ function mostConversationTokens(
   { config, pinned: { limits } }: RunRow,
   { definition, tools }: Pick<DriveSession, 'definition' | 'tools'>,
 ): number {
-  const names = [primaryModelOf(definition, config.model_override), ...fallbackModelsOf(definition)];
+  const { workflow_graph: graph } = definition;
+  const ofNodes = graph ? modelsNamed(graph).map(([, name]) => name) : [];
+  const names = [primaryModelOf(definition, config.model_override), ...ofNodes, ...fallbackModelsOf(definition)];
+  // A node may offer a model no tools, which leaves more room.
+  const most = graph ? new Map<string, never>() : tools;
   const budgets = names.map((asked) => {
     const found = models.contextWindow(asked);
     if (!found) return 0;
     const window = limits?.model === found.name ? limits.context_window : found.tokens;
     const { provider, model } = parseModelName(found.name);
-    return roomFor({ definition, tools, limits }, { provider, model, window }).budget;
+    return roomFor({ definition, tools: most, limits }, { provider, model, window }).budget;
   });
   return Math.max(...budgets);
 }

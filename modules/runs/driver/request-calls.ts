@@ -32,9 +32,8 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     use,
     decision: decideOn(session, { ...asked, use, place, before, calls: calls.map((call) => call.use) }),
   }));
-  const attempt = verdicts.every(({ decision }) => isRejected(decision))
-    ? invalidAnswersBefore(session.log.state) + 1
-    : 0;
+  const isAllInvalid = verdicts.every(({ decision }) => isRejected(decision));
+  const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(session.log.state) + 1 : 0;
   // In a session, what has to be asked about is one plan, however little it is.
   const asks = verdicts.some(({ decision }) => decision.kind === 'ask');
   const isWhole = intents.some(({ kind }) => kind === 'plan');
@@ -43,7 +42,7 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   const steps: PlanStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
     const waits = asksAsPlan && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
-    const id = requestCall(session, { use, place, step, decision, waits, attempt });
+    const id = requestCall(session, { use, place, step, decision, waits, attempt, seconds: asked.node?.seconds });
     outcomes[id] = outcomeOf(decision);
     const planned: PlanStep = {
       id,
@@ -72,6 +71,10 @@ export interface AskedIn {
   usedUp: BudgetStanding | undefined;
   /** Calls that the agent has made of tools with a limit in the last minute. */
   recent?: ReadonlyMap<string, number> | undefined;
+  /** Tools that the model was offered; all of the run's where a node of the graph asks. */
+  offered?: ReadonlyMap<string, ToolDefinition> | undefined;
+  /** A node of the graph asks, and not a model: where `approval` says so, a person is asked that, for so long. */
+  node?: { approval?: string | undefined; seconds?: number | undefined } | undefined;
 }
 
 /** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
@@ -92,8 +95,10 @@ interface Requested {
   decision: Verdict;
   /** It is held until its plan is approved. */
   waits: boolean;
-  /** The `attempt` of `intent.rejected`. */
-  attempt: number;
+  /** The `attempt` of `intent.rejected`, where a model has asked. */
+  attempt: number | undefined;
+  /** How long a person is asked, where that is not what the agent says. */
+  seconds: number | undefined;
 }
 
 function requestCall(session: DriveSession, requested: Requested): string {
@@ -138,7 +143,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
 
 function requestOutcome(
   { definition }: DriveSession,
-  { id, mode, decision, waits, attempt }: Requested & { id: string; mode: CallState['mode'] },
+  { id, mode, decision, waits, attempt, seconds }: Requested & { id: string; mode: CallState['mode'] },
 ): RequestOutcome {
   switch (decision.kind) {
     case 'recorded':
@@ -146,7 +151,9 @@ function requestOutcome(
     case 'allow':
       return { kind: mode === 'inline' ? 'begun' : 'open' };
     case 'ask':
-      return waits ? { kind: 'open' } : { kind: 'asked', about: approvalRequest(definition, { id, decision }) };
+      return waits
+        ? { kind: 'open' }
+        : { kind: 'asked', about: approvalRequest(definition, { id, decision, seconds }) };
     case 'deny':
       return { kind: 'denied', error: problemOf(decision) };
     case 'invalid':
@@ -225,7 +232,7 @@ function decideOn(
   session: DriveSession,
   asked: AskedIn & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
 ): Verdict {
-  const { use, place, step, before, usedUp, recent, calls } = asked;
+  const { use, place, step, before, usedUp, recent, calls, offered = session.tools } = asked;
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
@@ -235,7 +242,7 @@ function decideOn(
   const taintedBy = session.log.state.turn?.untrusted;
   const callsInTurn = before + place;
   const wanted = { name: use.name, arguments: use.input, callsInTurn, callsInMinute, step, taintedBy };
-  const decision = gateCall({ ...gatedRun(session), usedUp }, wanted);
+  const decision = askedByNode(gateCall({ ...gatedRun(session), tools: offered, usedUp }, wanted), asked.node);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;
   const answer = takeRecordedCall(
@@ -243,4 +250,10 @@ function decideOn(
     { tool, arguments: decision.arguments, step },
   );
   return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
+}
+
+/** A node that waits for an approval asks for one, whatever the policies let pass. */
+function askedByNode(decision: GateDecision, node: AskedIn['node']): GateDecision {
+  if (node?.approval === undefined || decision.kind !== 'allow') return decision;
+  return { ...decision, kind: 'ask', code: 'approval_node', message: node.approval, fourEyes: false };
 }

@@ -5,26 +5,19 @@ import { recordAnswer, rejectEmptyAnswer } from '../../../core/decision-events/m
 import { decide, type Decision } from '../../../core/decide.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { newId } from '../../../lib/new-id.ts';
-import { callsOf, faultOfEmpty, intentsOf, type Intent } from '../../../core/intents.ts';
+import { callsOf, faultOfEmpty, intentsOf } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
 import { costOf, costsOf, isLongContext } from '../../../llm/prices.ts';
-import { bindingOf } from '../../../core/tool-bindings.ts';
-import { countRecentCalls } from '../../../db/recent-calls.ts';
-import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import { runPureCalls } from './act.ts';
-import { announceNext } from './announce.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { checkFinalAnswer } from './check-answer.ts';
 import { commit } from './commit.ts';
 import { settleAnswer } from '../../budgets/hold-to-budget.ts';
-import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
+import { appendEvent, appendMessage } from '../../run-log/run-log.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
-import { requestCalls, type AskedIn } from './request-calls.ts';
-import { saveCheckpointIfDue } from './save-checkpoint.ts';
+import { goOn, requestGated } from './request-gated.ts';
 import { toRequest } from './build-request.ts';
+import { offeredTools } from './open-node.ts';
 import type { DriveSession } from './session.ts';
-
-const PATIENCE_MS = 30_000;
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -39,7 +32,8 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const content = usable(response, call, session);
   const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
   const isLast = call.last || response.stopReason === 'refusal';
-  const intents = intentsOf({ content, paused, isLast }, session.tools);
+  const offered = offeredTools(session);
+  const intents = intentsOf({ content, paused, isLast }, offered);
   const empty = intents.length === 0 && !paused ? faultOfEmpty(response.stopReason) : undefined;
   const calls = callsOf(intents).length;
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
@@ -62,8 +56,9 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
   const usedUp = settleAnswer(session, { response, cost, recorded });
   if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
-  checkFinalAnswer(session, { step: call.step, ordinal, content });
-  if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp });
+  // The answer of a node is the turn's where the graph ends with it: then it is checked.
+  if (!session.log.state.graph?.open || call.last) checkFinalAnswer(session, { step: call.step, ordinal, content });
+  if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp, offered });
   if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);
   // Where only others have something to do, the hand-over to them is the commit.
@@ -75,44 +70,6 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
 function paidFor({ provider, model, usage }: ModelResponse, recorded: boolean) {
   if (recorded) return {};
   return { costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
-}
-
-/** Requests the calls; if the policy epoch has advanced by the commit, they are gated once more from here. */
-async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
-  const point = mark(session.log);
-  const { step } = session;
-  const recent = await recentCalls(session);
-  const recorded = session.replaySource && [...session.replaySource.calls];
-  const request = async () => {
-    requestCalls(session, intents, { ...answer, recent });
-    await runPureCalls(session);
-    goOn(session);
-  };
-  session.uncommitted.reauthorize = async () => {
-    rewind(session.log, point);
-    session.step = step;
-    if (session.replaySource && recorded) session.replaySource.calls.splice(0, Infinity, ...recorded);
-    await request();
-  };
-  await request();
-}
-
-/** Of tools that a binding limits; undefined for an agent without any. */
-async function recentCalls({ context, tenantId, run, definition, tools, signal }: DriveSession) {
-  if (!definition.tool_bindings?.some(({ rate_limit: limit }) => limit !== undefined)) return undefined;
-  const limited = [...tools.values()].filter((tool) => bindingOf(definition, tool)?.rate_limit !== undefined);
-  const names = limited.map(({ name }) => name);
-  const of = { agentId: run.agent_id, runId: run.id, names };
-  // The answer is paid for: a database that is away for a moment must not lose it.
-  return retryWhileUnavailable(() => context.db.withTenant(tenantId, (tx) => countRecentCalls(tx, of)), {
-    forMs: PATIENCE_MS,
-    signal,
-  });
-}
-
-function goOn(session: DriveSession): void {
-  saveCheckpointIfDue(session);
-  announceNext(session);
 }
 
 function firstRequest(session: DriveSession, call: CallModel): AskedModel {

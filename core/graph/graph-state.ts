@@ -1,0 +1,45 @@
+/** What the events of nodes mean for the position of a run in its agent's graph. Pure. */
+import type { RunEvent } from '../events.ts';
+import type { GraphState, NextNode } from './position.ts';
+
+type Entered = Extract<RunEvent, { type: 'node.entered' }>;
+type Completed = Extract<RunEvent, { type: 'node.completed' }>;
+
+/** The position once a node has been entered. */
+export function enteredNode(before: GraphState | null | undefined, { payload }: Entered): GraphState {
+  const { node, visit, from, prompt, ordinal } = payload;
+  const [next, ...queue] = before?.queue ?? [];
+  return {
+    node,
+    visit,
+    from,
+    open: true,
+    ...(prompt !== undefined && { prompt }),
+    ...(ordinal !== undefined && { ordinal }),
+    queue: next ? queue : [],
+    visits: { ...before?.visits, [node]: visit },
+    outcomes: before?.outcomes ?? {},
+  };
+}
+
+/** The position once it has been completed. */
+export function completedNode(before: GraphState, { payload }: Completed): GraphState {
+  const { node, status, ordinal, tool_call_id, next, ends = false } = payload;
+  const outcome = {
+    status,
+    ...(ordinal !== undefined && { ordinal }),
+    ...(tool_call_id !== undefined && { tool_call_id }),
+  };
+  return {
+    ...before,
+    open: false,
+    queue: ends ? [] : next.reduce<NextNode[]>((queue, name) => withNext(queue, name, node), before.queue),
+    outcomes: { ...before.outcomes, [node]: outcome },
+  };
+}
+
+/** A node that waits already is entered once, after all that have led to it: ways that part meet again. */
+function withNext(queue: readonly NextNode[], name: string, from: string): NextNode[] {
+  if (!queue.some(({ node }) => node === name)) return [...queue, { node: name, from: [from] }];
+  return queue.map((each) => (each.node === name ? { ...each, from: [...each.from, from] } : each));
+}

@@ -1,0 +1,56 @@
+/** What comes next in a graph, as a pure function of a run's state: which node is entered, asked, completed. */
+import { LIMITS } from '../limits.ts';
+import type { RunState } from '../state.ts';
+import type { NodeType, WorkflowGraph } from './definition.ts';
+import { visitsOf, type NextNode } from './position.ts';
+
+/** What decisions depend on of an agent's graph. */
+export interface GraphPlan {
+  entryPoint: string;
+  types: Readonly<Record<string, NodeType>>;
+  /** Most visits of nodes in a turn. */
+  maxVisits: number;
+  /** Where no node asks a model, none is asked for a summary at the limit either. */
+  asksModels: boolean;
+}
+
+/** The plan of a graph whose turns have so many steps. */
+export function planOf({ entry_point: entryPoint, nodes }: WorkflowGraph, maxSteps: number): GraphPlan {
+  const types = Object.fromEntries(nodes.map(({ name, type }) => [name, type]));
+  const asksModels = nodes.some(({ type }) => type === 'llm');
+  return { entryPoint, types, maxVisits: maxSteps * LIMITS.nodeVisitsPerStep, asksModels };
+}
+
+interface Limited {
+  maxSteps: number;
+  graph?: GraphPlan | undefined;
+}
+
+/** The limit that a turn has reached: of its steps, or of visits of nodes. */
+export function limitReached({ turn, graph }: Pick<RunState, 'turn' | 'graph'>, limits: Limited): number | undefined {
+  if ((turn?.steps ?? 0) >= limits.maxSteps) return limits.maxSteps;
+  const { maxVisits } = limits.graph ?? {};
+  return maxVisits !== undefined && visitsOf(graph) >= maxVisits ? maxVisits : undefined;
+}
+
+export type GraphStep =
+  | { kind: 'enter_node'; next: NextNode }
+  | { kind: 'complete_node' }
+  /** `last`: a limit is reached, and the model is asked to sum up. */
+  | { kind: 'call_model'; last: boolean }
+  /** The version that the run goes on with has no such node. */
+  | { kind: 'no_node'; node: string };
+
+/** The next step of a turn whose calls have their results, and which has no answer yet. */
+export function graphStep(state: RunState, limits: Limited & { graph: GraphPlan }): GraphStep {
+  const { graph: at, turn, modelCall } = state;
+  const plan = limits.graph;
+  const node = at?.open ? at.node : (at?.queue[0]?.node ?? plan.entryPoint);
+  const type = Object.hasOwn(plan.types, node) ? plan.types[node] : undefined;
+  if (!type) return { kind: 'no_node', node };
+  if (at?.open)
+    return type === 'llm' && !turn?.answer ? { kind: 'call_model', last: false } : { kind: 'complete_node' };
+  const isLast = at && plan.asksModels && limitReached(state, limits) !== undefined;
+  if (isLast || modelCall) return { kind: 'call_model', last: true };
+  return { kind: 'enter_node', next: at?.queue[0] ?? { node, from: [] } };
+}

@@ -1,0 +1,257 @@
+/** Follows the graph of a run's agent: enters its nodes, completes them, and takes the edges that their outputs lead to. */
+import type { ToolUseBlock } from '../../../core/content.ts';
+import { completeNode, enterNode } from '../../../core/decision-events/nodes.ts';
+import { reachStepLimit } from '../../../core/decision-events/model-calls.ts';
+import { decide } from '../../../core/decide.ts';
+import type { CompiledEdge, CompiledNode } from '../../../core/graph/compile.ts';
+import { HUMAN_TOOLS } from '../../../core/graph/definition.ts';
+import { limitReached } from '../../../core/graph/graph-step.ts';
+import type { NextNode, NodeOutcome } from '../../../core/graph/position.ts';
+import { textOfValue, type GraphVariables, type Template } from '../../../core/graph/template.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
+import type { WaitingRun } from '../../waits/open-waits.ts';
+import { TurnFailure } from './ask-model.ts';
+import { checkFinalAnswer } from './check-answer.ts';
+import { commit } from './commit.ts';
+import { readingsOf, readOutput, type NodeOutput } from './node-output.ts';
+import { graphOf, openNode } from './open-node.ts';
+import { requestGated } from './request-gated.ts';
+import { saveCheckpointIfDue } from './save-checkpoint.ts';
+import { newStep, type DriveSession } from './session.ts';
+
+/** Error code of a turn whose graph cannot be followed. */
+const GRAPH_FAILED = 'graph_failed';
+
+/** Of a commit: a graph that goes on without calls writes them in between. */
+const MOST_PENDING_EVENTS = 200;
+
+/** The decision `enter_node`. Throws TurnFailure. */
+export async function enter(session: DriveSession, next: NextNode): Promise<void> {
+  const { log } = session;
+  const node = nodeNamed(session, next.node);
+  const outcomes = log.state.graph?.outcomes ?? {};
+  const before = await outputOf(session, outcomes[next.from.at(-1) ?? '']);
+  const visit = (log.state.graph?.visits[node.name] ?? 0) + 1;
+  const variables = variablesOf(session, { node: node.name, visit, output: before });
+  const entered = { node: node.name, type: node.type, from: next.from };
+  switch (node.type) {
+    case 'router':
+      return appendEvent(log, ...enterNode(log.state, { ...entered, length: lengthOf(log) }));
+    case 'llm': {
+      const prompt = node.prompt.isPlain ? undefined : textFrom(node, node.prompt, variables);
+      for (const from of next.from) await tellOutput(session, outcomes[from]);
+      const given = { ...(prompt !== undefined && { prompt }), length: lengthOf(log) };
+      return appendEvent(log, ...enterNode(log.state, { ...entered, ...given }));
+    }
+    case 'tool':
+    case 'human':
+      return ask(session, { next, node, ...callOf(session, node, variables) });
+  }
+}
+
+function nodeNamed({ definition }: DriveSession, name: string): CompiledNode {
+  const node = definition.workflow_graph && graphOf(definition.workflow_graph).nodes.get(name);
+  if (!node) throw new TurnFailure(GRAPH_FAILED, `The agent's graph has no node "${name}" to go on with.`);
+  return node;
+}
+
+async function outputOf(session: DriveSession, outcome: NodeOutcome | undefined): Promise<NodeOutput> {
+  const output = await readOutput(session, outcome);
+  if (!output)
+    throw new TurnFailure(GRAPH_FAILED, 'The output of the node before is not in the conversation any more.');
+  return output;
+}
+
+/** What the turn has been given is in the conversation already. */
+async function tellOutput(session: DriveSession, outcome: NodeOutcome | undefined): Promise<void> {
+  if (outcome?.ordinal === undefined) return;
+  const { text, untrusted } = await outputOf(session, outcome);
+  const content = [{ type: 'text' as const, text }];
+  const message = { role: 'user' as const, content, outcomes: null, origin: 'drover' as const };
+  appendMessage(session.log, untrusted ? { ...message, trust: 'untrusted' } : message);
+}
+
+interface Here {
+  node: string;
+  visit: number;
+  output: NodeOutput;
+  custom?: Record<string, unknown>;
+}
+
+function variablesOf({ log: { state } }: DriveSession, here: Here): GraphVariables {
+  const { custom = state.custom, node, visit, output } = here;
+  const message = state.turn?.input.message ?? '';
+  const position = { custom, current_node: node, iteration: state.steps, turn: state.turnCount };
+  return { input: readingsOf(message), output: output.readings, state: { ...custom, ...position }, iteration: visit };
+}
+
+function rendered(node: CompiledNode, template: Template, variables: GraphVariables): unknown {
+  const outcome = template.render(variables);
+  if (outcome.ok) return outcome.value;
+  throw new TurnFailure(GRAPH_FAILED, `The node "${node.name}" cannot be filled in: ${outcome.error}`);
+}
+
+function textFrom(node: CompiledNode, template: Template, variables: GraphVariables): string {
+  return textOfValue(rendered(node, template, variables));
+}
+
+interface Call {
+  name: string;
+  input: Record<string, unknown>;
+  /** What a person is asked to approve. */
+  approval?: string;
+  seconds?: number | undefined;
+}
+
+type CallingNode = Extract<CompiledNode, { type: 'tool' | 'human' }>;
+
+function callOf({ tools }: DriveSession, node: CallingNode, variables: GraphVariables): Call {
+  if (node.type === 'tool') {
+    const { tool } = node.config;
+    const name = [...tools.values()].find((each) => each.name === tool || each.id === tool)?.name ?? tool;
+    return { name, input: rendered(node, node.input, variables) as Record<string, unknown> };
+  }
+  const { signal, name: label, timeout_seconds: seconds } = node.config;
+  const name = HUMAN_TOOLS[signal];
+  const labelled = label === undefined ? {} : { name: label };
+  if (signal === 'timer') return { name, input: { ...labelled, seconds } };
+  if (signal === 'webhook') return { name, input: { ...labelled, ...(seconds && { timeout_seconds: seconds }) } };
+  const question = textFrom(node, node.prompt, variables);
+  return { name, input: { question }, ...(signal === 'approval' && { approval: question, seconds }) };
+}
+
+interface Asking extends Call {
+  next: NextNode;
+  node: CallingNode;
+}
+
+/** Asks for the call of a node as a model would: the conversation stays one that a provider takes. */
+async function ask(session: DriveSession, { next, node, name, input, approval, seconds }: Asking): Promise<void> {
+  const { log } = session;
+  const use: ToolUseBlock = { type: 'tool_use', id: newUseId(session), name, input };
+  const ordinal = appendMessage(log, { role: 'assistant', content: [use], outcomes: null });
+  const entered = { node: node.name, type: node.type, from: next.from, ordinal: ordinal + 1, length: ordinal + 2 };
+  appendEvent(log, ...enterNode(log.state, entered));
+  session.step = newStep();
+  const asked = { step: log.state.steps, usedUp: undefined, node: { approval, seconds } };
+  await requestGated(session, [{ kind: 'tool_call', use }], asked);
+  const { kind } = decide(log.state, session.limits);
+  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+}
+
+/** The same in each replay, so that requests after it are the same. */
+function newUseId({ log }: DriveSession): string {
+  const ordinal = lengthOf(log);
+  for (let other = 0; ; other += 1) {
+    const id = `node_${ordinal}${other > 0 ? `_${other}` : ''}`;
+    if (!log.toolUseIds.has(id)) return id;
+  }
+}
+
+/** The decision `complete_node`. Throws TurnFailure where neither an edge nor an answer follows. */
+export async function complete(session: DriveSession): Promise<void> {
+  const { log, limits } = session;
+  const node = openNode(session);
+  const { graph: at } = log.state;
+  if (!node || !at) throw new Error('no node is open');
+  const outcome = outcomeOf(session, node);
+  const output = await outputOf(session, outcome);
+  const here = { node: node.name, visit: at.visit, output };
+  const custom = written(session, node, here);
+  const variables = variablesOf(session, { ...here, custom: { ...log.state.custom, ...custom } });
+  const edge = edgeFrom(node, variables);
+  const isOver = limits.graph?.asksModels === false && limitReached(log.state, limits) !== undefined;
+  const isLast = edge === undefined && at.queue.length === 0;
+  if (!edge && outcome.status !== 'succeeded') throw failed(node, outcome, output);
+  if (isOver && !isLast) reachLimit(session);
+  const next = isOver ? [] : (edge?.to ?? []);
+  const base = { ...outcome, next, ...(custom && { custom }) };
+  if (!isLast && !isOver) appendEvent(log, ...completeNode(log.state, { ...base, length: lengthOf(log) }));
+  else if (!finish(session, { node, outcome, output, base })) return;
+  saveCheckpointIfDue(session);
+  if (log.pending.events.length > MOST_PENDING_EVENTS) await commit(session);
+}
+
+function outcomeOf({ log: { state } }: DriveSession, node: CompiledNode): NodeOutcome {
+  const { graph, turn, calls } = state;
+  if (node.type === 'llm') return { status: 'succeeded', ordinal: turn?.answer?.ordinal };
+  if (node.type === 'router') return { ...graph?.outcomes[graph.from.at(-1) ?? ''], status: 'succeeded' };
+  const [call] = calls;
+  const status = call?.status === 'succeeded' || call?.status === 'denied' ? call.status : 'failed';
+  return { status: call?.status === 'unknown' ? 'unknown' : status, ordinal: graph?.ordinal, tool_call_id: call?.id };
+}
+
+/** The channels that the end of a node sets. */
+function written(session: DriveSession, node: CompiledNode, here: Here): Record<string, unknown> | undefined {
+  if (node.writes.length === 0) return undefined;
+  const variables = variablesOf(session, here);
+  const custom = Object.fromEntries(node.writes.map(([name, value]) => [name, rendered(node, value, variables)]));
+  const size = JSON.stringify({ ...session.log.state.custom, ...custom }).length;
+  if (size <= LIMITS.customChars) return custom;
+  const message = `The node "${node.name}" would make the channels of custom ${size} characters; ${LIMITS.customChars} are the most.`;
+  throw new TurnFailure(GRAPH_FAILED, message);
+}
+
+/** The first edge whose condition holds; the default edge where none does. */
+function edgeFrom(node: CompiledNode, variables: GraphVariables): CompiledEdge | undefined {
+  for (const edge of node.edges) {
+    const outcome = edge.condition?.test(variables) ?? { ok: true, value: false };
+    if (!outcome.ok) {
+      const message = `The condition of edges.${edge.index}, which leaves the node "${node.name}", fails: ${outcome.error}`;
+      throw new TurnFailure(GRAPH_FAILED, message);
+    }
+    if (outcome.value) return edge;
+  }
+  return node.edges.find(({ condition }) => condition === null);
+}
+
+function failed(node: CompiledNode, { status }: NodeOutcome, { text }: NodeOutput): TurnFailure {
+  const what = status === 'denied' ? 'was denied' : status === 'unknown' ? 'has no known outcome' : 'failed';
+  return new TurnFailure(
+    GRAPH_FAILED,
+    `The call of the node "${node.name}" ${what}, and no edge leads on: ${text.slice(0, 2000)}`,
+  );
+}
+
+function reachLimit({ log, limits }: DriveSession): void {
+  const limit = limitReached(log.state, limits) ?? limits.maxSteps;
+  appendEvent(log, ...reachStepLimit(log.state, { last: true }, limit));
+}
+
+interface Finished {
+  node: CompiledNode;
+  outcome: NodeOutcome;
+  output: NodeOutput;
+  base: NodeOutcome & { next: string[] };
+}
+
+/** The graph ends: what the node has given is the turn's answer, unless that does not fit and the model is asked again. */
+function finish(session: DriveSession, { node, outcome, output, base }: Finished): boolean {
+  const { log } = session;
+  const { steps: step } = log.state;
+  const said = log.messages[(outcome.ordinal ?? -1) - log.before.messages];
+  if (node.type === 'llm' && said) {
+    const content = said.content as Parameters<typeof checkFinalAnswer>[1]['content'];
+    checkFinalAnswer(session, { step, ordinal: said.ordinal, content });
+    if (!log.state.turn?.answer) return false;
+  }
+  const content = [{ type: 'text' as const, text: output.text }];
+  const answer = { role: 'assistant' as const, content, outcomes: null };
+  const isSaid = said?.role === 'assistant';
+  const ordinal = isSaid
+    ? said.ordinal
+    : appendMessage(log, output.untrusted ? { ...answer, trust: 'untrusted' } : answer);
+  const ends = { ends: true as const, answer: ordinal, length: lengthOf(log) };
+  appendEvent(log, ...completeNode(log.state, { ...base, ...ends }));
+  if (node.type !== 'llm') checkFinalAnswer(session, { step, ordinal, content, last: true });
+  return true;
+}
+
+/** The session, with what its node waits for where a person, the time or a webhook answers it. */
+export function waitingIn(session: DriveSession): WaitingRun {
+  const node = openNode(session);
+  if (node?.type !== 'human') return session;
+  const { signal, name, timeout_seconds: seconds } = node.config;
+  return { ...session, node: { approval: signal === 'approval', name, seconds } };
+}

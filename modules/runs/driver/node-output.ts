@@ -1,0 +1,97 @@
+/** What a node of a graph has given: read from the conversation, or from the ledger where it is too large for that. */
+import type { TwoReadings } from '../../../core/cel.ts';
+import { textOf, type Json } from '../../../core/content.ts';
+import type { TurnInput } from '../../../core/events.ts';
+import type { NodeOutcome } from '../../../core/graph/position.ts';
+import { textOfValue } from '../../../core/graph/template.ts';
+import type { CallOutcome } from '../../../db/claim-run.ts';
+import { readWholeOutput } from '../../../db/outputs.ts';
+import { resultText } from '../../run-log/conversation.ts';
+import type { DriveSession } from './session.ts';
+
+export interface NodeOutput {
+  /** As a model reads it. */
+  text: string;
+  /** As expressions read it. */
+  readings: TwoReadings;
+  /** Nobody vouches for it. */
+  untrusted: boolean;
+}
+
+/** The output of a node whose outcome this is; the turn's input where it has none. Undefined where it is not in sight any more. */
+export async function readOutput(
+  session: DriveSession,
+  outcome: NodeOutcome | undefined,
+): Promise<NodeOutput | undefined> {
+  const { log } = session;
+  if (outcome?.ordinal === undefined) return ofInput(log.state.turn?.input);
+  const message = log.messages[outcome.ordinal - log.before.messages];
+  if (!message) return undefined;
+  const untrusted = message.trust === 'untrusted';
+  if (outcome.tool_call_id === undefined) return { ...ofText(textOf(message.content)), untrusted };
+  const result = message.outcomes?.[outcome.tool_call_id];
+  return { ...(await ofCall(session, { result, outcome })), untrusted };
+}
+
+function ofInput(input: TurnInput | undefined): NodeOutput {
+  return { ...ofText(input?.message ?? ''), untrusted: false };
+}
+
+type Read = Omit<NodeOutput, 'untrusted'>;
+
+/** A text is read as it is, and by the fields of the JSON object that it may be. */
+function ofText(text: string): Read {
+  return { text, readings: readingsOf(text) };
+}
+
+/** Both readings of a text. */
+export function readingsOf(text: string): TwoReadings {
+  return { plain: text, fields: fieldsOf(parsed(text), text) };
+}
+
+function fieldsOf(value: Json | undefined, text: string): unknown {
+  if (Array.isArray(value)) return value;
+  return { message: text, ...(typeof value === 'object' && value) };
+}
+
+function parsed(text: string): Json | undefined {
+  const first = text.trimStart()[0];
+  if (first !== '{' && first !== '[') return undefined;
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+interface OfCall {
+  result: CallOutcome | undefined;
+  outcome: NodeOutcome;
+}
+
+async function ofCall(session: DriveSession, { result, outcome }: OfCall): Promise<Read> {
+  const { content } = resultText(result);
+  const said = typeof content === 'string' ? content : textOf(content);
+  if (outcome.status !== 'succeeded') {
+    const fields = { status: outcome.status, message: said, error: { message: said }, approved: false };
+    return { text: said, readings: { plain: said, fields } };
+  }
+  const value = result?.content ? await readLedger(session, outcome.tool_call_id ?? '') : (result?.output ?? null);
+  if (typeof value === 'string') return ofText(value);
+  const alone = messageAlone(value);
+  if (alone !== undefined) return { text: alone, readings: { plain: alone, fields: value } };
+  const fields = typeof value === 'object' && value !== null ? value : { value, message: textOfValue(value) };
+  // What is cut for models is cut where a node gives it to one.
+  return { text: said, readings: { plain: value, fields } };
+}
+
+/** The text of an answer that holds nothing else, as those of people do. */
+function messageAlone(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || Object.keys(value).length !== 1) return undefined;
+  const { message } = value as { message?: unknown };
+  return typeof message === 'string' ? message : undefined;
+}
+
+function readLedger({ context, tenantId }: DriveSession, callId: string): Promise<unknown> {
+  return context.db.withTenant(tenantId, (tx) => readWholeOutput(tx, callId));
+}

@@ -1,0 +1,67 @@
+/** The node of its agent's graph that a run is in, as far as its model calls and waits are concerned. */
+import type { AgentDefinition } from '../../../core/definition.ts';
+import { compileGraph, type CompiledGraph, type CompiledNode } from '../../../core/graph/compile.ts';
+import type { WorkflowGraph } from '../../../core/graph/definition.ts';
+import type { RunState } from '../../../core/state.ts';
+import type { ToolDefinition } from '../../../core/tool.ts';
+import { isForModels } from '../../tools-registry/pin-tools.ts';
+
+type Tools = ReadonlyMap<string, ToolDefinition>;
+
+/** What a run is driven by, and where it stands. */
+export interface InGraph {
+  definition: AgentDefinition;
+  tools: Tools;
+  log: { state: Pick<RunState, 'graph'> };
+}
+
+/** By definition, which never changes and is kept as long as runs need it. */
+const compiled = new WeakMap<WorkflowGraph, CompiledGraph>();
+
+/** The graph of a published definition, prepared once. Throws for a faulty one, which is never published. */
+export function graphOf(graph: WorkflowGraph): CompiledGraph {
+  const known = compiled.get(graph);
+  if (known) return known;
+  const compilation = compileGraph(graph);
+  if (!compilation.ok) throw new Error(`a published graph is faulty: ${compilation.faults[0]?.message ?? ''}`);
+  compiled.set(graph, compilation.graph);
+  return compilation.graph;
+}
+
+/** The node that has been entered and not completed. */
+export function openNode({ definition, log: { state } }: Omit<InGraph, 'tools'>): CompiledNode | undefined {
+  const { workflow_graph: graph } = definition;
+  return graph && state.graph?.open ? graphOf(graph).nodes.get(state.graph.node) : undefined;
+}
+
+/** By a run's tools, then by node ('' for none): the same map at each call, since what it costs is kept by it. */
+const offered = new WeakMap<Tools, Map<string, Tools>>();
+
+/** The tools that a model is offered now: those of the node, else those that the agent has for its models. */
+export function offeredTools(run: InGraph): Tools {
+  const { definition, tools } = run;
+  if (!definition.workflow_graph) return tools;
+  const node = openNode(run);
+  const named = node?.type === 'llm' ? node.config.tools : undefined;
+  const key = named ? (node?.name ?? '') : '';
+  const known = offered.get(tools) ?? new Map<string, Tools>();
+  offered.set(tools, known);
+  const isOffered = (tool: ToolDefinition) =>
+    named ? named.includes(tool.name) || named.includes(tool.id) : isForModels(definition, tool);
+  const found = known.get(key) ?? new Map([...tools].filter(([, tool]) => isOffered(tool)));
+  known.set(key, found);
+  return found;
+}
+
+/** What the node adds to the system prompt. */
+export function promptOf(run: Omit<InGraph, 'tools'>): string | undefined {
+  const node = openNode(run);
+  if (node?.type !== 'llm') return undefined;
+  return run.log.state.graph?.prompt ?? node.config.prompt;
+}
+
+/** The model that the node asks first. */
+export function modelOf(run: Omit<InGraph, 'tools'>): string | undefined {
+  const node = openNode(run);
+  return node?.type === 'llm' ? node.config.model : undefined;
+}

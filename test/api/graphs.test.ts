@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict';
+import type { TestApi } from '../support/api.ts';
+import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import { startTestService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+type Edge = [from: string, to: string | string[], condition?: string];
+
+const graphOf = (nodes: object[], edges: Edge[], entry = 'draft') => ({
+  entry_point: entry,
+  nodes,
+  edges: edges.map(([from, to, condition = null]) => ({ from, to, condition })),
+});
+
+const lastText = (request: AnthropicRequest | undefined) => {
+  const content = request?.messages.at(-1)?.content;
+  return typeof content === 'string' ? content : content?.findLast(({ type }) => type === 'text')?.['text'];
+};
+
+describe('an agent with a graph', () => {
+  let api: TestApi;
+  const asked: AnthropicRequest[] = [];
+
+  const newAgent = async (workflow_graph: object, more: object = {}) => {
+    const body = { name: `a${Math.random()}`, system_prompt: 'You work.', workflow_graph, ...more };
+    const { json, status } = await api.call('POST', '/v1/agents', { body });
+    assert.equal(status, 201, JSON.stringify(json));
+    return json.id as string;
+  };
+  const startRun = async (agent: string, message = 'Begin') => {
+    const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message } } });
+    return json.id as string;
+  };
+  const read = async (run: string) => (await api.call('GET', `/v1/runs/${run}`)).json;
+  const settled = async (run: string) => {
+    const rests = ({ status, waiting_for }: { status: string; waiting_for?: unknown }) =>
+      ['completed', 'failed'].includes(status) || (waiting_for !== undefined && waiting_for !== null);
+    await waitUntil('the run waits or has ended', async () => rests(await read(run)));
+    return read(run);
+  };
+  const events = async (run: string) => {
+    const { json } = await api.call('GET', `/v1/runs/${run}/events?limit=200`);
+    return json.events as { type: string; payload: Record<string, unknown> }[];
+  };
+  const visited = async (run: string) =>
+    (await events(run)).filter(({ type }) => type === 'node.entered').map(({ payload }) => payload['node']);
+
+  before(async () => {
+    const model = await startFakeAnthropic((request) => {
+      asked.push(request);
+      const n = asked.length;
+      return { content: [{ type: 'text', text: `said ${n}` }] };
+    });
+    api = await startTestService({ model });
+  });
+  after(() => api.close());
+  beforeEach(() => void (asked.length = 0));
+
+  it('goes from node to node, as conditions say, asks a person and comes to its end', async () => {
+    const graph = graphOf(
+      [
+        { name: 'draft', type: 'llm', config: { prompt: 'Write about {{input}}.', tools: ['current_time'] } },
+        { name: 'sum', type: 'tool', config: { tool: 'calculator', input: { expression: '{{iteration}} + 1' } } },
+        { name: 'check', type: 'router', config: {} },
+        { name: 'review', type: 'human', config: { prompt: 'Is {{output.result}} right?' } },
+        { name: 'final', type: 'llm', config: { tools: [] }, writes: { last: '{{output}}' } },
+      ],
+      [
+        ['draft', 'sum'],
+        ['sum', 'check'],
+        ['check', 'draft', 'output.result < 3.0'],
+        ['check', 'review'],
+        ['review', 'final', 'output == "yes"'],
+        ['review', 'draft'],
+      ],
+    );
+    const run = await startRun(await newAgent(graph, { tools: ['json_query'] }), 'the sea');
+    const waiting = await settled(run);
+    assert.deepEqual(
+      [waiting.waiting_for?.type, waiting.waiting_for?.question],
+      ['user', 'Is 3 right?'],
+      JSON.stringify(waiting),
+    );
+    assert.deepEqual(await visited(run), ['draft', 'sum', 'check', 'draft', 'sum', 'check', 'review']);
+    const resumed = await api.call('POST', `/v1/runs/${run}/resume`, { body: { answer: 'yes' } });
+    assert.equal(resumed.status, 200, resumed.text);
+    const done = await settled(run);
+    assert.equal(done.status, 'completed', JSON.stringify(done.error));
+    assert.equal(done.output.message, 'said 3');
+    assert.match(JSON.stringify(asked[0]?.['system']), /You work\.\\n\\nWrite about the sea\./);
+    assert.deepEqual(
+      asked[0]?.tools?.map(({ name }) => name),
+      ['current_time'],
+    );
+    // Those that the conversation has calls of are declared all the same, as providers want it.
+    assert.deepEqual(asked[2]?.['tool_choice'], { type: 'none' });
+    assert.equal(lastText(asked[2]), 'yes');
+  });
+
+  it('lets edges see a call that failed; where none leads on, the turn has failed', async () => {
+    const divide = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '{{input}}' } } };
+    const say = { name: 'say', type: 'llm', config: {} };
+    const caught = graphOf([divide, say], [['draft', 'say', 'has(output.error)']]);
+    const run = await startRun(await newAgent(caught), 'no sum');
+    assert.equal((await settled(run)).output?.message, 'said 1');
+    const alone = await settled(await startRun(await newAgent(graphOf([divide], [])), 'no sum'));
+    assert.equal(alone.status, 'failed');
+    assert.match(`${alone.error.code} ${alone.error.message}`, /^graph_failed The call of the node "draft" failed/);
+    assert.equal(
+      (await settled(await startRun(await newAgent(graphOf([divide], [])), '2 + 3'))).output.message,
+      '{"result":5}',
+    );
+  });
+
+  it('waits for an approval, whose denial is an outcome too', async () => {
+    const ask = { name: 'draft', type: 'human', config: { signal: 'approval', prompt: 'Pay {{input}}?' } };
+    const say = (name: string) => ({ name, type: 'llm', config: {} });
+    const graph = graphOf(
+      [ask, say('pay'), say('stop')],
+      [
+        ['draft', 'pay', 'output.approved'],
+        ['draft', 'stop'],
+      ],
+    );
+    const agent = await newAgent(graph);
+    for (const [decision, last] of [
+      ['approve', 'pay'],
+      ['deny', 'stop'],
+    ] as const) {
+      const run = await startRun(agent, '5 euros');
+      const { waiting_for: wait } = await settled(run);
+      assert.deepEqual(
+        [wait.type, wait.message ?? wait.messages?.[0]],
+        ['approval', 'Pay 5 euros?'],
+        JSON.stringify(wait),
+      );
+      const { status, text } = await api.call('POST', `/v1/runs/${run}/resume`, { body: { decision: { decision } } });
+      assert.equal(status, 200, text);
+      assert.equal((await settled(run)).status, 'completed');
+      assert.deepEqual(await visited(run), ['draft', last]);
+    }
+  });
+
+  it('splits and joins: a node that several lead to is entered once, after all of them', async () => {
+    const write = (name: string, value: string) => ({ name, type: 'router', config: {}, writes: { [name]: value } });
+    const graph = graphOf(
+      [
+        write('draft', 'a'),
+        write('left', '{{input}}!'),
+        write('right', '{{state.custom.left}}?'),
+        { name: 'join', type: 'llm' },
+      ],
+      [
+        ['draft', ['left', 'right']],
+        ['left', 'join'],
+        ['right', 'join'],
+      ],
+    );
+    const run = await startRun(await newAgent(graph), 'hi');
+    assert.equal((await settled(run)).status, 'completed');
+    assert.deepEqual(await visited(run), ['draft', 'left', 'right', 'join']);
+    const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
+    const { json: last } = await api.call('GET', `/v1/runs/${run}/checkpoints/${json.checkpoints[0].id}`);
+    assert.equal(json.checkpoints[0].node, 'join');
+    assert.deepEqual(
+      [last.state.current_node, last.state.custom],
+      ['join', { draft: 'a', left: 'hi!', right: 'hi!?' }],
+    );
+  });
+
+  it('ends in bounds: at the limit a model sums up, or the last output is the answer', async () => {
+    const add = {
+      name: 'draft',
+      type: 'tool',
+      config: { tool: 'calculator', input: { expression: '1 * {{iteration}}' } },
+    };
+    const execution_config = { max_turns: 3 };
+    const alone = await newAgent(graphOf([add], [['draft', 'draft']]), { execution_config });
+    const first = await settled(await startRun(alone));
+    assert.deepEqual([first.output.message, first.stop_reason], ['{"result":3}', 'max_steps'], JSON.stringify(first));
+    const nodes = [add, { name: 'never', type: 'llm', config: {} }];
+    const edges: Edge[] = [
+      ['draft', 'never', 'iteration > 100'],
+      ['draft', 'draft'],
+    ];
+    const second = await settled(await startRun(await newAgent(graphOf(nodes, edges), { execution_config })));
+    assert.deepEqual([second.output.message, second.stop_reason], ['said 1', 'max_steps']);
+    const spin = await newAgent(graphOf([{ name: 'draft', type: 'router' }], [['draft', 'draft']]));
+    const third = await settled(await startRun(spin, 'round'));
+    assert.deepEqual([third.output.message, third.stop_reason], ['round', 'max_steps']);
+  });
+
+  it('fails its turn where a condition fails, and begins anew with the next one', async () => {
+    const graph = graphOf(
+      [
+        { name: 'draft', type: 'llm' },
+        { name: 'b', type: 'llm' },
+      ],
+      [['draft', 'b', 'output.count > 1']],
+    );
+    const run = await settled(await startRun(await newAgent(graph)));
+    assert.match(`${run.error?.code} ${run.error?.message}`, /^graph_failed The condition of edges\.0, .*"draft"/);
+  });
+
+  it('goes on from any node in a replay', async () => {
+    const tool = (name: string) => ({
+      name,
+      type: 'tool',
+      config: { tool: 'calculator', input: { expression: '1 + 1' } },
+    });
+    const nodes = [tool('draft'), tool('b'), tool('c'), { name: 'd', type: 'llm' }];
+    const edges: Edge[] = [
+      ['draft', 'b'],
+      ['b', 'c'],
+      ['c', 'd'],
+    ];
+    const agent = await newAgent(graphOf(nodes, edges), { execution_config: { checkpoint_frequency: 'on_change' } });
+    const run = await startRun(agent);
+    assert.equal((await settled(run)).status, 'completed');
+    const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
+    const { id } = json.checkpoints.findLast(({ node }: { node: string }) => node === 'draft');
+    const replay = async (body: object) =>
+      api.call('POST', `/v1/runs/${run}/replay`, { body: { checkpoint_id: id, ...body } });
+    const again = await replay({ mode: 'recorded' });
+    assert.equal(again.status, 202, again.text);
+    assert.equal((await settled(again.json.id)).output.message, 'said 1');
+    assert.equal(asked.length, 1);
+    const from = await replay({ modified_state: { current_node: 'c' } });
+    assert.equal((await settled(from.json.id)).status, 'completed');
+    assert.deepEqual(await visited(from.json.id), ['c', 'd']);
+    assert.equal((await replay({ modified_state: { current_node: 'x' } })).status, 400);
+  });
+
+  it('is shown as JSON and in Mermaid, and so is the one that every agent has', async () => {
+    const graph = graphOf(
+      [
+        { name: 'draft', type: 'llm' },
+        { name: 'b "]', type: 'human', config: { prompt: '?' } },
+      ],
+      [['draft', 'b "]', 'output == "x"']],
+    );
+    const id = await newAgent(graph);
+    const { json } = await api.call('GET', `/v1/agents/${id}/graph`);
+    assert.deepEqual([json.agent_id, json.version, json.entry_point, json.nodes.length], [id, '1.0.0', 'draft', 2]);
+    const { text, headers } = await api.call('GET', `/v1/agents/${id}/graph?format=mermaid&version=1.0.0`);
+    assert.match(headers.get('content-type') ?? '', /^text\/plain/);
+    const lines = [
+      'start((start))',
+      'n0("draft")',
+      'n1[/"b #34;#93;"/]',
+      'stop((end))',
+      'start --> n0',
+      'n0 -->|"output == #34;x#34;"| n1',
+      'n0 --> stop',
+      'n1 --> stop',
+    ];
+    assert.equal(text, `flowchart TD\n${lines.map((line) => `  ${line}\n`).join('')}`);
+    const { json: plain } = await api.call('POST', '/v1/agents', { body: { name: 'plain' } });
+    const { json: react } = await api.call('GET', `/v1/agents/${plain.id}/graph`);
+    assert.deepEqual(
+      react.nodes.map(({ name }: { name: string }) => name),
+      ['agent', 'tools'],
+    );
+    assert.equal((await api.call('GET', `/v1/agents/${id}/graph?version=9.9.9`)).status, 404);
+  });
+
+  for (const [what, graph, path] of [
+    ['no entry point', graphOf([{ name: 'a', type: 'llm' }], [], 'b'), 'entry_point'],
+    ['no nodes', graphOf([], [], 'b'), 'entry_point'],
+    ['an edge to nowhere', graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'x']]), 'edges.0.to'],
+    [
+      'a node out of reach',
+      graphOf(
+        [
+          { name: 'draft', type: 'llm' },
+          { name: 'b', type: 'llm' },
+        ],
+        [],
+      ),
+      'nodes.1',
+    ],
+    [
+      'a bad condition',
+      graphOf([{ name: 'draft', type: 'llm' }], [['draft', 'draft', 'output ==']]),
+      'edges.0.condition',
+    ],
+    [
+      'a bad template',
+      graphOf([{ name: 'draft', type: 'llm', config: { prompt: '{{nothing}}' } }], []),
+      'nodes.0.config.prompt',
+    ],
+    ['an unknown tool', graphOf([{ name: 'draft', type: 'tool', config: { tool: 'x' } }], []), 'nodes.0.config.tool'],
+    [
+      'an unknown model',
+      graphOf([{ name: 'draft', type: 'llm', config: { model: 'x/y' } }], []),
+      'nodes.0.config.model',
+    ],
+    ['a field too many', graphOf([{ name: 'draft', type: 'router', config: { a: 1 } }], []), 'nodes.0.config.a'],
+  ] as const) {
+    it(`with ${what} is 422 with the path of the fault`, async () => {
+      const { status, json } = await api.call('POST', '/v1/agents', { body: { name: 'x', workflow_graph: graph } });
+      assert.equal(status, 422, JSON.stringify(json));
+      assert.deepEqual(
+        json.errors.map((error: { path: string }) => error.path),
+        [`body.workflow_graph.${path}`],
+      );
+    });
+  }
+});

@@ -55,8 +55,8 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
   if (formsPlan) recordPlan(session, steps, step);
-  const trust = isUntrusted(session, calls) ? 'untrusted' : 'trusted';
-  appendMessage(session.log, { role: 'user', content, outcomes, trust });
+  const results = { role: 'user' as const, content, outcomes };
+  appendMessage(session.log, isUntrusted(session, calls) ? { ...results, trust: 'untrusted' } : results);
 }
 
 function isUntrusted({ log }: DriveSession, calls: readonly CallIntent[]): boolean {

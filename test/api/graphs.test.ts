@@ -161,7 +161,10 @@ describe('an agent with a graph', () => {
     assert.deepEqual(await visited(run), ['draft', 'left', 'right', 'join']);
     const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
     const { json: last } = await api.call('GET', `/v1/runs/${run}/checkpoints/${json.checkpoints[0].id}`);
-    assert.equal(json.checkpoints[0].node, 'join');
+    assert.deepEqual(
+      json.checkpoints.map(({ node }: { node: string }) => node),
+      ['join', 'draft'],
+    );
     assert.deepEqual(
       [last.state.current_node, last.state.custom],
       ['join', { draft: 'a', left: 'hi!', right: 'hi!?' }],
@@ -218,7 +221,7 @@ describe('an agent with a graph', () => {
     const run = await startRun(agent);
     assert.equal((await settled(run)).status, 'completed');
     const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
-    const { id } = json.checkpoints.findLast(({ node }: { node: string }) => node === 'draft');
+    const { id } = json.checkpoints.find(({ node }: { node: string }) => node === 'draft');
     const replay = async (body: object) =>
       api.call('POST', `/v1/runs/${run}/replay`, { body: { checkpoint_id: id, ...body } });
     const again = await replay({ mode: 'recorded' });

@@ -30,6 +30,8 @@ export const SHOWN: readonly EventType[] = [
   'model.responded',
   'model.deferred',
   'model.resumed',
+  'node.entered',
+  'node.completed',
   'tool.requested',
   'tool.succeeded',
   'tool.failed',
@@ -90,6 +92,11 @@ function viewOf(event: LoggedEvent): View {
       return { event: 'status', data: { status: 'executing', waiting_for: providerWait(payload) } };
     case 'model.resumed':
       return { event: 'status', data: { status: 'executing', waiting_for: null } };
+    case 'node.entered':
+      return { event: 'status', data: { status: 'executing', node: payload['node'], visit: payload['visit'] } };
+    case 'node.completed':
+      // What a model has said has been shown.
+      return payload['answer'] === undefined || payload['answer'] === payload['ordinal'] ? null : answer(event);
     case 'tool.requested':
       return toolCall(event, payload);
     case 'tool.succeeded':

@@ -112,6 +112,24 @@ describe('an agent with a graph', () => {
     );
   });
 
+  it('is seen on a stream from node to node, with an answer that no model has given', async () => {
+    const sum = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '{{input}}' } } };
+    const run = await startRun(await newAgent(graphOf([sum], [])), '2 + 3');
+    await settled(run);
+    const { text } = await api.call('GET', `/v1/runs/${run}/stream?after=0`);
+    const frames = [...text.matchAll(/^event: (\w+)\ndata: (.*)$/gm)].map(([, event, data = '']) => ({
+      event,
+      ...JSON.parse(data),
+    }));
+    assert.ok(
+      frames.some(({ event, node }) => event === 'status' && node === 'draft'),
+      text,
+    );
+    const said = frames.filter(({ event }) => event === 'message').map(({ content, done }) => [content, done]);
+    assert.deepEqual(said, [['{"result":5}', true]], text);
+    assert.equal(frames.at(-1)?.output.message, '{"result":5}');
+  });
+
   it('waits for an approval, whose denial is an outcome too', async () => {
     const ask = { name: 'draft', type: 'human', config: { signal: 'approval', prompt: 'Pay {{input}}?' } };
     const say = (name: string) => ({ name, type: 'llm', config: {} });

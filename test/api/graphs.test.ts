@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import { startTestService } from '../support/service.ts';
@@ -49,7 +50,8 @@ describe('an agent with a graph', () => {
     const model = await startFakeAnthropic((request) => {
       asked.push(request);
       const n = asked.length;
-      return { content: [{ type: 'text', text: `said ${n}` }] };
+      const isJson = n > 2 && JSON.stringify(request['system']).includes('JSON after 2');
+      return { content: [{ type: 'text', text: isJson ? `{"n":${n}}` : `said ${n}` }] };
     });
     api = await startTestService({ model });
   });
@@ -211,7 +213,37 @@ describe('an agent with a graph', () => {
     assert.deepEqual([third.output.message, third.stop_reason], ['round', 'max_steps']);
   });
 
-  it('fails its turn where a condition fails, and begins anew with the next one', async () => {
+  it('begins anew with each turn of a run', async () => {
+    const nodes = [
+      { name: 'draft', type: 'llm' },
+      { name: 'b', type: 'llm' },
+    ];
+    const agent = await newAgent(graphOf(nodes, [['draft', 'b', 'iteration == 1']]));
+    const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: {} });
+    for (const said of ['said 2', 'said 4']) {
+      const turn = await api.call('POST', `/v1/agents/${agent}/runs/${json.id}/turns`, {
+        body: { input: { message: 'x' } },
+      });
+      assert.equal(turn.json.output?.message, said, turn.text);
+    }
+    assert.deepEqual(await visited(json.id), ['draft', 'b', 'draft', 'b']);
+  });
+
+  it('holds the last answer alone against a schema, and asks the node again', async () => {
+    const output_schema = { type: 'object', required: ['n'] };
+    const nodes = [
+      { name: 'draft', type: 'llm' },
+      { name: 'b', type: 'llm', config: { prompt: 'JSON after 2' } },
+    ];
+    const run = await startRun(await newAgent(graphOf(nodes, [['draft', 'b']]), { output_schema }));
+    const { output, status } = await settled(run);
+    assert.deepEqual([status, output.data, asked.length], ['completed', { n: 3 }, 3]);
+    const sum = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '1+1' } } };
+    const misfit = await settled(await startRun(await newAgent(graphOf([sum], []), { output_schema })));
+    assert.deepEqual([misfit.status, misfit.error.code], ['failed', 'invalid_output']);
+  });
+
+  it('fails its turn where a condition fails', async () => {
     const graph = graphOf(
       [
         { name: 'draft', type: 'llm' },
@@ -283,6 +315,18 @@ describe('an agent with a graph', () => {
       ['agent', 'tools'],
     );
     assert.equal((await api.call('GET', `/v1/agents/${id}/graph?version=9.9.9`)).status, 404);
+  });
+
+  it('is the one of the documentation, with its picture', async () => {
+    const page = readFileSync(new URL('../../docs/graphs.md', import.meta.url), 'utf8');
+    const body = JSON.parse(/--json '(\{[\s\S]*?\n\})'/.exec(page)?.[1] ?? '');
+    const { json } = await api.call('POST', '/v1/agents', { body });
+    const { text } = await api.call('GET', `/v1/agents/${json.id}/graph?format=mermaid`);
+    assert.equal(text, /```mermaid\n([\s\S]*?)```/.exec(page)?.[1]);
+    const run = await startRun(json.id, 'rain');
+    assert.equal((await settled(run)).waiting_for.type, 'user');
+    await api.call('POST', `/v1/runs/${run}/resume`, { body: { answer: 'yes' } });
+    assert.equal((await settled(run)).output.message, 'said 2');
   });
 
   for (const [what, graph, path] of [

@@ -93,17 +93,14 @@ function viewOf(event: LoggedEvent): View {
     case 'model.resumed':
       return { event: 'status', data: { status: 'executing', waiting_for: null } };
     case 'node.entered':
-      return { event: 'status', data: { status: 'executing', node: payload['node'], visit: payload['visit'] } };
     case 'node.completed':
-      // What a model has said has been shown.
-      return payload['answer'] === undefined || payload['answer'] === payload['ordinal'] ? null : answer(event);
+      return nodeView(event, payload);
     case 'tool.requested':
       return toolCall(event, payload);
     case 'tool.succeeded':
     case 'tool.failed':
     case 'tool.denied':
     case 'tool.unknown':
-      return toolResult(event, payload);
     case 'tool.resolved':
       return toolResult(event, payload);
     case 'plan.proposed':
@@ -155,6 +152,12 @@ function outputOf({ content }: LoggedEvent, { structured }: Record<string, unkno
 
 function answer(event: LoggedEvent): View {
   return { event: 'message', data: { content: textOf(event.content ?? []), done: true } };
+}
+
+/** An answer that ends a graph is shown here where no model has said it. */
+function nodeView(event: LoggedEvent, { node, visit, answer: ordinal, ordinal: said }: Record<string, unknown>): View {
+  if (event.type === 'node.entered') return { event: 'status', data: { status: 'executing', node, visit } };
+  return ordinal === undefined || ordinal === said ? null : answer(event);
 }
 
 function thought(event: LoggedEvent): View {

@@ -191,11 +191,9 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
       turn.answer = textOf(event.content ?? []);
       return;
     case 'node.completed':
-      turn.isBetween = payload['ends'] !== true;
-      if (event.content) turn.answer = textOf(event.content);
-      return;
     case 'run.max_steps_reached':
-      turn.isBetween = false;
+      turn.isBetween = event.type === 'node.completed' && payload['ends'] !== true;
+      if (event.content) turn.answer = textOf(event.content);
       return;
     default:
   }

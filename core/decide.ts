@@ -1,5 +1,5 @@
 /** What a run does next, as a pure function of its state: by its agent's graph, else by ReAct (think, act, observe). */
-import { isTerminal, OUT_OF_BUDGET } from './events.ts';
+import { isTerminal, OUT_OF_BUDGET, type RunStatus } from './events.ts';
 import { INVALID_OUTPUT, type Reading } from './output-format.ts';
 import { graphStep, type GraphPlan } from './graph/graph-step.ts';
 import type { NextNode } from './graph/position.ts';
@@ -48,12 +48,16 @@ export type Decision =
   | { kind: 'complete_turn'; ordinal: number; stopReason: string; as?: Reading | undefined }
   | { kind: 'fail_turn'; error: { code: string; message: string } };
 
+/** Where a turn has not begun: a run with a graph has a checkpoint while it plans. */
+const BEFORE_TURN: readonly RunStatus[] = ['awaiting_human', 'planning'];
+
 /** Decides. Every reachable state that is not terminal has an answer; a property test walks them. */
 export function decide(state: RunState, limits: RunLimits): Decision {
   const turn = state.turn;
   if (isTerminal(state.status)) return { kind: 'dormant' };
   if (!turn) return state.queued && state.status === 'awaiting_human' ? { kind: 'take_queued' } : { kind: 'dormant' };
-  if (state.status === 'created' || (state.status === 'awaiting_human' && !turn.begun)) return { kind: 'begin_turn' };
+  if (!turn.begun && BEFORE_TURN.includes(state.status)) return { kind: 'begin_turn' };
+  if (state.status === 'created') return { kind: 'begin_turn' };
 
   const pending = decideOnCalls(state, limits);
   if (pending) return pending;

@@ -111,7 +111,7 @@ const RUN_EVENTS = {
     traceparent: z.string().nullable(),
   }),
   /** Follows `run.created` where the run starts from a point of another one. */
-  'run.forked': defineEvent(1, {
+  'run.forked': defineEvent(2, {
     from_run_id: uuid,
     at_seq: count,
     /** Null if the point is none of the other run's checkpoints. */

@@ -66,8 +66,9 @@ const COLUMNS = `
 const TABLES = `
   run_events e
   join runs r on r.id = e.run_id
-  left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
-    and e.type in ('model.responded', 'turn.completed') and e.payload->'tool' is null
+  left join messages m on m.lineage = r.lineage and e.payload->'tool' is null
+    and m.ordinal = case when e.type in ('model.responded', 'turn.completed') then (e.payload->>'ordinal')::int
+      when e.type = 'node.completed' then (e.payload->>'answer')::int end
   left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid`;
 /** A page of a run's log in order of `seq`, each event with what it refers to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<EventPage<LoggedEvent>> {

@@ -30,6 +30,8 @@ export const SHOWN: readonly EventType[] = [
   'model.responded',
   'model.deferred',
   'model.resumed',
+  'node.entered',
+  'node.completed',
   'tool.requested',
   'tool.succeeded',
   'tool.failed',
@@ -90,13 +92,15 @@ function viewOf(event: LoggedEvent): View {
       return { event: 'status', data: { status: 'executing', waiting_for: providerWait(payload) } };
     case 'model.resumed':
       return { event: 'status', data: { status: 'executing', waiting_for: null } };
+    case 'node.entered':
+    case 'node.completed':
+      return nodeView(event, payload);
     case 'tool.requested':
       return toolCall(event, payload);
     case 'tool.succeeded':
     case 'tool.failed':
     case 'tool.denied':
     case 'tool.unknown':
-      return toolResult(event, payload);
     case 'tool.resolved':
       return toolResult(event, payload);
     case 'plan.proposed':
@@ -148,6 +152,12 @@ function outputOf({ content }: LoggedEvent, { structured }: Record<string, unkno
 
 function answer(event: LoggedEvent): View {
   return { event: 'message', data: { content: textOf(event.content ?? []), done: true } };
+}
+
+/** An answer that ends a graph is shown here where no model has said it. */
+function nodeView(event: LoggedEvent, { node, visit, answer: ordinal, ordinal: said }: Record<string, unknown>): View {
+  if (event.type === 'node.entered') return { event: 'status', data: { status: 'executing', node, visit } };
+  return ordinal === undefined || ordinal === said ? null : answer(event);
 }
 
 function thought(event: LoggedEvent): View {

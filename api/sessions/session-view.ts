@@ -57,6 +57,8 @@ export const FOLDED: readonly EventType[] = [
   'message.queued',
   'model.called',
   'model.responded',
+  'node.completed',
+  'run.max_steps_reached',
   'tool.requested',
   'tool.started',
   'tool.succeeded',
@@ -86,6 +88,8 @@ export interface TurnView {
   planHasFailed: boolean;
   /** The model's last answer. */
   answer: string;
+  /** A node of the graph has ended, and another follows. */
+  isBetween: boolean;
 }
 
 /** The view before the first event of a run. */
@@ -98,6 +102,7 @@ export function beforeTurns(): TurnView {
     failed: new Set(),
     planHasFailed: false,
     answer: '',
+    isBetween: false,
   };
 }
 
@@ -184,6 +189,11 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
     case 'model.responded':
       if (payload['tool'] !== undefined) return;
       turn.answer = textOf(event.content ?? []);
+      return;
+    case 'node.completed':
+    case 'run.max_steps_reached':
+      turn.isBetween = event.type === 'node.completed' && payload['ends'] !== true;
+      if (event.content) turn.answer = textOf(event.content);
       return;
     default:
   }
@@ -291,7 +301,7 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
 function showEnd(turn: TurnView, event: LoggedEvent, payload: Payload): Shown | null {
   switch (event.type) {
     case 'run.status_changed':
-      return payload['to'] === 'reflecting'
+      return payload['to'] === 'reflecting' && !turn.isBetween
         ? { type: 'answer_ready', payload: { answer: turn.answer, ...figures(turn, event) } }
         : null;
     case 'turn.completed': {

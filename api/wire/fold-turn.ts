@@ -48,6 +48,10 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
       if ('tool' in payload) return [];
       view.finishedStep = event.step ?? view.finishedStep;
       return finishStep(view, { step: view.finishedStep, content: event.content ?? [] });
+    case 'node.completed':
+      // What a node gives that asks no model is the turn's answer where the graph ends with it.
+      if (payload['answer'] === undefined || payload['answer'] === payload['ordinal']) return [];
+      return finishStep(view, { step: event.step ?? view.finishedStep, content: event.content ?? [] });
     case 'tool.requested':
       return requestCall(view, event, payload);
     case 'tool.succeeded':

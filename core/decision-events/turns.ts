@@ -28,10 +28,16 @@ export function statusChanged({ from, to, turnId, actor = 'worker' }: Change): S
 
 /** The decision `begin_turn`. */
 export function beginTurn(state: RunState): NewEvent[] {
+  if (state.status === 'planning') return changeStatus(state, 'executing');
   if (state.status !== 'created') return changeStatus(state, 'planning', 'executing');
+  return [...beginRun(state), statusChanged({ from: 'planning', to: 'executing', turnId: state.turn?.id })];
+}
+
+/** The beginning of a run, up to its first plan. */
+export function beginRun(state: RunState): NewEvent[] {
   return [
     { type: 'run.started', actor: 'worker', turn_id: state.turn?.id, payload: {} },
-    ...changeStatus(state, 'initializing', 'planning', 'executing'),
+    ...changeStatus(state, 'initializing', 'planning'),
   ];
 }
 

@@ -5,7 +5,12 @@ import { LIMITS } from '../limits.ts';
 export const NODE_TYPES = ['llm', 'tool', 'router', 'human'] as const;
 export type NodeType = (typeof NODE_TYPES)[number];
 
-const nodeName = z.string().min(1).max(64);
+/** A name that no object has by itself: names are keys of what the log keeps. */
+const nodeName = z
+  .string()
+  .min(1)
+  .max(64)
+  .refine((name) => !(name in Object.prototype), { message: 'is no name that a node or a channel can have' });
 
 const node = z
   .strictObject({
@@ -18,7 +23,7 @@ const node = z
         'llm `{prompt?, tools?, model?}`, tool `{tool, input}`, router `{}`, human `{prompt, signal?, name?, timeout_seconds?}`. `{{…}}` holds a CEL expression.',
       ),
     writes: z
-      .record(z.string().min(1).max(64), z.unknown())
+      .record(nodeName, z.unknown())
       .optional()
       .describe('Channels of `custom` that the end of the node sets, to values with `{{…}}`.'),
   })

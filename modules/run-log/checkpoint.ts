@@ -25,6 +25,8 @@ export interface NewCheckpoint {
   state: RunState;
   chain: string;
   id?: string | undefined;
+  /** Where the agent's graph begins, if it has one. */
+  entryPoint?: string | undefined;
 }
 
 /** A row of `checkpoints`; its cost does not depend on the length of the run. */
@@ -37,7 +39,7 @@ export function checkpointRow(input: NewCheckpoint) {
     seq: state.seq,
     id: input.id ?? newId(),
     parent_id: input.parentId,
-    node: state.graph?.node ?? 'agent',
+    node: state.graph?.node ?? input.entryPoint ?? 'agent',
     trigger: input.trigger,
     lineage: state.lineage,
     length: state.length,

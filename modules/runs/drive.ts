@@ -6,6 +6,7 @@ import { decide, type Decision } from '../../core/decide.ts';
 import { completePlan } from '../../core/decision-events/plans.ts';
 import {
   awaitPeople,
+  beginRun,
   beginTurn,
   changeStatus,
   completeTurn,
@@ -191,7 +192,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
     case 'dormant':
       return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'begin_turn':
-      begin(session);
+      await begin(session);
       return undefined;
     case 'take_queued':
       appendEvent(log, ...takeQueued(log.state, newId()));
@@ -251,7 +252,13 @@ function steer({ log }: DriveSession): void {
   appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
 }
 
-function begin({ log }: DriveSession): void {
+async function begin(session: DriveSession): Promise<void> {
+  const { log, limits } = session;
+  if (limits.graph && log.state.status === 'created') {
+    appendEvent(log, ...beginRun(log.state));
+    // It is the first; without one the turn may begin at once.
+    if (saveCheckpoint(session, 'tool_result') !== undefined) return void (await commit(session));
+  }
   const { turn, unread = [] } = log.state;
   appendEvent(log, ...beginTurn(log.state));
   if (!turn || turn.begun) return;

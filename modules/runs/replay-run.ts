@@ -105,6 +105,7 @@ function checkedState(
     trigger: 'manual',
     state: from.state,
     chain: '',
+    entryPoint: graph?.entry_point,
   });
   const goesTo = current_node === row.node ? undefined : current_node;
   const fault = goesTo === undefined ? undefined : faultOfNode(goesTo, { from, graph, node: row.node });

@@ -3,6 +3,7 @@ import { conflict } from '../../core/errors.ts';
 import { atSeq, isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { fold } from '../../core/state.ts';
+import { loadAgentVersion } from '../../db/agents.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { loadRunIn, type RunRow } from '../../db/claim-run.ts';
@@ -56,6 +57,7 @@ async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedCh
   };
   const parentId = loaded.checkpoint?.id ?? null;
   const chain = loaded.messages.at(-1)?.chain ?? '';
+  const definition = await loadAgentVersion(tx, row.agent_id, row.agent_version);
   const after = fold(state, atSeq(saved, state.seq + 1));
   return {
     events: [saved],
@@ -67,6 +69,7 @@ async function checkpointOf(tx: Tx, row: RunRow, id: string): Promise<AppendedCh
       state: after,
       chain,
       id,
+      entryPoint: definition?.workflow_graph?.entry_point,
     }),
   };
 }

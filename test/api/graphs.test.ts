@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import { startTestService } from '../support/service.ts';
@@ -49,7 +50,8 @@ describe('an agent with a graph', () => {
     const model = await startFakeAnthropic((request) => {
       asked.push(request);
       const n = asked.length;
-      return { content: [{ type: 'text', text: `said ${n}` }] };
+      const isJson = n > 2 && JSON.stringify(request['system']).includes('JSON after 2');
+      return { content: [{ type: 'text', text: isJson ? `{"n":${n}}` : `said ${n}` }] };
     });
     api = await startTestService({ model });
   });
@@ -112,6 +114,24 @@ describe('an agent with a graph', () => {
     );
   });
 
+  it('is seen on a stream from node to node, with an answer that no model has given', async () => {
+    const sum = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '{{input}}' } } };
+    const run = await startRun(await newAgent(graphOf([sum], [])), '2 + 3');
+    await settled(run);
+    const { text } = await api.call('GET', `/v1/runs/${run}/stream?after=0`);
+    const frames = [...text.matchAll(/^event: (\w+)\ndata: (.*)$/gm)].map(([, event, data = '']) => ({
+      event,
+      ...JSON.parse(data),
+    }));
+    assert.ok(
+      frames.some(({ event, node }) => event === 'status' && node === 'draft'),
+      text,
+    );
+    const said = frames.filter(({ event }) => event === 'message').map(({ content, done }) => [content, done]);
+    assert.deepEqual(said, [['{"result":5}', true]], text);
+    assert.equal(frames.at(-1)?.output.message, '{"result":5}');
+  });
+
   it('waits for an approval, whose denial is an outcome too', async () => {
     const ask = { name: 'draft', type: 'human', config: { signal: 'approval', prompt: 'Pay {{input}}?' } };
     const say = (name: string) => ({ name, type: 'llm', config: {} });
@@ -161,7 +181,10 @@ describe('an agent with a graph', () => {
     assert.deepEqual(await visited(run), ['draft', 'left', 'right', 'join']);
     const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
     const { json: last } = await api.call('GET', `/v1/runs/${run}/checkpoints/${json.checkpoints[0].id}`);
-    assert.equal(json.checkpoints[0].node, 'join');
+    assert.deepEqual(
+      json.checkpoints.map(({ node }: { node: string }) => node),
+      ['join', 'draft'],
+    );
     assert.deepEqual(
       [last.state.current_node, last.state.custom],
       ['join', { draft: 'a', left: 'hi!', right: 'hi!?' }],
@@ -190,7 +213,37 @@ describe('an agent with a graph', () => {
     assert.deepEqual([third.output.message, third.stop_reason], ['round', 'max_steps']);
   });
 
-  it('fails its turn where a condition fails, and begins anew with the next one', async () => {
+  it('begins anew with each turn of a run', async () => {
+    const nodes = [
+      { name: 'draft', type: 'llm' },
+      { name: 'b', type: 'llm' },
+    ];
+    const agent = await newAgent(graphOf(nodes, [['draft', 'b', 'iteration == 1']]));
+    const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: {} });
+    for (const said of ['said 2', 'said 4']) {
+      const turn = await api.call('POST', `/v1/agents/${agent}/runs/${json.id}/turns`, {
+        body: { input: { message: 'x' } },
+      });
+      assert.equal(turn.json.output?.message, said, turn.text);
+    }
+    assert.deepEqual(await visited(json.id), ['draft', 'b', 'draft', 'b']);
+  });
+
+  it('holds the last answer alone against a schema, and asks the node again', async () => {
+    const output_schema = { type: 'object', required: ['n'] };
+    const nodes = [
+      { name: 'draft', type: 'llm' },
+      { name: 'b', type: 'llm', config: { prompt: 'JSON after 2' } },
+    ];
+    const run = await startRun(await newAgent(graphOf(nodes, [['draft', 'b']]), { output_schema }));
+    const { output, status } = await settled(run);
+    assert.deepEqual([status, output.data, asked.length], ['completed', { n: 3 }, 3]);
+    const sum = { name: 'draft', type: 'tool', config: { tool: 'calculator', input: { expression: '1+1' } } };
+    const misfit = await settled(await startRun(await newAgent(graphOf([sum], []), { output_schema })));
+    assert.deepEqual([misfit.status, misfit.error.code], ['failed', 'invalid_output']);
+  });
+
+  it('fails its turn where a condition fails', async () => {
     const graph = graphOf(
       [
         { name: 'draft', type: 'llm' },
@@ -218,7 +271,7 @@ describe('an agent with a graph', () => {
     const run = await startRun(agent);
     assert.equal((await settled(run)).status, 'completed');
     const { json } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
-    const { id } = json.checkpoints.findLast(({ node }: { node: string }) => node === 'draft');
+    const { id } = json.checkpoints.find(({ node }: { node: string }) => node === 'draft');
     const replay = async (body: object) =>
       api.call('POST', `/v1/runs/${run}/replay`, { body: { checkpoint_id: id, ...body } });
     const again = await replay({ mode: 'recorded' });
@@ -262,6 +315,18 @@ describe('an agent with a graph', () => {
       ['agent', 'tools'],
     );
     assert.equal((await api.call('GET', `/v1/agents/${id}/graph?version=9.9.9`)).status, 404);
+  });
+
+  it('is the one of the documentation, with its picture', async () => {
+    const page = readFileSync(new URL('../../docs/graphs.md', import.meta.url), 'utf8');
+    const body = JSON.parse(/--json '(\{[\s\S]*?\n\})'/.exec(page)?.[1] ?? '');
+    const { json } = await api.call('POST', '/v1/agents', { body });
+    const { text } = await api.call('GET', `/v1/agents/${json.id}/graph?format=mermaid`);
+    assert.equal(text, /```mermaid\n([\s\S]*?)```/.exec(page)?.[1]);
+    const run = await startRun(json.id, 'rain');
+    assert.equal((await settled(run)).waiting_for.type, 'user');
+    await api.call('POST', `/v1/runs/${run}/resume`, { body: { answer: 'yes' } });
+    assert.equal((await settled(run)).output.message, 'said 2');
   });
 
   for (const [what, graph, path] of [

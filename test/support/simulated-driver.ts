@@ -31,6 +31,7 @@ import {
 import {
   awaitCalls,
   awaitPeople,
+  beginRun,
   beginTurn,
   changeStatus,
   completeTurn,
@@ -102,11 +103,12 @@ export function simulate(tape: readonly number[], limits: RunLimits, keepOpen: b
 }
 
 function outcomeOf(simulation: Simulation, decision: Decision): void {
-  const { state } = simulation;
+  const { state, limits } = simulation;
   switch (decision.kind) {
     case 'dormant':
       return somebodyActs(simulation);
     case 'begin_turn':
+      if (limits.graph && state.status === 'created') return emit(simulation, ...beginRun(state));
       return emit(simulation, ...beginTurn(state));
     case 'take_queued':
       return emit(simulation, ...takeQueued(state, fixedId(`turn from the queue ${simulation.ids++}`)));

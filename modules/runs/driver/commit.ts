@@ -106,6 +106,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
       state,
       chain: session.log.messages.at(-1)?.chain ?? session.log.before.chain,
       id: pending.checkpoint.id,
+      entryPoint: session.limits.graph?.entryPoint,
     });
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))

@@ -1,5 +1,5 @@
 /** Follows the graph of a run's agent: enters its nodes, completes them, and takes the edges that their outputs lead to. */
-import type { ToolUseBlock } from '../../../core/content.ts';
+import { cleanJson, isDeeperThan, type ToolUseBlock } from '../../../core/content.ts';
 import { completeNode, enterNode } from '../../../core/decision-events/nodes.ts';
 import { reachStepLimit } from '../../../core/decision-events/model-calls.ts';
 import { decide } from '../../../core/decide.ts';
@@ -9,6 +9,7 @@ import { limitReached } from '../../../core/graph/graph-step.ts';
 import type { NextNode, NodeOutcome } from '../../../core/graph/position.ts';
 import { textOfValue, type GraphVariables, type Template } from '../../../core/graph/template.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { ARGUMENT_DEPTH } from '../../../core/tool.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import type { WaitingRun } from '../../waits/open-waits.ts';
 import { TurnFailure } from './ask-model.ts';
@@ -88,8 +89,10 @@ function variablesOf({ log: { state } }: DriveSession, here: Here): GraphVariabl
 
 function rendered(node: CompiledNode, template: Template, variables: GraphVariables): unknown {
   const outcome = template.render(variables);
-  if (outcome.ok) return outcome.value;
-  throw new TurnFailure(GRAPH_FAILED, `The node "${node.name}" cannot be filled in: ${outcome.error}`);
+  const isDeep = outcome.ok && isDeeperThan(outcome.value, ARGUMENT_DEPTH);
+  if (outcome.ok && !isDeep) return cleanJson(outcome.value);
+  const why = outcome.ok ? `its value is nested more than ${ARGUMENT_DEPTH} levels deep` : outcome.error;
+  throw new TurnFailure(GRAPH_FAILED, `The node "${node.name}" cannot be filled in: ${why}`);
 }
 
 function textFrom(node: CompiledNode, template: Template, variables: GraphVariables): string {

@@ -4,6 +4,7 @@ import { textOf, type Json } from '../../../core/content.ts';
 import type { TurnInput } from '../../../core/events.ts';
 import type { NodeOutcome } from '../../../core/graph/position.ts';
 import { textOfValue } from '../../../core/graph/template.ts';
+import { cutText } from '../../../core/tool-output.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import { readWholeOutput } from '../../../db/outputs.ts';
 import { resultText } from '../../run-log/conversation.ts';
@@ -77,11 +78,11 @@ async function ofCall(session: DriveSession, { result, outcome }: OfCall): Promi
     return { text: said, readings: { plain: said, fields } };
   }
   const value = result?.content ? await readLedger(session, outcome.tool_call_id ?? '') : (result?.output ?? null);
-  if (typeof value === 'string') return ofText(value);
-  const alone = messageAlone(value);
-  if (alone !== undefined) return { text: alone, readings: { plain: alone, fields: value } };
-  const fields = typeof value === 'object' && value !== null ? value : { value, message: textOfValue(value) };
   // What is cut for models is cut where a node gives it to one.
+  if (typeof value === 'string') return { text: said, readings: readingsOf(value) };
+  const alone = messageAlone(value);
+  if (alone !== undefined) return { text: cutText(alone), readings: { plain: alone, fields: value } };
+  const fields = typeof value === 'object' && value !== null ? value : { value, message: textOfValue(value) };
   return { text: said, readings: { plain: value, fields } };
 }
 

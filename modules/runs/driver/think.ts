@@ -57,7 +57,8 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const usedUp = settleAnswer(session, { response, cost, recorded });
   if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
   // The answer of a node is the turn's where the graph ends with it: then it is checked.
-  if (!session.log.state.graph?.open || call.last) checkFinalAnswer(session, { step: call.step, ordinal, content });
+  const isOfNode = session.limits.graph !== undefined && session.log.state.graph?.open === true;
+  if (!isOfNode || call.last) checkFinalAnswer(session, { step: call.step, ordinal, content });
   if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp, offered });
   if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);

@@ -181,7 +181,8 @@ async function loop(session: DriveSession, options: DriveOptions): Promise<Drive
 
 /** A log must end: a run that has filled its own fails at its next step. */
 function withinLog(session: DriveSession, decision: Decision): Decision {
-  if (decision.kind !== 'call_model' || session.log.state.seq < LIMITS.eventsPerRun) return decision;
+  const goesOn = decision.kind === 'call_model' || decision.kind === 'enter_node';
+  if (!goesOn || session.log.state.seq < LIMITS.eventsPerRun) return decision;
   const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
   return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
 }

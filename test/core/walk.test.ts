@@ -52,6 +52,38 @@ describe('Every run, whatever happens to it,', () => {
     );
   });
 
+  it('visits the nodes of its graph one at a time, each visit under its own number, and within bounds', () => {
+    const inGraphs = walks.filter(({ limits: { graph } }) => graph !== undefined);
+    fc.assert(
+      fc.property(inGraphs, (walk) => {
+        const { graph } = walk.limits;
+        const visits = new Map<string, number>();
+        let turn: string | undefined;
+        let open: string | undefined;
+        for (const event of walkOf(walk).events) {
+          if (event.type === 'turn.started') {
+            turn = event.turn_id;
+            visits.clear();
+            open = undefined;
+          }
+          if (event.type === 'node.entered') {
+            const { node, visit } = event.payload;
+            assert.deepEqual([open, event.turn_id, visit], [undefined, turn, (visits.get(node) ?? 0) + 1]);
+            visits.set(node, visit);
+            open = `${node} ${visit}`;
+          }
+          if (event.type === 'node.completed') {
+            assert.equal(open, `${event.payload.node} ${event.payload.visit}`);
+            open = undefined;
+          }
+          const all = [...visits.values()].reduce((sum, count) => sum + count, 0);
+          assert.ok(all <= (graph?.maxVisits ?? 0), `${all} visits`);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it('is met in every status and with every event of a driver', () => {
     const seen = new Set<string>();
     fc.assert(

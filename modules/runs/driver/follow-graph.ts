@@ -1,4 +1,5 @@
 /** Follows the graph of a run's agent: enters its nodes, completes them, and takes the edges that their outputs lead to. */
+import { setImmediate } from 'node:timers/promises';
 import { cleanJson, isDeeperThan, type ToolUseBlock } from '../../../core/content.ts';
 import { completeNode, enterNode } from '../../../core/decision-events/nodes.ts';
 import { reachStepLimit } from '../../../core/decision-events/model-calls.ts';
@@ -174,6 +175,8 @@ export async function complete(session: DriveSession): Promise<void> {
   else if (!finish(session, { node, outcome, output, base })) return;
   saveCheckpointIfDue(session);
   if (log.pending.events.length > MOST_PENDING_EVENTS) await commit(session);
+  // Routers alone would keep the process to themselves.
+  else if (node.type === 'router') await setImmediate();
 }
 
 function outcomeOf({ log: { state } }: DriveSession, node: CompiledNode): NodeOutcome {

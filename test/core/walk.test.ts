@@ -76,7 +76,7 @@ describe('Every run, whatever happens to it,', () => {
             assert.equal(open, `${event.payload.node} ${event.payload.visit}`);
             open = undefined;
           }
-          const all = [...visits.values()].reduce((sum, count) => sum + count, 0);
+          const all = [...visits.values()].reduce((total, count) => total + count, 0);
           assert.ok(all <= (graph?.maxVisits ?? 0), `${all} visits`);
         }
       }),

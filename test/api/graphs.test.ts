@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import { ROOT } from '../support/repository.ts';
 import { startTestService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -342,7 +343,7 @@ describe('an agent with a graph', () => {
   });
 
   it('is the one of the documentation, with its picture', async () => {
-    const page = readFileSync(new URL('../../docs/graphs.md', import.meta.url), 'utf8');
+    const page = readFileSync(new URL('docs/graphs.md', ROOT), 'utf8');
     const body = JSON.parse(/--json '(\{[\s\S]*?\n\})'/.exec(page)?.[1] ?? '');
     const { json } = await api.call('POST', '/v1/agents', { body });
     const { text } = await api.call('GET', `/v1/agents/${json.id}/graph?format=mermaid`);

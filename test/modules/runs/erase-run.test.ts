@@ -85,6 +85,17 @@ for (const mode of DOMAIN_MODES) {
       );
     };
 
+    /** Posts a turn, and waits until a part of the answer has come. */
+    async function untilHeard(path: string, body: object): Promise<void> {
+      const headers = { authorization: `Bearer ${platform.apiKey}`, 'content-type': 'application/json' };
+      const answer = await fetch(`${platform.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+      let heard = '';
+      for await (const chunk of answer.body ?? []) {
+        heard += Buffer.from(chunk).toString();
+        if (heard.includes('"done":false')) break;
+      }
+    }
+
     /** A run with the text wherever a run can have one. */
     async function runWith(canary: string) {
       const json = JSON.stringify({ text: canary });
@@ -117,12 +128,13 @@ for (const mode of DOMAIN_MODES) {
       });
       assert.equal(turned.json['output'].message, `${canary} again`);
       const third = { input: { message: `hang say ${canary}` } };
-      await send('POST', `/v1/agents/${agent}/runs/${run}/turns`, {
-        body: third,
-        headers: { prefer: 'respond-async' },
-      });
+      await untilHeard(`/v1/agents/${agent}/runs/${run}/turns/stream`, third);
       await call('POST', `/v1/runs/${run}/cancel`, { reason: canary });
       assert.equal((await ended(run))['status'], 'cancelled');
+      await waitUntil('its driver has kept what it had heard', async () => {
+        const events = (await call('GET', `/v1/runs/${run}/events?limit=200`)).json['events'];
+        return events.at(-1).type === 'model.failed';
+      });
       return { run, thread };
     }
 

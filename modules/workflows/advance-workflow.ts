@@ -135,7 +135,8 @@ async function ask(step: WorkflowStep, need: Need): Promise<AppendedChange | nul
   // Somebody asks already.
   if (await isDriven(step.tx, step.run.id)) return events.length > 0 ? { events } : null;
   step.need = need;
-  return { events };
+  // An outbox, even an empty one: the run is not dormant, whatever it was before.
+  return { events, outbox: [] };
 }
 
 /** Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. */

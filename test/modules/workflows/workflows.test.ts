@@ -4,6 +4,7 @@ import { listLostJoins } from '../../../db/task-upkeep.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { advanceWorkflow } from '../../../modules/workflows/advance-workflow.ts';
@@ -96,6 +97,21 @@ describe('The scheduler of a workflow', () => {
     );
     await advance(id);
     assert.deepEqual(await lost(), []);
+  });
+
+  it('is found where its process dies between the last end and the question to a model', async () => {
+    const id = await start([subtask('a'), subtask('b')]);
+    await advance(id);
+    for (const name of ['a', 'b']) await engine.finish(await childOf(id, name));
+    const childId = await childOf(id, 'b');
+    const dead = { ...engine.context, claim: () => Promise.reject(new Error('killed')) };
+    const last = { tenantId: engine.tenantId, runId: id, childId };
+    await assert.rejects(advanceWorkflow(dead, last), /killed/);
+    assert.equal(await advanceWorkflow(engine.context, last), 'passed', 'the job that comes again finds the end seen');
+    assert.equal((await reconcile(engine.context, 0, engine.tenantId)).turns, 1);
+    assert.equal(await engine.drive(id), 'handed_over');
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'completed');
   });
 
   it('has another one try what has failed, then the same again, and then fails with the name of the subtask', async () => {

@@ -85,6 +85,20 @@ describe('Locally dispatched tool calls', () => {
     assert.deepEqual(differences, []);
   });
 
+  it('continue a run that its process remembers, even where the tool answers at once', async () => {
+    const known: boolean[] = [];
+    const commit: Context['commit'] = (change) => {
+      if (change.then_claim) known.push(change.then_claim.known !== undefined);
+      return engine.context.commit(change);
+    };
+    const execute: Context['tools']['execute'] = async () => ({ kind: 'succeeded', output: {} });
+    await serve(5, { commit, tools: { ...engine.context.tools, execute } });
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await completed(run);
+    assert.deepEqual(known, [true]);
+  });
+
   it('are as many as the process has room for; the rest is sent', async () => {
     await serve(2);
     asksOnce(5);

@@ -2,6 +2,7 @@
  * Queued calls that this process makes itself: the commit that asks for them claims them, as the claim of a worker would, and
  * no job is sent. Where the process has no room, the queue takes them.
  */
+import { setImmediate } from 'node:timers/promises';
 import { beginAttempt } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import type { CallState } from '../../../core/state.ts';
@@ -72,7 +73,11 @@ export function makeDispatched(session: DriveSession, events: readonly NewEvent[
       retry: tool.execution.retry_config,
       acceptsDuplicates: limits.onUnknown === 'retry',
     };
-    slot.make(payload, (stop, tell) => runClaimedCall(context, { ...payload, tell }, { claimed, sinceMs, stop }));
+    slot.make(payload, async (stop, tell) => {
+      // A tool may answer at once: the drive ends before that, and leaves what it knows in the run cache.
+      await setImmediate();
+      return runClaimedCall(context, { ...payload, tell }, { claimed, sinceMs, stop });
+    });
   }
 }
 

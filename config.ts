@@ -1,10 +1,19 @@
 import { join, resolve } from 'node:path';
 import { LIMITS } from './core/limits.ts';
 import { CONTRACTS, type QueueName } from './jobs/contracts.ts';
+import {
+  ConfigError,
+  parseInteger,
+  quote,
+  read,
+  readHttpUrl,
+  readInteger,
+  readList,
+  readPort,
+  type Environment,
+} from './lib/environment.ts';
 import { parseFilesUrl, type FileStoreAddress } from './lib/file-store.ts';
-import { parseModelName } from './llm/model-name.ts';
-import type { Credential } from './llm/provider.ts';
-import { PROVIDERS, variableOf } from './llm/providers.ts';
+import { readModelSettings, type ModelSettings } from './llm/model-settings.ts';
 
 const QUEUE_NAMES = CONTRACTS.map(({ name }) => name);
 
@@ -12,7 +21,7 @@ const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Everything that the environment decides. docs/configuration.md describes the variables. */
-export interface Config {
+export interface Config extends ModelSettings {
   readonly mode: 'embedded' | 'postgres' | 'full';
   readonly databaseUrl: string | undefined;
   /** The same database behind a pooler in transaction mode, for requests and runs. */
@@ -31,15 +40,6 @@ export interface Config {
   readonly apiKey: string | undefined;
   /** Keys that secrets are encrypted under, the current one first. Embedded mode adds the one of its data directory. */
   readonly secretKeys: readonly string[];
-  /** Keys and addresses of model providers that have a key, by provider. */
-  readonly modelKeys: Readonly<Record<string, Credential>>;
-  readonly defaultModel: string | undefined;
-  /** `offline`, `off`, or `openai/…`: what memories are embedded with where an agent does not say. */
-  readonly embeddingModel: string;
-  /** What credentials permit a minute, by `provider/model` or `provider`. */
-  readonly modelLimits: Readonly<Record<string, ModelLimit>>;
-  /** Tokens that models take, by `provider/model` or `provider`, where the tables of `llm/providers` do not know or are wrong. */
-  readonly contextWindows: Readonly<Record<string, number>>;
   /** The queues that this process serves when it is a worker. */
   readonly queues: readonly QueueName[];
   /** Jobs of a queue that one worker process runs at a time. */
@@ -58,24 +58,6 @@ export interface Config {
   /** Connections of one process to Postgres for requests and runs; a few more are used beside them. */
   readonly poolSize: number;
 }
-
-export interface ModelLimit {
-  readonly requestsPerMinute: number | null;
-  readonly tokensPerMinute: number | null;
-}
-
-/** A mistake in the environment: one line that names the variable and what was expected. Never holds a secret's value. */
-export class ConfigError extends Error {
-  readonly variable: string;
-
-  constructor(variable: string, problem: string, expected: string) {
-    super(`${variable} ${problem}: expected ${expected}.`);
-    this.name = 'ConfigError';
-    this.variable = variable;
-  }
-}
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads and checks the environment. An empty variable is unset. @throws ConfigError for the first mistake. */
 export function loadConfig(env: Environment = process.env): Config {
@@ -107,11 +89,7 @@ export function loadConfig(env: Environment = process.env): Config {
     corsOrigins: readOrigins(env),
     apiKey: readApiKey(env),
     secretKeys,
-    modelKeys: readModelKeys(env),
-    defaultModel: readModel(env),
-    embeddingModel: readEmbeddingModel(env),
-    modelLimits: readModelLimits(env),
-    contextWindows: readContextWindows(env),
+    ...readModelSettings(env),
     ...readQueues(env, mode),
     egressAllow: readEgressAllow(env),
     stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
@@ -167,11 +145,6 @@ export function loadClientConfig(env: Environment = process.env): ClientConfig {
   };
 }
 
-function read(env: Environment, name: string): string | undefined {
-  const value = env[name]?.trim();
-  return value === '' ? undefined : value;
-}
-
 function readDatabaseUrl(env: Environment, name: 'DATABASE_URL' | 'DATABASE_POOL_URL'): string | undefined {
   const value = read(env, name);
   // The value may hold a password, so it is not repeated. A host may be missing (socket in `?host=`), hence no URL parser.
@@ -213,23 +186,6 @@ function readFileStore(env: Environment, mode: Config['mode']): Config['fileStor
   return address.kind === 'file' ? { ...address, path: resolve(address.path) } : address;
 }
 
-function readPort(env: Environment, name: string, fallback: number): number {
-  return readInteger(env, name, { fallback, min: 0, max: 65_535 });
-}
-
-function readInteger(env: Environment, name: string, limits: { fallback: number; min: number; max: number }): number {
-  const value = read(env, name);
-  return value === undefined ? limits.fallback : parseInteger(name, value, limits);
-}
-
-function parseInteger(name: string, value: string, limits: { min: number; max: number }): number {
-  const parsed = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-  if (!(parsed >= limits.min && parsed <= limits.max)) {
-    throw new ConfigError(name, `is ${quote(value)}`, `a whole number from ${limits.min} to ${limits.max}`);
-  }
-  return parsed;
-}
-
 function readApiKey(env: Environment): string | undefined {
   const value = read(env, 'DROVER_API_KEY');
   // It travels in an Authorization header, which carries no spaces and nothing beyond ASCII.
@@ -241,77 +197,6 @@ function readApiKey(env: Environment): string | undefined {
     );
   }
   return value;
-}
-
-function readHttpUrl(env: Environment, name: string): string | undefined {
-  const value = read(env, name);
-  if (value !== undefined && !(/^https?:\/\//.test(value) && URL.canParse(value))) {
-    throw new ConfigError(name, 'is not an HTTP URL', 'http://host/path or https://host/path');
-  }
-  return value;
-}
-
-function readModelKeys(env: Environment): Config['modelKeys'] {
-  const keys = PROVIDERS.flatMap((provider) => {
-    const baseUrl = readHttpUrl(env, variableOf(provider, 'BASE_URL'));
-    const apiKey = read(env, variableOf(provider, 'API_KEY'));
-    return apiKey === undefined ? [] : [[provider.name, { apiKey, baseUrl }] as const];
-  });
-  return Object.freeze(Object.fromEntries(keys));
-}
-
-function readModel(env: Environment): string | undefined {
-  const value = read(env, 'DROVER_MODEL');
-  try {
-    if (value !== undefined) parseModelName(value);
-    return value;
-  } catch {
-    const names = PROVIDERS.map(({ name }) => `${name}/…`).join(', ');
-    const expected = `provider/model (${names}), a bare name such as claude-… or gpt-…, or offline`;
-    throw new ConfigError('DROVER_MODEL', `is ${quote(value ?? '')}`, expected);
-  }
-}
-
-function readEmbeddingModel(env: Environment): string {
-  const value = read(env, 'DROVER_EMBEDDING_MODEL') ?? 'offline';
-  if (value === 'offline' || value === 'off') return value;
-  if (!/^openai\/[\w./:-]+$/.test(value)) {
-    throw new ConfigError('DROVER_EMBEDDING_MODEL', `is ${quote(value)}`, 'offline, off, or openai/… with its key');
-  }
-  if (read(env, 'OPENAI_API_KEY') === undefined) {
-    throw new ConfigError('DROVER_EMBEDDING_MODEL', `is ${quote(value)}`, 'OPENAI_API_KEY to be set with it');
-  }
-  return value;
-}
-
-/** `provider/model=requests:tokens` a minute; a provider alone stands for each of its models, either number may be missing. */
-function readModelLimits(env: Environment): Config['modelLimits'] {
-  const limits = readList(env, 'DROVER_MODEL_LIMITS').map((entry): [string, ModelLimit] => {
-    const [, name = '', requests, tokens] = /^([^\s=]+)=(\d{1,9})?(?::(\d{1,9}))?$/.exec(entry) ?? [];
-    if (!isModelOrProvider(name) || (!Number(requests) && !Number(tokens))) {
-      const expected = 'requests and tokens a minute, as in anthropic/claude-sonnet-5=50:40000,openai=500';
-      throw new ConfigError('DROVER_MODEL_LIMITS', `has ${quote(entry)}`, expected);
-    }
-    return [name, { requestsPerMinute: Number(requests) || null, tokensPerMinute: Number(tokens) || null }];
-  });
-  return Object.freeze(Object.fromEntries(limits));
-}
-
-/** `provider/model=tokens`; a provider alone stands for each of its models. */
-function readContextWindows(env: Environment): Config['contextWindows'] {
-  const windows = readList(env, 'DROVER_CONTEXT_WINDOWS').map((entry): [string, number] => {
-    const [, name = '', tokens] = /^([^\s=]+)=(\d{4,8})$/.exec(entry) ?? [];
-    if (!isModelOrProvider(name)) {
-      const expected = 'tokens that a model takes (1000 at least), as in openai/llama-4=32768,anthropic=200000';
-      throw new ConfigError('DROVER_CONTEXT_WINDOWS', `has ${quote(entry)}`, expected);
-    }
-    return [name, Number(tokens)];
-  });
-  return Object.freeze(Object.fromEntries(windows));
-}
-
-function isModelOrProvider(name: string): boolean {
-  return PROVIDERS.some((provider) => name === provider.name || name.startsWith(`${provider.name}/`));
 }
 
 function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queues' | 'concurrency'> {
@@ -379,11 +264,6 @@ function readEgressAllow(env: Environment): readonly string[] {
   return entries;
 }
 
-function readList(env: Environment, name: string): readonly string[] {
-  const entries = (read(env, name) ?? '').split(',').map((entry) => entry.trim());
-  return Object.freeze(entries.filter((entry) => entry !== ''));
-}
-
 function readQueuePrefix(env: Environment): string {
   const value = read(env, 'DROVER_QUEUE_PREFIX') ?? 'drover';
   // BullMQ joins its keys with colons; braces are a Redis Cluster hash tag, which keeps all queues in one slot.
@@ -402,10 +282,4 @@ function readLogLevel(env: Environment): LogLevel {
   const level = LOG_LEVELS.find((name) => name === value);
   if (level === undefined) throw new ConfigError('LOG_LEVEL', `is ${quote(value)}`, LOG_LEVELS.join(', '));
   return level;
-}
-
-/** One line, whatever the value holds. */
-function quote(value: string): string {
-  const shown = JSON.stringify(value);
-  return shown.length > 80 ? `${shown.slice(0, 79)}…` : shown;
 }

@@ -1,6 +1,6 @@
 /** Approvals, and signals to waiting runs. */
 import { z } from 'zod';
-import { badRequest, forbidden } from '../core/errors.ts';
+import { badRequest, conflict, forbidden } from '../core/errors.ts';
 import type { Caller } from '../core/caller.ts';
 import { hasScope } from '../core/scopes.ts';
 import {
@@ -15,7 +15,7 @@ import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
-import { requireRun } from '../modules/runs/read-runs.ts';
+import { requireRun, type RunView } from '../modules/runs/read-runs.ts';
 import { decisionBody, toDecision } from './runs/decision-schema.ts';
 import { defineRunRoutes, runParams } from './runs/run-access.ts';
 import { toolResultsPayload } from './runs/request-schemas.ts';
@@ -122,8 +122,8 @@ const decide = defineRoute({
   async handle({ caller, params, body, context }) {
     const ref = { tenantId: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
     const decision = toDecision(body, 'body');
-    const conflict = await decideConflict(context, { ...caller, approvalId: params.id }, decision);
-    return { status: 200, body: present(conflict ?? (await decideApproval(context, ref, decision))) };
+    const inMemory = await decideConflict(context, { ...caller, approvalId: params.id }, decision);
+    return { status: 200, body: present(inMemory ?? (await decideApproval(context, ref, decision))) };
   },
 });
 
@@ -135,7 +135,7 @@ const signalBody = z.strictObject({
 });
 
 const userPayload = z.strictObject({ message: z.string().min(1) });
-const approvalPayload = decisionBody.extend({ approval_id: z.uuid().toLowerCase() });
+const approvalPayload = decisionBody.extend({ approval_id: z.uuid().toLowerCase().optional() });
 
 const signal = defineRunRoutes({
   method: 'post',
@@ -150,12 +150,13 @@ const signal = defineRunRoutes({
     202: z.object({ id: z.string(), status: z.string() }),
   },
   async handle({ caller, params, body, context, ctx }) {
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const run = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const { type, name } = body;
     const id = body.id ?? (ctx.get('idempotency-key') || undefined);
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
-      const { approval_id, ...decided } = parse(approvalPayload, body.payload);
+      const { approval_id: given, ...decided } = parse(approvalPayload, body.payload);
+      const approval_id = given ?? approvalMeant(run, name);
       const ref = { tenantId: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
       await context.db.withTenant(caller.tenantId, (tx) =>
         requireApproval(tx, caller, { id: approval_id, runId: params.run }),
@@ -173,6 +174,20 @@ const signal = defineRunRoutes({
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });
+
+/** The one approval that the run waits for, by the name of the node that asks where the signal has one. Throws 409. */
+function approvalMeant({ approvals }: RunView, name: string | undefined): string {
+  const open = (approvals ?? []).filter((each) => name === undefined || each.name === name);
+  const [only, ...others] = open;
+  if (only && others.length === 0) return only.id;
+  const what = name === undefined ? '' : ` named "${name}"`;
+  throw conflict(
+    only
+      ? `The run waits for several approvals${what}: payload.approval_id says which.`
+      : `The run waits for no approval${what}.`,
+    { wait_ids: open.map(({ id }) => id) },
+  );
+}
 
 function parse<T extends z.ZodType>(schema: T, payload: unknown): z.output<T> {
   const parsed = schema.safeParse(payload ?? {});

@@ -149,6 +149,7 @@ const compose = defineRoute({
                 preferred_agents: names.optional(),
                 excluded_agents: names.optional(),
                 max_cost_tokens: z.number().positive().optional(),
+                max_cost: z.number().positive().optional().describe('Another name of `max_cost_tokens`.'),
               })
               .optional(),
             required: z.boolean().default(true),
@@ -175,8 +176,12 @@ const compose = defineRoute({
     }),
   },
   async handle({ caller, body: { task, constraints: weights }, context }) {
+    const roles = task.required_roles.map(({ requirements: { max_cost, ...known } = {}, ...role }) => ({
+      ...role,
+      requirements: { max_cost_tokens: max_cost, ...known },
+    }));
     const composed = await context.db.withTenant(caller.tenantId, (tx) =>
-      composeTeamFor(tx, caller, { task, weights }),
+      composeTeamFor(tx, caller, { task: { ...task, required_roles: roles }, weights }),
     );
     return { status: 200, body: { team: composed } };
   },

@@ -35,7 +35,9 @@ interface Turn {
 /** All conversations of a size: `100K`, `500K`. */
 export function readBeam(dir: string, size: string): BeamConversation[] {
   const of = join(dir, 'chats', size);
-  const names = readdirSync(of).toSorted((a, b) => Number(a) - Number(b));
+  const names = readdirSync(of)
+    .filter((name) => /^\d+$/.test(name))
+    .toSorted((a, b) => Number(a) - Number(b));
   return names.map((name) => {
     const messages = messagesOf(read(join(of, name, 'chat.json')) as { turns: Turn[][] }[]);
     const known = new Set(messages.map(({ id }) => id));

@@ -182,6 +182,7 @@ function stubModels(stream: StreamModel): Context['models'] {
     }),
     contextWindow: () => STUB_WINDOW,
     defaultName: () => 'stub',
+    filesOf: () => undefined,
   };
 }
 

@@ -62,7 +62,7 @@ export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>):
     case 'tool.started':
       return { ...call, status: 'running', attempt: event.payload.attempt };
     case 'tool.succeeded':
-      return { ...call, status: 'succeeded' };
+      return { ...call, status: 'succeeded', ...(event.payload.untrusted && { untrusted: true as const }) };
     case 'tool.failed':
       return { ...call, status: 'failed' };
     case 'tool.denied':

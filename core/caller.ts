@@ -14,8 +14,10 @@ export interface Caller {
   quotas: Quotas;
   /** Holds an admin key of the default tenant, unbound: runs this installation. */
   isOperator: boolean;
-  /** Set where it came with a token for one run: what is left of it. */
+  /** Set where it came with a token: what is left of it. */
   tokenLeftMs?: number;
+  /** Set where the token is for one thread: it takes part in no other. */
+  boundThreadId?: string;
   /** The request that the key came with. */
   origin?: Origin;
 }

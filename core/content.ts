@@ -104,9 +104,14 @@ export const attachment = z.discriminatedUnion('type', [
     media_type: z.string(),
     filename: z.string(),
     size: z.int().min(0),
+    /** Somebody else than who has sent it may have written it. */
+    trust: z.literal('untrusted').optional(),
   }),
 ]);
-export type Attachment = TextBlock | ImageBlock | FileBlock;
+export type Attachment = TextBlock | ImageBlock | AttachedFile;
+
+/** A file as a message brings it. */
+export type AttachedFile = FileBlock & { trust?: 'untrusted' | undefined };
 
 /** A JSON value, as it comes out of `JSON.parse`. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

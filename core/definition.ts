@@ -80,10 +80,7 @@ const memoryConfig = z.strictObject({
   short_term: z.strictObject({ max_tokens: tokens.optional(), strategy: z.enum(STRATEGIES).optional() }).optional(),
   long_term: z
     .strictObject({
-      enabled: z
-        .boolean()
-        .optional()
-        .describe('Each turn is given what its message brings to mind, and is learnt from after its end.'),
+      enabled: z.boolean().optional().describe('Each turn is given what its message brings to mind.'),
       scopes: z
         .array(z.enum(MEMORY_SCOPES))
         .min(1)
@@ -95,7 +92,12 @@ const memoryConfig = z.strictObject({
         .describe(
           'Whether new entries are held against the nearest ones: by `rules`, also where absent, by a `model`, or not.',
         ),
-      extract: z.boolean().optional().describe('False: no turn is learnt from.'),
+      extract: z
+        .boolean()
+        .optional()
+        .describe(
+          'Whether each turn is learnt from after its end, which costs a call of the agent’s model. Not where absent.',
+        ),
       embedding_model: z.string().max(200).optional(),
       top_k: z.int().min(1).max(100).optional(),
       min_score: z.number().min(0).max(1).optional(),
@@ -266,10 +268,10 @@ export function conflictSettings({ memory_config: config }: AgentDefinition): Co
   return longTerm?.conflict_check ?? (longTerm?.enabled ? 'rules' : 'off');
 }
 
-/** Whether an agent learns from its turns: where it has a long-term memory and does not say otherwise. */
+/** Whether an agent learns from its turns: where it has a long-term memory and asks for it. */
 export function extractionSettings({ memory_config: config }: AgentDefinition): { enabled: boolean } {
   const longTerm = config?.long_term;
-  return { enabled: (longTerm?.enabled ?? false) && (longTerm?.extract ?? true) };
+  return { enabled: (longTerm?.enabled ?? false) && (longTerm?.extract ?? false) };
 }
 
 /** How an agent's short-term memory is consolidated, with its defaults. */

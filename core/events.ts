@@ -68,6 +68,8 @@ const turnInput = z.object({
   attachments: z.array(attachment).optional(),
   /** What the final answer has to fit. */
   output_schema: z.record(z.string(), z.unknown()).optional(),
+  /** It holds what others have come to, and nobody vouches for all of that. */
+  untrusted: z.literal(true).optional(),
 });
 /** What a turn begins with, or is given on its way. */
 export type TurnInput = z.output<typeof turnInput>;
@@ -154,7 +156,14 @@ const RUN_EVENTS = {
     input: turnInput,
     requested_by: key,
     /** The turn goes on in the middle: its message is in the conversation, after so many steps and calls. */
-    continues: z.object({ steps: count, tool_calls: count }).optional(),
+    continues: z
+      .object({
+        steps: count,
+        tool_calls: count,
+        /** It had read what nobody vouches for. */
+        untrusted: z.literal(true).optional(),
+      })
+      .optional(),
   }),
   'turn.completed': defineEvent(2, {
     stop_reason: z.string(),
@@ -162,6 +171,8 @@ const RUN_EVENTS = {
     checkpoint_id: uuid.optional(),
     /** How the value of the answer is read that has to fit a schema. */
     structured: z.enum(READINGS).optional(),
+    /** Nobody vouches for all that it had read. */
+    untrusted: z.literal(true).optional(),
   }),
   'turn.failed': defineEvent(1, {
     error: problem,
@@ -184,6 +195,8 @@ const RUN_EVENTS = {
     message_id: uuid,
     as: z.enum(['turn', 'steer']),
     length: count.optional(),
+    /** The turn that it steers has untrusted files of it to read. */
+    untrusted: z.literal(true).optional(),
   }),
 
   'checkpoint.saved': defineEvent(1, {

@@ -12,11 +12,25 @@ export interface ForkPoint {
   steps: number;
   turnCount: number;
   /** The turn that is open there. `begun`: its message is in the conversation. */
-  turn: { id: string; input: TurnInput; begun: boolean; steps: number; toolCalls: number } | null;
+  turn: OpenTurn | null;
   /** The step whose calls were open: it is done again with its recorded answer. */
   redo: { run_id: string; step: number; settled: string[] } | null;
   /** Where it stands in its agent's graph. */
   graph?: GraphState | null | undefined;
+}
+
+interface OpenTurn {
+  id: string;
+  input: TurnInput;
+  begun: boolean;
+  steps: number;
+  toolCalls: number;
+  /** It has read what nobody vouches for. */
+  untrusted?: true;
+}
+
+function taintOf({ untrusted = [] }: { untrusted?: readonly number[] }): { untrusted?: true } {
+  return untrusted.length > 0 ? { untrusted: true } : {};
 }
 
 /**
@@ -27,7 +41,7 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
   const { turn, calls, length, steps, turnCount, replay, graph } = state;
   if (!turn) return { length, steps, turnCount, turn: null, redo: null };
   const { id, input, begun } = turn;
-  const open = { id, input, begun, steps: turn.steps, toolCalls: turn.toolCalls };
+  const open = { id, input, begun, steps: turn.steps, toolCalls: turn.toolCalls, ...taintOf(turn) };
   const before = { length, steps, turnCount: turnCount - 1, turn: open };
   if (!calls.some(isOpen)) {
     const inherited = replay?.redo ?? null;
@@ -75,6 +89,7 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
       begun: true,
       steps: turn?.steps ?? 0,
       toolCalls: turn?.toolCalls ?? 0,
+      ...(turn && taintOf(turn)),
     },
     redo: null,
     graph: state.graph && withoutOutputs(state.graph),

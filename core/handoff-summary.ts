@@ -1,6 +1,6 @@
 /**
  * Shortens what is handed over until it fits the agent that gets it (002, "Algorithm 3"): what was decided and found and the
- * last turns first, then what the conversation came to and the best memories, then the rest. No model is asked. Pure.
+ * last turns first, then what the conversation came to and the best memories, then the rest. Pure.
  */
 import type { HandoffContext } from './handoff.ts';
 import { canonicalJson } from './ids.ts';
@@ -26,6 +26,8 @@ export interface FullHandoff {
   context: HandoffContext;
   history: readonly HandoffMessage[];
   fragments: readonly HandoffFragment[];
+  /** What a model says that the messages of `messagesToTell` came to; rules say it where there is no room for that. */
+  told?: string | undefined;
 }
 
 /** What the target is given. */
@@ -77,13 +79,10 @@ function shorten(full: FullHandoff, limits: SummaryLimits): Record<string, unkno
   const { targetTokens } = limits;
   const essential = essentialOf(full);
   const remaining = targetTokens - tokensOf(essential, limits);
-  if (remaining <= 0) return squeeze(essential, limits);
+  if (remaining <= 0) return toldInstead(full, limits) ?? squeeze(essential, limits);
   const important = present({
     ...essential,
-    summarized_history: keyPoints(full.history.slice(0, -lastTurns(full.history).length || undefined), {
-      ...limits,
-      targetTokens: Math.floor(remaining * HISTORY_SHARE),
-    }),
+    summarized_history: historyPoints(full, { ...limits, targetTokens: Math.floor(remaining * HISTORY_SHARE) }),
     relevant_memories: topMemories(full.fragments, {
       ...limits,
       targetTokens: Math.floor(remaining * MEMORY_SHARE),
@@ -110,6 +109,29 @@ function essentialOf({ context, history }: FullHandoff): Record<string, unknown>
 function lastTurns(history: readonly HandoffMessage[]): readonly HandoffMessage[] {
   const starts = history.flatMap(({ role }, index) => (role === 'user' ? [index] : []));
   return history.slice(starts.at(-LAST_TURNS) ?? 0);
+}
+
+/** The messages that a model may say something of in few words: those before the last turns, or all where even these are too much. */
+export function messagesToTell(full: FullHandoff, limits: SummaryLimits): readonly HandoffMessage[] {
+  if (!summarizeHandoff(full, limits).isShortened) return [];
+  return tokensOf(essentialOf(full), limits) < limits.targetTokens ? earlierOf(full.history) : full.history;
+}
+
+/** The essential with what the conversation came to in place of its last turns; undefined where that does not fit. */
+function toldInstead(full: FullHandoff, limits: SummaryLimits): Record<string, unknown> | undefined {
+  if (full.told === undefined) return undefined;
+  const content = { ...essentialOf({ ...full, history: [] }), summarized_history: [full.told] };
+  return tokensOf(content, limits) <= limits.targetTokens ? content : undefined;
+}
+
+/** A conversation without its last turns. */
+function earlierOf(history: readonly HandoffMessage[]): readonly HandoffMessage[] {
+  return history.slice(0, history.length - lastTurns(history).length);
+}
+
+function historyPoints({ told, history }: FullHandoff, limits: SummaryLimits): string[] {
+  const fits = told !== undefined && tokensOf({ summarized_history: [told] }, limits) <= limits.targetTokens;
+  return fits ? [told] : keyPoints(earlierOf(history), limits);
 }
 
 const DECISION = /\b(decid|decision|chose|chosen|agreed|conclu|must|will not|because|therefore|result|found that)/i;

@@ -33,14 +33,14 @@ export interface Answer {
 type Tools = ReadonlyMap<string, ToolDefinition>;
 
 /**
- * What an answer proposes: calls, or a plan of them where they are `LIMITS.planCalls` or more, or its text as the end;
+ * What an answer proposes: calls, or a batch of them where they are `LIMITS.callBatchMin` or more, or its text as the end;
  * nothing where it pauses, and where it is empty.
  */
 export function intentsOf({ content, paused, isLast = false }: Answer, tools: Tools): Intent[] {
   const calls = content.flatMap((block): CallIntent[] =>
     block.type === 'tool_use' ? [{ kind: kindOf(block, tools), use: block }] : [],
   );
-  if (calls.length >= LIMITS.planCalls) return [{ kind: 'plan', calls }];
+  if (calls.length >= LIMITS.callBatchMin) return [{ kind: 'plan', calls }];
   if (calls.length > 0) return calls;
   const text = textOf(content);
   return paused || (text.trim() === '' && !isLast) ? [] : [{ kind: 'complete', text }];
@@ -61,7 +61,7 @@ export function faultOfEmpty(stopReason: StopReason): EmptyFault {
   }
 }
 
-/** The calls that are proposed, alone or in a plan, in their order. */
+/** The calls that are proposed, alone or in a call batch, in their order. */
 export function callsOf(intents: readonly Intent[]): CallIntent[] {
   return intents.flatMap((intent): CallIntent[] => {
     if (intent.kind === 'complete') return [];

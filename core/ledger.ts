@@ -3,7 +3,7 @@ import type { ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
 import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
-  | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined }
+  | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
   | { status: 'failed'; code: string; message: string }
   | { status: 'unknown'; code: string; message: string }
   | { status: 'retry'; waitMs: number; code: string; message: string };
@@ -23,8 +23,8 @@ export interface AttemptRules {
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
-    const { output, content } = outcome;
-    return { status: 'succeeded', output, ...(content && { content }) };
+    const { output, content, untrusted } = outcome;
+    return { status: 'succeeded', output, ...(content && { content }), ...(untrusted && { untrusted }) };
   }
   const { code, message } = outcome;
   if (outcome.kind === 'error') return { status: 'failed', code, message };

@@ -22,6 +22,10 @@ export const LIMITS = {
   fileCacheSeconds: 600,
   /** Base64 within a result of a tool that stays there, in characters; more of it is kept as a file. */
   inlineBlobChars: 65_536,
+  /** Files of one answer that its provider has made and that are kept. */
+  generatedFiles: 20,
+  /** Time for all files of one answer, in ms. */
+  generatedFilesMs: 60_000,
   /** Characters of a file's name. */
   filenameChars: 255,
   /** Hours after which a content that nobody has finished is swept: far more than an upload may take. */
@@ -67,7 +71,7 @@ export const LIMITS = {
   runDrivingSeconds: 86_400,
   /** Idle time after which a run that is kept open completes, in seconds. */
   idleSeconds: 86_400,
-  /** Longest life of a token for a run, in seconds. */
+  /** Longest life of a token for a run or a thread, in seconds. */
   runTokenSeconds: 3600,
   /** How deep runs may have children. */
   runDepth: 5,
@@ -143,6 +147,8 @@ export const LIMITS = {
   putBacks: 720,
   /** Time a driver holds a run before it lets others have their turn, in ms. */
   sliceMs: 30_000,
+  /** How long a driver holds its run for queued calls that its own process makes, in ms. */
+  attachedMs: 200,
   /** Steps after which a checkpoint is saved within a turn. */
   checkpointSteps: 25,
   /** Messages of a session that are shown with it. */
@@ -155,7 +161,7 @@ export const LIMITS = {
   liveStateStaleMs: 1000,
   /** Characters of a message to a session. */
   chatMessageChars: 5000,
-  /** Messages of one user to sessions, an hour; executions of plans of one session, a minute. */
+  /** Messages of one user to sessions, an hour; executions of call batches of one session, a minute. */
   chatsPerHour: 100,
   executesPerMinute: 20,
   /** Requests of a tenant, a minute, by its plan tier. */
@@ -197,6 +203,10 @@ export const LIMITS = {
   webhooksPerTenant: 50,
   webhooksAtOnce: 5,
   webhookPauseSeconds: 300,
+  /** Push configurations of one task, and of one tenant, over A2A; hours that they are kept after the task's end. */
+  pushConfigsPerTask: 10,
+  pushConfigsPerTenant: 1000,
+  pushConfigHours: 24,
   /** Rows of the audit log that one request verifies. */
   auditVerifyRows: 5000,
   /** Seconds between two pings on a quiet stream, and between two looks of a process for all its open streams. */
@@ -224,9 +234,9 @@ export const LIMITS = {
   customChars: 65_536,
   /** Policies of one tenant. */
   policiesPerTenant: 200,
-  /** Calls in one answer that make it a plan, and what is kept of its purpose, in characters. */
-  planCalls: 3,
-  planPurposeChars: 500,
+  /** Calls in one answer that make it a call batch, and what is kept of its purpose, in characters. */
+  callBatchMin: 3,
+  callBatchPurposeChars: 500,
   /** A memory's content in characters, and what of it a vector is made from. */
   memoryChars: 20_000,
   embeddedChars: 4000,

@@ -4,6 +4,7 @@ import { DEFAULT_AUTONOMY, type AgentDefinition } from './definition.ts';
 import { DroverError } from './errors.ts';
 import { digestOf } from './ids.ts';
 import { hasScope } from './scopes.ts';
+import { loosenedBindings } from './tool-bindings.ts';
 import { DEFAULT_RISK, RISK_LEVELS, trustOf, type RiskLevel, type ToolDefinition } from './tool.ts';
 
 /** By field, what it was and what it is to be. Nothing in it: the change is as safe as what it changes, or safer. */
@@ -55,6 +56,10 @@ export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition
     'output_rails',
     was.output_rails.some((schema) => !is.output_rails.includes(schema)),
   );
+  const bindings = loosenedBindings(after.tool_bindings, before?.tool_bindings);
+  if (bindings.length > 0) {
+    loosened['tool_bindings'] = { from: bindings.map(({ from }) => from), to: bindings.map(({ to }) => to) };
+  }
   return loosened;
 }
 

@@ -76,6 +76,8 @@ export interface ModelResponse {
   usage: TokenUsage;
   /** The container that the provider's code has run in. */
   containerId?: string | undefined;
+  /** Files that the provider's own tools have made, by its ids. */
+  files?: string[] | undefined;
 }
 
 /** A piece of an answer that is still being written. Ephemeral: shown live, never stored. */
@@ -101,16 +103,19 @@ const TRANSIENT: readonly ModelErrorKind[] = ['rate_limited', 'overloaded', 'una
 export class ModelError extends Error {
   readonly kind: ModelErrorKind;
   readonly retryAfterMs: number | undefined;
+  /** What the provider had counted by then, where it had said so: it is paid for. */
+  readonly usage: TokenUsage | undefined;
 
   constructor(
     kind: ModelErrorKind,
     message: string,
-    options: { retryAfterMs?: number | undefined; cause?: unknown } = {},
+    options: { retryAfterMs?: number | undefined; cause?: unknown; usage?: TokenUsage | undefined } = {},
   ) {
     super(message, { cause: options.cause });
     this.name = 'ModelError';
     this.kind = kind;
     this.retryAfterMs = options.retryAfterMs;
+    this.usage = options.usage;
   }
 
   /** Whether the same request may succeed later. */

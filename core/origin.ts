@@ -7,6 +7,9 @@ export type MessageOrigin = (typeof MESSAGE_ORIGINS)[number];
 /** What is `untrusted` may have been written by somebody who is neither the client, nor the agent's owner, nor its model. */
 export type Trust = 'trusted' | 'untrusted';
 
+/** Of files: their sender need not have written them, and vouches for those alone of which it says so. */
+export const UPLOAD_TRUST: Trust = 'untrusted';
+
 /** Of a message that does not say: its role says it, and whether it holds results. */
 export function originOf(message: {
   role: 'user' | 'assistant';

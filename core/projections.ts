@@ -4,13 +4,13 @@
  */
 import type { NewEvent, RunEvent } from './events.ts';
 import { approvals } from './projections/approvals.ts';
-import { plans } from './projections/plans.ts';
+import { callBatches } from './projections/call-batches.ts';
 import { policyDecisions } from './projections/policy-decisions.ts';
 import type { Columns, Place, RowChange } from './projections/projection.ts';
 import { runs } from './projections/runs.ts';
 import { turns } from './projections/turns.ts';
 
-export const PROJECTIONS = [runs, turns, approvals, plans, policyDecisions] as const;
+export const PROJECTIONS = [runs, turns, approvals, callBatches, policyDecisions] as const;
 
 export type ProjectedTable = (typeof PROJECTIONS)[number]['table'];
 export type RowChanges = Record<ProjectedTable, RowChange[]>;

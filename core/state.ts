@@ -8,7 +8,7 @@ import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from 
 import type { Compaction } from './compaction.ts';
 import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
-import { taintedBy } from './taint.ts';
+import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import { completedNode, enteredNode } from './graph/graph-state.ts';
 import type { GraphState } from './graph/position.ts';
@@ -87,7 +87,7 @@ export interface RunState {
   modelCall: ModelCallState | null;
   /** The calls of the current step. */
   calls: CallState[];
-  /** The plan that the calls of the current step form, while it is open. */
+  /** The call batch of the current step, while it is open. Checkpoints keep it under this name. */
   plan?: { id: string; calls: string[] } | null;
   /** Signals that nothing has consumed yet, oldest first. */
   signals: KeptSignal[];
@@ -153,7 +153,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   const change = budgetChange(state, event) ?? queueChange(state, event) ?? approvalChange(state, event);
-  if (change) return change;
+  if (change) return { ...change, ...taintBySteering(state.turn, event) };
   switch (event.type) {
     case 'run.forked':
       return forked(event);
@@ -260,6 +260,7 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     answer: null,
     lastOrdinal: null,
     outOfBudget: false,
+    ...taintOfStart(state, event),
   };
   const isNew = event.payload.continues === undefined && state.graph;
   return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...(isNew && { graph: null }) };
@@ -358,7 +359,6 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   const drivenMs = isDriven && 'latency_ms' in tool.payload ? (tool.payload.latency_ms ?? 0) : 0;
   const used = tool.type === 'tool.succeeded' ? tool.payload.signal_id : undefined;
   const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);
-  const hasAnswer = ['tool.succeeded', 'tool.failed', 'tool.resolved'].includes(tool.type);
-  const taint = call?.untrusted && hasAnswer ? taintedBy(state.turn, event) : {};
+  const taint = taintOfAnswer(state.turn, call, tool);
   return { calls, signals, ...onTurn(state, { ...taint, drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs }) };
 }

@@ -40,6 +40,12 @@ export function referencesOf({ tool_id, tool_uri }: ToolBinding): string[] {
   return [...new Set(names.filter((each) => each !== undefined))];
 }
 
+/** The name that the tool of an address has at its server, as `plainName` writes it: it may be registered under a prefix. */
+export function remoteNameOf({ tool_uri }: ToolBinding): string | undefined {
+  const { host, name } = tool_uri === undefined ? { host: undefined, name: '' } : partsOf(tool_uri);
+  return host === undefined ? undefined : plainName(name);
+}
+
 /** The binding of a tool; undefined where none is about it. */
 export function bindingOf({ tool_bindings: bindings = [] }: WithBindings, tool: Bound): ToolBinding | undefined {
   return bindings.find((binding) => isBoundTo(binding, tool));
@@ -56,11 +62,11 @@ export function isBoundTo({ tool_id, tool_uri }: ToolBinding, tool: Bound): bool
   return isSameName(name, tool.name) || (typeof remote === 'string' && isSameName(name, remote));
 }
 
-/** Why a binding does not let its tool be called; `recent`: calls of the agent in the last minute, where they are counted. */
+/** Why a binding does not let its tool be called; `isOverRate`: the agent has had all the calls that it permits in a minute. */
 export function bindingFault(
   binding: ToolBinding,
   tool: Pick<ToolDefinition, 'name' | 'risk_level' | 'annotations'>,
-  recent: number | undefined,
+  isOverRate = false,
 ): { code: string; message: string } | undefined {
   const { is_enabled: isEnabled = true, permissions, rate_limit: most } = binding;
   if (!isEnabled) return { code: 'tool_disabled', message: `The tool "${tool.name}" is not enabled for this agent.` };
@@ -69,11 +75,55 @@ export function bindingFault(
     const message = `Permission denied: the agent's binding of "${tool.name}" lacks "${needed}".`;
     return { code: 'permission_denied', message };
   }
-  if (most === undefined || recent === undefined || recent < most) return undefined;
+  if (most === undefined || !isOverRate) return undefined;
   return {
     code: 'rate_limited',
     message: `The tool "${tool.name}" was called ${most} times in the last minute: wait.`,
   };
+}
+
+/**
+ * Bindings that held their tools to less, and what has come in their place: `to` is null where nothing has. One that is now behind
+ * another, which lets more be called, holds no more either: the first that is about a tool counts.
+ */
+export function loosenedBindings(
+  is: readonly ToolBinding[] = [],
+  was: readonly ToolBinding[] = [],
+): { from: ToolBinding; to: ToolBinding | null }[] {
+  return was.flatMap((before, place) => {
+    if (!isLooser({}, before) || was.findIndex((other) => isSameSubject(other, before)) < place) return [];
+    const now = is.findIndex((other) => isSameSubject(other, before));
+    const after = is[now];
+    if (!after || isLooser(after, before)) return [{ from: before, to: after ?? null }];
+    const inFront = is.slice(0, now).find((other) => isLooser(other, before) && !isAmong(was.slice(0, place), other));
+    return inFront ? [{ from: before, to: inFront }] : [];
+  });
+}
+
+function isAmong(bindings: readonly ToolBinding[], wanted: ToolBinding): boolean {
+  return bindings.some((binding) => isSameSubject(binding, wanted));
+}
+
+function isSameSubject(one: ToolBinding, other: ToolBinding): boolean {
+  return one.tool_id === other.tool_id && one.tool_uri === other.tool_uri;
+}
+
+/** Whether a binding lets anything be called, or so often, or with such settings, as the other does not. Absent settings are the tool's own. */
+function isLooser(is: Partial<ToolBinding>, was: Partial<ToolBinding>): boolean {
+  const [now, before] = [is.config_overrides ?? {}, was.config_overrides ?? {}];
+  return (
+    ((is.is_enabled ?? true) && !(was.is_enabled ?? true)) ||
+    effectsOf(is).some((effect) => !effectsOf(was).includes(effect)) ||
+    (is.rate_limit ?? Infinity) > (was.rate_limit ?? Infinity) ||
+    (now.timeout_ms ?? Infinity) > (before.timeout_ms ?? Infinity) ||
+    (now.retry_config?.max_retries ?? Infinity) > (before.retry_config?.max_retries ?? Infinity) ||
+    (now.retry_config?.backoff_ms ?? 0) < (before.retry_config?.backoff_ms ?? 0)
+  );
+}
+
+function effectsOf({ permissions }: Partial<ToolBinding>): readonly ('read' | 'write')[] {
+  if (!permissions || permissions.includes('execute')) return ['read', 'write'];
+  return permissions.filter((permission) => permission !== 'execute');
 }
 
 /** The tool with the settings of its binding. */
@@ -100,6 +150,10 @@ function partsOf(uri: string): { host: string | undefined; name: string } {
 }
 
 function isSameName(one: string, other: string): boolean {
-  const plain = (name: string) => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '_');
-  return plain(one) === plain(other);
+  return plainName(one) === plainName(other);
+}
+
+/** A name without what servers and registries write differently. */
+function plainName(name: string): string {
+  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '_');
 }

@@ -141,14 +141,15 @@ export interface ToolProgress {
 
 /**
  * How an attempt ended. A tool that misbehaves is data, never an exception.
- * - `succeeded`: `output` is JSON or text; `content` is what a model sees of it, where that is not the output itself.
+ * - `succeeded`: `output` is JSON or text; `content` is what a model sees of it, where that is not the output itself;
+ *   `untrusted`: nobody vouches for all of it, whatever is said of the tool.
  * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
  */
 export type ToolOutcome =
-  | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined }
+  | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
   | { kind: 'error'; code: string; message: string; output?: unknown }
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
   | { kind: 'lost'; code: string; message: string }

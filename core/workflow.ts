@@ -97,7 +97,9 @@ function inOrder<S extends Subtask>(subtasks: readonly S[]): S[] {
   const dependents = new Map<string, S[]>();
   for (const subtask of subtasks) {
     for (const dependency of new Set(subtask.dependencies)) {
-      dependents.set(dependency, [...(dependents.get(dependency) ?? []), subtask]);
+      const known = dependents.get(dependency);
+      if (known) known.push(subtask);
+      else dependents.set(dependency, [subtask]);
     }
   }
   const ordered = subtasks.filter(({ id }) => open.get(id) === 0);
@@ -127,9 +129,16 @@ export function nextSubtasks<S extends SubtaskState>(
   if (ready.length === 0) return [];
   const allowed = execution === 'eager' ? ready : ofLowestLevel(subtasks, ready);
   const paths = remainingPaths(subtasks);
+  return inTurn(allowed, (subtask) => paths.get(subtask.id) ?? 0).slice(0, slots);
+}
+
+/** Of subtasks whose inputs are there, the earliest deadline first, then that with the longest remaining path. */
+export function inTurn<S extends Pick<SubtaskState, 'deadline_ms'>>(
+  ready: readonly S[],
+  pathOf: (subtask: S) => number,
+): S[] {
   const until = ({ deadline_ms: deadline }: S) => deadline ?? Number.MAX_SAFE_INTEGER;
-  const inTurn = (a: S, b: S) => until(a) - until(b) || (paths.get(b.id) ?? 0) - (paths.get(a.id) ?? 0);
-  return allowed.toSorted(inTurn).slice(0, slots);
+  return ready.toSorted((a, b) => until(a) - until(b) || pathOf(b) - pathOf(a));
 }
 
 function ofLowestLevel<S extends SubtaskState>(subtasks: readonly S[], ready: readonly S[]): S[] {

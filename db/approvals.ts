@@ -29,12 +29,12 @@ interface Approval {
   is_due: boolean;
 }
 
-/** An approval; that of a plan has the plan's steps as its arguments. */
+/** An approval; that of a call batch has its steps as its arguments. */
 export type ApprovalRow = Approval &
-  ({ plan_id: null; arguments: Record<string, unknown> } | { plan_id: string; arguments: { steps: PlannedCall[] } });
+  ({ plan_id: null; arguments: Record<string, unknown> } | { plan_id: string; arguments: { steps: BatchedCall[] } });
 
-/** A step in the `arguments` of a plan's approval. */
-export interface PlannedCall {
+/** A step in the `arguments` of a call batch's approval. */
+export interface BatchedCall {
   tool_call_id: string;
   tool: string;
   arguments: Record<string, unknown>;

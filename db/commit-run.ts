@@ -55,8 +55,8 @@ export type OutboxRow = {
   payload: Columns & { tenantId: string };
   /** The job does not run before so many ms have passed, by the database's clock. */
   delay_ms?: number;
-  /** The job that waits for this one, if it is sent with it. */
-  parent?: ParentJob;
+  /** The job that waits for this one, if it is sent with it: one that is named, or that of the change's position. */
+  parent?: ParentJob | { queue: string; at_position: true };
 } & (
   | { job_id: string }
   /** The job's id and `payload.seq` follow from the position that the change brings the run to. */

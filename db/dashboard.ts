@@ -99,6 +99,18 @@ export async function readQueueStates(tx: Tx, tenantId: string): Promise<QueueSt
      from runs r join tool_calls k on k.run_id = r.id and k.mode = 'queued' and k.status in ('pending', 'running')
      where r.tenant_id = $1 and not r.rolled_up
      union all
+     select 'subtasks', count(*) filter (where t.status <> 'in_progress' and t.is_free), count(*) filter (where t.status = 'in_progress'),
+       count(*) filter (where t.status <> 'in_progress' and not t.is_free), min(t.created_at) filter (where t.status <> 'in_progress' and t.is_free)
+     from runs r cross join lateral (
+       select t.status, t.created_at, not exists (
+           select from tasks d where d.id = any (t.dependencies) and d.status <> 'completed') as is_free
+       from tasks t where t.workflow_id = r.id and t.status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff')) t
+     where r.tenant_id = $1 and not r.rolled_up and r.kind = 'workflow' and r.status not in ('completed', 'failed', 'cancelled')
+     union all
+     select 'consolidation', count(*) filter (where due_at <= clock_timestamp()), 0, count(*) filter (where due_at > clock_timestamp()), min(due_at)
+     from (select due_at from memory_extractions where tenant_id = $1 and status = 'due'
+       union all select due_at from memory_checks where tenant_id = $1) due
+     union all
      select 'webhooks', count(*) filter (where d.next_at <= clock_timestamp()), 0, count(*) filter (where d.next_at > clock_timestamp()),
        min(d.created_at)
      from webhooks w join webhook_deliveries d on d.webhook_id = w.id and d.status = 'pending' where w.tenant_id = $1

@@ -2,7 +2,9 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { BriefedRun } from '../core/brief.ts';
+import type { Trust } from '../core/origin.ts';
 import type { Tx } from './database.ts';
+import type { TaskStatus } from './tasks.ts';
 
 interface Problem {
   code: string;
@@ -15,6 +17,8 @@ export interface Delegation {
   id: string;
   turn_id: string;
   arguments: Record<string, unknown>;
+  /** Of the task; null where nobody was looked for yet. */
+  task_status: TaskStatus | null;
   child: {
     id: string;
     agent_id: string;
@@ -24,17 +28,20 @@ export interface Delegation {
     tokens: number;
     latency_ms: number | null;
     output: StoredBlock[] | null;
+    /** Nobody vouches for all that it had read; null where it had read nothing of that kind. */
+    trust: Trust | null;
   } | null;
 }
 
 /** The open delegations of a run whose row the caller has locked, in the order in which they were made. */
 export async function listDelegations(tx: Tx, runId: string): Promise<Delegation[]> {
   return tx.query<Delegation>(
-    `select w.id, w.turn_id, k.arguments,
+    `select w.id, w.turn_id, k.arguments, t.status as task_status,
        case when c.id is not null then jsonb_build_object('id', c.id, 'agent_id', c.agent_id, 'status', c.status,
-         'stop_reason', c.stop_reason, 'error', c.error, 'tokens', c.tokens_in + c.tokens_out, 'output', m.content,
+         'stop_reason', c.stop_reason, 'error', c.error, 'tokens', c.tokens_in + c.tokens_out, 'output', m.content, 'trust', c.trust,
          'latency_ms', round(extract(epoch from c.completed_at - c.created_at) * 1000)) end as child
      from waits w join tool_calls k on k.id = w.id
+       left join tasks t on t.id = w.id
        left join runs c on c.parent_run_id = w.run_id and c.parent_task_id = w.id
        left join messages m on m.lineage = c.lineage and m.ordinal = c.output_ordinal and c.erased_at is null
      where w.run_id = $1 and w.closed_at is null and w.type = 'child' and k.status = 'running'
@@ -49,6 +56,19 @@ export async function listOrphans(tx: Tx, runId: string): Promise<string[]> {
     `select c.id from runs c join waits w on w.id = c.parent_task_id and w.type = 'child'
      where c.parent_run_id = $1 and c.status not in ('completed', 'failed', 'cancelled') and w.closed_at is not null
      order by c.id`,
+    [runId],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Open tasks that a run has delegated and waits for no longer, with their children as far as these run on: its turn was
+ * interrupted, or it has ended itself.
+ */
+export async function listForsakenTasks(tx: Tx, runId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select t.id from tasks t where t.parent_run_id = $1 and t.status in ('pending', 'assigned', 'in_progress')
+       and not exists (select from waits w where w.id = t.id and w.closed_at is null) order by t.id`,
     [runId],
   );
   return rows.map(({ id }) => id);

@@ -34,10 +34,10 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_archive: 'delete from memory_archive where run_id = $1',
   // One that is under way finds that there is nothing to learn from any more.
   memory_extractions: 'delete from memory_extractions where run_id = $1',
-  // What a child was told, and what became of it; a workflow takes all its tasks with it.
+  // What a child was told, and what became of it; a workflow takes all its tasks with it, a run all that it has delegated.
   tasks: `update tasks set description = '', input = null, name = '', assignment_reason = null,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
-    where run_id = $1 or workflow_id = $1`,
+    where run_id = $1 or workflow_id = $1 or parent_run_id = $1`,
   workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,
   handoffs: `update handoffs set reason = '', expected_action = null, context = '{}', summary = '{}',
     rejection = case when rejection is not null then jsonb_build_object('code', rejection->'code', 'message', '') end
@@ -45,6 +45,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
+  // Where the clients of a task are; those of all runs are set up.
+  webhooks: 'delete from webhooks where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',
   // With the contents of their files, as far as no other run has them.
   files: 'select erase_files_of_run($1)',
@@ -80,7 +82,6 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   tenants: SET_UP,
   tool_versions: SET_UP,
   tools: SET_UP,
-  webhooks: SET_UP,
   workspaces: SET_UP,
   audit_heads: 'a hash',
   file_contents: 'digests, sizes and states',

@@ -93,6 +93,20 @@ export async function findHandoffFrom(tx: Tx, runId: string): Promise<HandoffRow
   return row;
 }
 
+/**
+ * Whether its source, or the target that has given it back, had read anything for which nobody vouches. One that was cancelled
+ * in the middle has answered nothing: its calls say it.
+ */
+export async function isHandedUntrusted(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `select from handoffs h join runs r on r.id in (h.source_run_id, h.target_run_id)
+     where h.id = $1 and (r.trust = 'untrusted'
+       or exists (select from tool_calls k where k.run_id = r.id and k.trust = 'untrusted' and k.output is not null)) limit 1`,
+    [id],
+  );
+  return rows.length > 0;
+}
+
 /** The last handoff of each of these tasks, by task. */
 export async function lastHandoffs(tx: Tx, taskIds: readonly string[]): Promise<Map<string, HandoffRow>> {
   const rows = await tx.query<HandoffRow>(

@@ -97,12 +97,17 @@ export async function findLikeWords(
   );
 }
 
-/** The texts of live entries that are in force. */
-export async function listLiveTexts(tx: Tx, ids: readonly string[]): Promise<{ id: string; content: string }[]> {
+/** The texts of live entries that are in force, and are of the same user as one of them, or of nobody. */
+export async function listComparedTexts(
+  tx: Tx,
+  of: { ids: readonly string[]; entryId: string },
+): Promise<{ id: string; content: string }[]> {
   return tx.query(
-    `select id, content from memory_entries where id = any($1::uuid[]) and ${LIVE}
-       and (expires_at is null or expires_at > now()) and (valid_to is null or valid_to > now()) order by id desc`,
-    [ids],
+    `select e.id, e.content from memory_entries e join memory_entries own on own.id = $2
+      where e.id = any($1::uuid[]) and e.${LIVE} and (e.expires_at is null or e.expires_at > now())
+        and (e.valid_to is null or e.valid_to > now())
+        and coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true) order by e.id desc`,
+    [of.ids, of.entryId],
   );
 }
 

@@ -36,13 +36,14 @@ export interface LearntTurn {
   config: RunConfig;
   attempts: number;
   input: TurnInput;
+  /** What the user has said in it, in order, each with its event: what it began with, and what came in the middle of it. */
+  heard: { seq: number; message: string }[];
   answer: StoredBlock[] | null;
-  /** Events: where the user was heard, and where the turn ended. */
-  heard_at: number | null;
+  /** The event with which it ended. */
   ended_at: number | null;
   /** What it was given of the agent's memory. */
   given: { id: string; content: string; trusted: boolean }[];
-  /** It has read an answer of a tool that nobody vouches for. */
+  /** It has read a file or an answer of a tool that nobody vouches for. */
   read_untrusted: boolean;
   /** `recall` has answered with what nobody vouches for. */
   recalled_untrusted: boolean;
@@ -53,12 +54,19 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
   const [row] = await tx.query<LearntTurn>(
     `select x.turn_id, x.run_id, r.root_run_id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.config, x.attempts,
         u.input, m.content as answer,
-        (select min(e.seq) from run_events e where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.started') as heard_at,
+        (select coalesce(jsonb_agg(jsonb_build_object('seq', h.seq, 'message', h.message) order by h.heard), '[]') from (
+            select e.seq, e.seq as heard, u.input->>'message' as message from run_events e
+             where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.started'
+            union all
+            select q.seq, e.seq, q.payload->'input'->>'message' from run_events e join run_events q on q.run_id = e.run_id
+               and q.type = 'message.queued' and q.payload->>'message_id' = e.payload->>'message_id'
+             where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'message.dequeued' and e.payload->>'as' = 'steer') h) as heard,
         (select max(e.seq) from run_events e where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.completed') as ended_at,
         coalesce((select jsonb_agg(g) from run_events e cross join jsonb_array_elements(e.payload->'entries') g
           where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'memory.retrieved'), '[]') as given,
-        exists (select from tool_calls k where k.run_id = x.run_id and k.turn_id = x.turn_id and k.name <> 'recall'
-          and (k.trust = 'untrusted' and k.output is not null or k.tainted_by is not null)) as read_untrusted,
+        u.input->'attachments' @> '[{"trust": "untrusted"}]' is true or u.input->>'untrusted' is not null
+          or exists (select from tool_calls k where k.run_id = x.run_id and k.turn_id = x.turn_id and k.name <> 'recall'
+            and (k.trust = 'untrusted' and k.output is not null or k.tainted_by is not null)) as read_untrusted,
         exists (select from tool_calls k where k.run_id = x.run_id and k.turn_id = x.turn_id and k.name = 'recall'
           and k.output->'entries' @> '[{"trusted": false}]') as recalled_untrusted
       from memory_extractions x join runs r on r.id = x.run_id and r.erased_at is null

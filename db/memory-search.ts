@@ -1,5 +1,6 @@
 /** Candidates of recall: entries that the words of a question, or its vector, lead to. `core/memory/ranking.ts` ranks them. */
-import type { Candidate } from '../core/memory/ranking.ts';
+import { passageSignal } from '../core/memory/passage.ts';
+import type { Candidate, Neighbour } from '../core/memory/ranking.ts';
 import { BM25 } from '../core/memory/ranking.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
@@ -34,8 +35,9 @@ const EXACT_ROWS = 3000;
 const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
-/** The best of them have their neighbours looked at. */
-const WITH_NEIGHBOURS = 40;
+/** The best of them have their neighbours looked at, so many before and after each. */
+const WITH_NEIGHBOURS = 20;
+const STEPS = 2;
 const COUNTED_ROWS = 5000;
 
 /** Candidates for a question, unranked, each with its signals from the database. */
@@ -51,16 +53,19 @@ export async function findCandidates(
   const scores = new Map(lexical.map(({ entry_id: id, score }) => [id, score]));
   const best = [...lexical.slice(0, WITH_NEIGHBOURS).map(({ entry_id: id }) => id), ...near.slice(0, WITH_NEIGHBOURS)];
   const around = await findNeighbours(tx, scope, [...new Set(best)]);
-  const neighbours = new Map<string, string[]>();
-  for (const { id, other } of around) {
-    neighbours.set(id, [...(neighbours.get(id) ?? []), other]);
-    neighbours.set(other, [...(neighbours.get(other) ?? []), id]);
+  const neighbours = new Map<string, Neighbour[]>();
+  const join = (id: string, neighbour: Neighbour) => neighbours.set(id, [...(neighbours.get(id) ?? []), neighbour]);
+  for (const { id, other, steps } of around) {
+    join(id, { id: other, steps });
+    join(other, { id, steps });
   }
   const ids = [...new Set([...scores.keys(), ...near, ...around.map(({ other }) => other)])];
   const rows = await readRows(tx, ids, question.vector);
+  const words = new Map(Object.entries(lexical[0]?.words ?? {}));
   return rows.map((row) => ({
     ...row,
     lexical: scores.get(row.id) ?? 0,
+    passage: scores.has(row.id) ? passageSignal(row.content, words) : 0,
     cosine: row.cosine ?? undefined,
     neighbours: neighbours.get(row.id) ?? [],
   }));
@@ -95,12 +100,12 @@ function withinScope({ agentId, threadId, memoryTypes, ownedBy }: MemoryScope, c
   return { condition, values };
 }
 
-/** By BM25, as a share of what an entry of middling length with each word once would have; best first. */
+/** By BM25, as a share of what an entry of middling length with each word once would have; best first. The first has the words' weights. */
 async function findByWords(
   tx: Tx,
   scope: MemoryScope,
   { text, size }: { text: string; size: number },
-): Promise<{ entry_id: string; score: number }[]> {
+): Promise<{ entry_id: string; score: number; words: Record<string, number> | null }[]> {
   const { condition, values } = withinScope(scope, 'entry_id', 6);
   return tx.query(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($2, 20000))) limit 64),
@@ -110,11 +115,14 @@ async function findByWords(
       words as (select term, ln(1 + greatest($3::float8 - count(*), 0) / (count(*) + 0.5) + 0.5 / (count(*) + 0.5)) as idf
         from postings group by term),
       middling as (select greatest(avg(len), 1) as len from (select len from postings limit 1000) p),
-      best as (select sum(idf) as score from words)
-     select entry_id, (sum(words.idf * p.tf * ($4::float8 + 1) / (p.tf + $4 * (1 - $5::float8 + $5 * p.len / middling.len)))
+      best as (select sum(idf) as score from words),
+      found as (select entry_id, (sum(words.idf * p.tf * ($4::float8 + 1) / (p.tf + $4 * (1 - $5::float8 + $5 * p.len / middling.len)))
         / max(best.score))::float8 as score
       from postings p join words using (term) cross join middling cross join best
-      group by entry_id order by score desc, entry_id desc limit ${LEXICAL_CANDIDATES}`,
+      group by entry_id order by score desc, entry_id desc limit ${LEXICAL_CANDIDATES})
+     select entry_id, score, case when row_number() over (order by score desc, entry_id desc) = 1
+         then (select jsonb_object_agg(term, idf) from words) end as words
+       from found order by score desc, entry_id desc`,
     [scope.agentId, text, size, BM25.k1, BM25.b, ...values],
   );
 }
@@ -147,17 +155,18 @@ function quoted(model: string): string {
   return model.replaceAll("'", "''");
 }
 
-/** The entries just before and after some in their conversations. */
+/** The entries before and after some in their conversations. */
 async function findNeighbours(
   tx: Tx,
   { agentId }: MemoryScope,
   ids: readonly string[],
-): Promise<{ id: string; other: string }[]> {
+): Promise<{ id: string; other: string; steps: number }[]> {
   const beside = (comparison: string, direction: string) =>
-    `(select n.id from memory_entries n where n.agent_id = $1 and n.thread_id = e.thread_id and n.id ${comparison} e.id and n.${LIVE}
-      order by n.id ${direction} limit 1)`;
+    `(select n.id, row_number() over (order by n.id ${direction})::int as steps from memory_entries n
+       where n.agent_id = $1 and n.thread_id = e.thread_id and n.id ${comparison} e.id and n.${LIVE}
+      order by n.id ${direction} limit ${STEPS})`;
   return tx.query(
-    `select e.id, o.id as other from memory_entries e
+    `select e.id, o.id as other, o.steps from memory_entries e
        cross join lateral (${beside('<', 'desc')} union all ${beside('>', 'asc')}) o
       where e.id = any($2::uuid[]) and e.thread_id is not null`,
     [agentId, ids],

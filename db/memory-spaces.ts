@@ -19,7 +19,7 @@ export interface SpaceRow {
   retention_policy: string | null;
   /** Whether what is written is held against what is there. */
   conflict_check: ConflictCheck;
-  /** Its `team_id` names a team that there is, or was: only members are let in. */
+  /** Its `team_id` named a team of the workspace when it was made: what stands in it is recalled for members unasked. */
   is_of_team: boolean;
   created_at: Date;
 }

@@ -42,6 +42,16 @@ export async function noteModelOutage(
   return resultOf(rows);
 }
 
+/** Whether it is the one that asks for all about this outage. */
+export async function isProbe(db: Database, { outage, runId }: { outage: string; runId: string }): Promise<boolean> {
+  const rows = await db.call({
+    name: 'is_probe',
+    text: 'select 1 as one from model_outages where name = $1 and probing_run = $2',
+    values: [outage, runId],
+  });
+  return rows.length > 0;
+}
+
 /** A run that was to ask for all does not: another one may. */
 export async function leaveProbes(db: Database, runId: string): Promise<void> {
   await db.call({ name: 'leave_probes', text: 'select leave_probes($1)', values: [runId] });

@@ -17,7 +17,7 @@ export async function insertNotice(
     `insert into webhook_deliveries (id, tenant_id, webhook_id, type, status, notice)
      select gen_random_uuid(), $1, w.id, $3, 'pending', jsonb_build_object('turn_id', null, 'step', null, 'actor', $4::text,
         'workspace_id', $2::uuid, 'occurred_at', now(), 'payload', $5::jsonb)
-      from webhooks w where w.tenant_id = $1 and w.status = 'active' and (w.workspace_id is null or w.workspace_id = $2)
+      from webhooks w where w.tenant_id = $1 and w.status = 'active' and w.run_id is null and (w.workspace_id is null or w.workspace_id = $2)
        and w.events && array['*', $3, split_part($3, '.', 1)]`,
     [of.tenantId, of.workspaceId, of.type, of.actor, JSON.stringify(of.payload)],
   );

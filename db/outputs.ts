@@ -1,5 +1,6 @@
 /** Whole outputs of tool calls, which are read one at a time, and the split of those that are stored in one piece. */
 import { outputColumns } from '../core/tool-output.ts';
+import type { Trust } from '../core/origin.ts';
 import type { Database, Tx } from './database.ts';
 
 /** Whether the output of the call `k` is large and not split yet. */
@@ -43,15 +44,15 @@ export async function readOutputOfUse(
   tx: Tx,
   call: { runId: string; toolUseId: string },
   piece: { from: number; chars: number },
-): Promise<string | undefined> {
-  const [row] = await tx.query<{ piece: string }>(
+): Promise<{ text: string; trust: Trust | null } | undefined> {
+  const [row] = await tx.query<{ text: string; trust: Trust | null }>(
     `${CALLS_IN_SIGHT}
-     select substr(case jsonb_typeof(c.output) when 'string' then c.output #>> '{}' else c.output::text end, $3 + 1, $4) as piece
+     select c.trust, substr(case jsonb_typeof(c.output) when 'string' then c.output #>> '{}' else c.output::text end, $3 + 1, $4) as text
      from in_sight c where c.output is not null
      order by c.created_at desc, c.id desc limit 1`,
     [call.runId, call.toolUseId, piece.from, piece.chars],
   );
-  return row?.piece;
+  return row;
 }
 
 /** The tool of the latest call with this id in a run's conversation whose output has a block that links to the resource. */

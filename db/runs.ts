@@ -21,6 +21,8 @@ export interface OpenWait extends Wait {
 /** An approval that nobody has decided yet. */
 export interface AwaitedApproval {
   id: string;
+  /** That of the human node of the run's graph that asks, where it has one. */
+  name: string | null;
   kind: 'approval' | 'unknown' | 'conflict';
   tool: string;
   tool_call_id: string | null;
@@ -118,7 +120,7 @@ const COLUMNS = `
       from parked_runs p join model_outages o on o.name = p.outage where p.run_id = r.id), '{}') end as provider_wait,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', a.id, 'kind', a.kind, 'tool', a.tool, 'tool_call_id', a.tool_call_id,
-          'plan_id', a.plan_id, 'message', a.message, 'until', a.expires_at) order by a.expires_at, a.id)
+          'plan_id', a.plan_id, 'message', a.message, 'until', a.expires_at, 'name', case when a.tool = 'ask_user' then r.waiting_for->>'name' end) order by a.expires_at, a.id)
       from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals,
     case when r.status in ('completed', 'failed', 'cancelled') then null
       when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'

@@ -227,6 +227,7 @@ table due_titles row level security forced
   due_at timestamp with time zone not null
   attempts integer not null default 0
   constraint due_titles_pkey PRIMARY KEY (thread_id)
+  CREATE INDEX due_titles_by_tenant ON public.due_titles USING btree (tenant_id, due_at)
   CREATE INDEX due_titles_due ON public.due_titles USING btree (due_at)
   policy maintenance_take_due_titles for all to drover_maintenance using true with check true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
@@ -812,6 +813,8 @@ table rate_counts row level security forced
   name text not null
   used integer not null
   until timestamp with time zone not null
+  seconds bigint[]
+  counts integer[]
   constraint rate_counts_pkey PRIMARY KEY (name)
   policy maintenance_forget_rate_counts for all to drover_maintenance using true with check true
   policy one_for_all for all to drover_app using true with check true
@@ -912,6 +915,7 @@ table runs row level security forced
   dequeued_id uuid
   rolled_up boolean default false
   structured text
+  trust trust
   constraint runs_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
@@ -995,7 +999,7 @@ table tasks row level security forced
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid not null
-  workflow_id uuid not null
+  workflow_id uuid
   name text not null
   place integer not null
   description text not null
@@ -1020,15 +1024,27 @@ table tasks row level security forced
   completed_at timestamp with time zone
   is_early boolean not null default false
   handoff_count integer not null default 0
+  parent_run_id uuid
+  parent_task_id uuid
+  asked_at timestamp with time zone
+  open_inputs integer
+  dependents uuid[] not null default '{}'::uuid[]
+  path integer not null default 1
+  constraint tasks_parent CHECK (((workflow_id IS NOT NULL) OR (parent_run_id IS NOT NULL)))
   constraint tasks_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
   constraint tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint tasks_pkey PRIMARY KEY (id)
   CREATE INDEX tasks_by_agent ON public.tasks USING btree (assigned_agent_id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text]))
+  CREATE INDEX tasks_by_parent ON public.tasks USING btree (parent_run_id, status) WHERE (parent_run_id IS NOT NULL)
   CREATE INDEX tasks_by_run ON public.tasks USING btree (run_id) WHERE (run_id IS NOT NULL)
   CREATE INDEX tasks_by_workflow ON public.tasks USING btree (workflow_id, status)
   CREATE INDEX tasks_due ON public.tasks USING btree (deadline) WHERE ((deadline IS NOT NULL) AND (status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text])))
+  CREATE INDEX tasks_left ON public.tasks USING btree (workflow_id) WHERE (status <> 'completed'::text)
   CREATE INDEX tasks_open ON public.tasks USING btree (id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text]))
+  CREATE INDEX tasks_overdue ON public.tasks USING btree (workflow_id, deadline) WHERE ((status = 'pending'::text) AND (deadline IS NOT NULL))
   CREATE INDEX tasks_page ON public.tasks USING btree (workspace_id, id DESC)
+  CREATE INDEX tasks_ready ON public.tasks USING btree (workflow_id, deadline, path DESC, place) WHERE ((open_inputs = 0) AND (status = ANY (ARRAY['pending'::text, 'awaiting_handoff'::text])))
+  CREATE INDEX tasks_under_way ON public.tasks USING btree (workflow_id) WHERE (status = ANY (ARRAY['assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'failed'::text, 'cancelled'::text]))
   policy maintenance_reconcile_tasks for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -1293,15 +1309,23 @@ table webhooks row level security forced
   next_at timestamp with time zone
   taken_until timestamp with time zone
   taken_at timestamp with time zone
+  run_id uuid
+  push_id text
+  token_key_id text
+  token_sealed bytea
+  constraint webhooks_push_check CHECK (((run_id IS NULL) = (push_id IS NULL)))
   constraint webhooks_status_check CHECK ((status = ANY (ARRAY['active'::text, 'disabled'::text])))
   constraint webhooks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint webhooks_pkey PRIMARY KEY (id)
-  CREATE INDEX webhooks_active ON public.webhooks USING btree (tenant_id) WHERE (status = 'active'::text)
+  CREATE INDEX webhooks_active ON public.webhooks USING btree (tenant_id) WHERE ((status = 'active'::text) AND (run_id IS NULL))
   CREATE INDEX webhooks_page ON public.webhooks USING btree (tenant_id, id)
+  CREATE UNIQUE INDEX webhooks_push ON public.webhooks USING btree (run_id, push_id) WHERE (run_id IS NOT NULL)
+  policy maintenance_forget_push_configs for delete to drover_maintenance using (run_id IS NOT NULL)
   policy maintenance_take_webhooks for update to drover_maintenance using true with check true
   policy maintenance_webhook_turns for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+  grant delete to drover_maintenance
 
 table workflows row level security forced
   id uuid not null
@@ -1391,6 +1415,7 @@ function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns j
 function run_page(r runs, next jsonb) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
 function steps_of(calls jsonb) returns jsonb executable by public
+function take_calls(counted text, wanted integer, most integer) returns integer executable by public
 function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint) executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public

@@ -18,8 +18,8 @@ export interface SessionRow {
   updated_at: string;
 }
 
-/** A plan of a session as people are asked about it. */
-export interface SessionPlan {
+/** A call batch of a session as people are asked about it. */
+export interface SessionCallBatch {
   plan_id: string;
   approval_id: string | null;
   run_id: string;
@@ -35,8 +35,8 @@ export interface SessionState {
   session: SessionRow;
   run: RunRow | null;
   facts: SessionFacts;
-  /** The plan that waits for a decision. */
-  pending: SessionPlan | null;
+  /** The call batch that waits for a decision. */
+  pending: SessionCallBatch | null;
 }
 
 export async function insertSession(
@@ -79,10 +79,10 @@ export async function archiveSession(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-const STEPS = `(select coalesce(jsonb_agg(planned.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by planned.place), '[]')
-  from jsonb_array_elements(p.steps) with ordinality as planned (step, place)
-  left join tool_calls k on k.id = (planned.step->>'tool_call_id')::uuid)`;
-const PLAN = `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
+const STEPS = `(select coalesce(jsonb_agg(batched.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by batched.place), '[]')
+  from jsonb_array_elements(p.steps) with ordinality as batched (step, place)
+  left join tool_calls k on k.id = (batched.step->>'tool_call_id')::uuid)`;
+const CALL_BATCH = `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
   'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${STEPS})`;
 
 // A turn that was posted and has not begun waits for nobody, whatever the run has waited for before it.
@@ -104,7 +104,7 @@ export async function readSessionState(
           'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('failed', 'unknown'))
             or exists (select from plans e where e.run_id = r.id and e.turn_id = t.id and e.status = 'completed_with_errors'),
           'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
-        (select ${PLAN} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
+        (select ${CALL_BATCH} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
           where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending
       from sessions s
       join threads d on d.id = s.id
@@ -170,19 +170,19 @@ export async function findTurnStart(tx: Tx, of: { runId: string; seq: number }):
   return row?.seq ?? 0;
 }
 
-/** A plan of a session's thread, whatever became of it. */
-export async function findSessionPlan(
+/** A call batch of a session's thread, whatever became of it. */
+export async function findSessionCallBatch(
   tx: Tx,
-  of: { sessionId: string; planId: string },
-): Promise<SessionPlan | undefined> {
-  const [row] = await tx.query<{ plan: SessionPlan }>(
-    `select ${PLAN} as plan from plans p join runs r on r.id = p.run_id
+  of: { sessionId: string; callBatchId: string },
+): Promise<SessionCallBatch | undefined> {
+  const [row] = await tx.query<{ batch: SessionCallBatch }>(
+    `select ${CALL_BATCH} as batch from plans p join runs r on r.id = p.run_id
        left join lateral (select id from approvals a where a.run_id = p.run_id and a.plan_id = p.id
          order by a.created_at desc limit 1) a on true
       where p.id = $1 and r.thread_id = $2`,
-    [of.planId, of.sessionId],
+    [of.callBatchId, of.sessionId],
   );
-  return row?.plan;
+  return row?.batch;
 }
 
 export interface SessionMessage {

@@ -64,3 +64,12 @@ export async function findRunOnThread(
   );
   return row;
 }
+
+/** Whether this agent has handed the thread's conversation to another one: whoever talks to it talks to that one. */
+export async function hasHandedOff(tx: Tx, of: { threadId: string; agentId: string }): Promise<boolean> {
+  const rows = await tx.query(
+    `select 1 from runs where thread_id = $1 and agent_id = $2 and stop_reason = 'handoff' limit 1`,
+    [of.threadId, of.agentId],
+  );
+  return rows.length > 0;
+}

@@ -6,13 +6,14 @@ export interface LostJoin {
   tenant_id: string;
   /** The task, or the call. */
   id: string;
+  /** The run that is to look at it: a workflow, or one that has delegated. */
   workflow_id: string;
   run_id: string;
 }
 
 /**
  * Tasks that are still open although their child has ended a while ago, and calls that wait for a child which has ended, or
- * was never begun: their parent has not been told.
+ * was never begun: their parent has not been told. So is one that nobody waits for any more.
  */
 export async function listLostJoins(db: Database, filter: LostFilter): Promise<LostJoin[]> {
   return db.asMaintenance((tx) =>
@@ -22,6 +23,12 @@ export async function listLostJoins(db: Database, filter: LostFilter): Promise<L
          where t.status in ('assigned', 'in_progress') and t.id > $2 and ($4::uuid is null or t.tenant_id = $4)
            and r.status in ('completed', 'failed', 'cancelled') and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
            and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
+         union all
+         select t.tenant_id, t.id, t.parent_run_id as workflow_id, t.run_id from tasks t join runs r on r.id = t.run_id
+         where t.status in ('assigned', 'in_progress') and t.parent_run_id is not null and t.id > $2
+           and ($4::uuid is null or t.tenant_id = $4)
+           and r.status in ('completed', 'failed', 'cancelled') and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
+           and not exists (select from waits w where w.id = t.id and w.closed_at is null)
          union all
          select w.tenant_id, w.id, w.run_id as workflow_id, coalesce(c.id, w.id) as run_id from waits w
            left join runs c on c.parent_run_id = w.run_id and c.parent_task_id = w.id

@@ -3,6 +3,7 @@ import type { RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { countInputs } from './task-inputs.ts';
 
 export const TASK_STATUSES = [
   'pending',
@@ -28,7 +29,7 @@ export interface TaskRequirements {
   max_cost_tokens?: number | undefined;
 }
 
-interface Problem {
+export interface Problem {
   code: string;
   message: string;
 }
@@ -36,7 +37,12 @@ interface Problem {
 /** A task as it is shown: `output` is the answer of its child. */
 export interface TaskRow {
   id: string;
-  workflow_id: string;
+  /** Null for what an agent has delegated. */
+  workflow_id: string | null;
+  /** The run that has delegated it. */
+  parent_run_id: string | null;
+  /** The task that it is a part of: as whoever submitted it has said, or the one whose run has delegated it. */
+  parent_task_id: string | null;
   workspace_id: string;
   name: string;
   description: string;
@@ -52,6 +58,8 @@ export interface TaskRow {
   approval_id: string | null;
   error: Problem | null;
   output: StoredBlock[] | null;
+  /** How far its child has come, or had when it ended; null where there was none. */
+  progress: { run_status: RunStatus; steps: number; tokens_used: number } | null;
   tokens_used: string | null;
   latency_ms: number | null;
   deadline: Date | null;
@@ -60,17 +68,22 @@ export interface TaskRow {
   completed_at: Date | null;
 }
 
-const TASK = `t.id, t.workflow_id, t.workspace_id, t.name, t.description, t.input, t.requirements, t.dependencies, t.status,
+const TASK = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspace_id, t.name, t.description, t.input, t.requirements, t.dependencies, t.status,
   t.retry_count, t.assigned_agent_id, t.assigned_at, t.assignment_reason, t.run_id, t.approval_id, t.error, t.tokens_used,
-  t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at, m.content as output`;
-const TASKS = `tasks t left join runs r on r.id = t.run_id and t.status in ('completed', 'failed')
-  left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null`;
+  t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at, m.content as output,
+  case when r.id is not null then jsonb_build_object('run_status', r.status, 'steps', r.steps, 'tokens_used', r.tokens_in + r.tokens_out) end as progress`;
+const TASKS = `tasks t left join runs r on r.id = t.run_id
+  left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null and t.status in ('completed', 'failed')`;
 
 export interface NewTask {
   id: string;
   tenantId: string;
   workspaceId: string;
-  workflowId: string;
+  workflowId: string | null;
+  /** The run that delegates it, and the task that this works on. */
+  parent?: { runId: string; taskId: string | null };
+  /** The task that it is a part of, as whoever submits it says. */
+  parentTaskId?: string | undefined;
   name: string;
   place: number;
   description: string;
@@ -90,6 +103,8 @@ export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<vo
     tenant_id: task.tenantId,
     workspace_id: task.workspaceId,
     workflow_id: task.workflowId,
+    parent_run_id: task.parent?.runId ?? null,
+    parent_task_id: task.parent?.taskId ?? task.parentTaskId ?? null,
     name: task.name,
     place: task.place,
     description: task.description,
@@ -101,11 +116,15 @@ export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<vo
     is_early: task.isEarly ?? false,
   }));
   await tx.query(
-    `insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id,
-       dependencies, deadline, is_early, status)
-     select id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id, dependencies,
+    `insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input,
+       requirements, agent_id, dependencies, deadline, is_early, status)
+     select id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input, requirements, agent_id, dependencies,
        deadline, is_early, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
     [JSON.stringify(rows)],
+  );
+  await countInputs(
+    tx,
+    rows.filter(({ workflow_id }) => workflow_id !== null).map(({ id }) => id),
   );
 }
 
@@ -141,70 +160,20 @@ export async function listTasks(
   return fetchRows<TaskRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
 }
 
-/** A task as the scheduler needs it, with how its child stands, and what a person has said. */
-export interface ScheduledTask {
-  id: string;
-  name: string;
-  description: string;
-  input: TaskInput | null;
-  requirements: TaskRequirements;
-  agent_id: string | null;
-  dependencies: string[];
-  status: TaskStatus;
-  retry_count: number;
-  /** How often it was handed over, or came back. */
-  handoff_count: number;
-  failed_agents: string[];
-  assigned_agent_id: string | null;
-  run_id: string | null;
-  error: Problem | null;
-  approval_status: string | null;
-  deadline_ms: number | null;
-  /** Its deadline has passed. */
-  is_due: boolean;
-  /** Its plan is not whole yet. */
-  is_early: boolean;
-  /** Who works on it has not been heard of. */
-  is_stranded: boolean;
-  run: {
-    status: RunStatus;
-    stop_reason: string | null;
-    error: Problem | null;
-    tokens: number;
-    latency_ms: number | null;
-  } | null;
-}
-
-/** All tasks of a workflow, whose run the caller has locked, but for those that no plan has any more. The row of an ended child does not change any more. */
-export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
-  return tx.query<ScheduledTask>(
-    `select t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
-       t.handoff_count, t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status, t.is_early,
-       (extract(epoch from t.deadline) * 1000)::float8 as deadline_ms,
-       coalesce(t.deadline < clock_timestamp(), false) as is_due,
-       t.status in ('assigned', 'in_progress') and exists (
-         select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
-       case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
-         'tokens', r.tokens_in + r.tokens_out,
-         'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run
-     from tasks t left join runs r on r.id = t.run_id and t.status in ('assigned', 'in_progress')
-       left join approvals a on a.id = t.approval_id
-     where t.workflow_id = $1 and not (t.is_early and t.status = 'cancelled') order by t.place, t.id`,
-    [workflowId],
-  );
-}
-
 /** Whether a run works on a task that is still open. */
 export async function isOpenChild(tx: Tx, runId: string): Promise<boolean> {
   const rows = await tx.query(`select from tasks where run_id = $1 and status in ('assigned', 'in_progress')`, [runId]);
   return rows.length > 0;
 }
 
-/** What becomes of a task. */
+/** Whoever has it tried again gives it the time that it had at first. */
+const DEADLINE_ANEW = 'clock_timestamp() + (deadline - coalesce(asked_at, created_at))';
+
+/** What becomes of a task; `asked`: a person wants it tried again. */
 export type TaskChange =
   | { to: 'in_progress'; run_id: string; agent_id: string; reason: string }
   | { to: 'completed'; tokens: number; latency_ms: number }
-  | { to: 'pending'; error: Problem; failed_agent: string | null }
+  | { to: 'pending'; error: Problem; failed_agent: string | null; asked: boolean }
   | { to: 'failed'; error: Problem; tokens: number | null; approval_id: string | null };
 
 /** Changes a task. An end is final but for what a person wants tried again. */
@@ -219,8 +188,10 @@ export async function changeTask(tx: Tx, id: string, change: TaskChange): Promis
       return;
     case 'completed':
       await tx.query(
-        `update tasks set status = 'completed', tokens_used = $2, latency_ms = $3, error = null, completed_at = now(),
-           updated_at = now() where id = $1`,
+        `with done as (
+           update tasks set status = 'completed', tokens_used = $2, latency_ms = $3, error = null, completed_at = now(),
+             updated_at = now() where id = $1 returning dependents)
+         update tasks set open_inputs = open_inputs - 1 where id = any(array(select unnest(dependents) from done))`,
         [id, change.tokens, change.latency_ms],
       );
       return;
@@ -228,8 +199,9 @@ export async function changeTask(tx: Tx, id: string, change: TaskChange): Promis
       await tx.query(
         `update tasks set status = 'pending', retry_count = retry_count + 1, error = $2::jsonb, approval_id = null,
            failed_agents = case when $3::uuid is null then failed_agents else array_append(failed_agents, $3::uuid) end,
-           completed_at = null, updated_at = now() where id = $1`,
-        [id, JSON.stringify(change.error), change.failed_agent],
+           deadline = case when $4 then ${DEADLINE_ANEW} else deadline end,
+           asked_at = case when $4 then clock_timestamp() else asked_at end, completed_at = null, updated_at = now() where id = $1`,
+        [id, JSON.stringify(change.error), change.failed_agent, change.asked],
       );
       return;
     case 'failed':
@@ -241,12 +213,13 @@ export async function changeTask(tx: Tx, id: string, change: TaskChange): Promis
   }
 }
 
-/** Ends what has not ended of a workflow; answers which. */
-export async function cancelOpenTasks(tx: Tx, workflowId: string): Promise<{ id: string; run_id: string | null }[]> {
+/** Ends what has not ended of a workflow, or of what a run has delegated; answers which. */
+export async function cancelOpenTasks(tx: Tx, runId: string): Promise<{ id: string; run_id: string | null }[]> {
   return tx.query(
     `update tasks set status = 'cancelled', completed_at = now(), updated_at = now()
-     where workflow_id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id, run_id`,
-    [workflowId],
+     where (workflow_id = $1 or parent_run_id = $1) and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff')
+     returning id, run_id`,
+    [runId],
   );
 }
 
@@ -300,15 +273,18 @@ export interface TakenTask {
   isDone: boolean;
 }
 
-/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun. */
+/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun, with all its time. */
 export async function copyTasks(tx: Tx, workflowId: string, taken: readonly TakenTask[]): Promise<void> {
   const map = taken.map(({ from, id, isDone }) => ({ old: from, id, is_done: isDone }));
   await tx.query(
     `with m as (select * from jsonb_to_recordset($2::jsonb) as m (old uuid, id uuid, is_done boolean))
-     insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, input, requirements, agent_id,
+     insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_task_id, name, place, description, input, requirements, agent_id,
        dependencies, deadline, status, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
-     select m.id, t.tenant_id, t.workspace_id, $1, t.name, t.place, t.description, t.input, t.requirements, t.agent_id,
-       array(select d.id from unnest(t.dependencies) with ordinality as x (id, n) join m d on d.old = x.id order by x.n), t.deadline,
+     select m.id, t.tenant_id, t.workspace_id, $1,
+       coalesce((select p.id from m p where p.old = t.parent_task_id), t.parent_task_id),
+       t.name, t.place, t.description, t.input, t.requirements, t.agent_id,
+       array(select d.id from unnest(t.dependencies) with ordinality as x (id, n) join m d on d.old = x.id order by x.n),
+       case when m.is_done then t.deadline else ${DEADLINE_ANEW} end,
        case when m.is_done then 'completed' else 'pending' end, case when m.is_done then t.run_id end,
        case when m.is_done then t.assigned_agent_id end, case when m.is_done then t.assigned_at end,
        case when m.is_done then t.assignment_reason end, case when m.is_done then t.tokens_used end,
@@ -316,10 +292,15 @@ export async function copyTasks(tx: Tx, workflowId: string, taken: readonly Take
      from m join tasks t on t.id = m.old`,
     [workflowId, JSON.stringify(map)],
   );
+  await countInputs(
+    tx,
+    map.map(({ id }) => id),
+  );
 }
 
 /** The answers of the children that completed these tasks, by task. */
 export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<Map<string, StoredBlock[]>> {
+  if (ids.length === 0) return new Map();
   const rows = await tx.query<{ id: string; content: StoredBlock[] }>(
     `select t.id, m.content from tasks t join runs r on r.id = t.run_id
        join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal
@@ -327,6 +308,15 @@ export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<M
     [ids],
   );
   return new Map(rows.map(({ id, content }) => [id, content]));
+}
+
+/** What these tasks are called. */
+export async function readTaskNames(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await tx.query<{ id: string; name: string }>('select id, name from tasks where id = any($1::uuid[])', [
+    ids,
+  ]);
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /** How many tasks a workflow has. */

@@ -99,6 +99,17 @@ export async function findTools(tx: Tx, idsOrNames: readonly string[]): Promise<
   ]);
 }
 
+/** The registered tools at servers that have one of these names there: in lower case, `_` for what is neither letter nor digit. */
+export async function findToolsByRemoteName(tx: Tx, plainNames: readonly string[]): Promise<ToolRow[]> {
+  if (plainNames.length === 0) return [];
+  const remoteName = `coalesce(v.definition->'transport'->>'tool', t.name)`;
+  return tx.query<ToolRow>(
+    `${TOOL} and v.definition->'transport'->>'endpoint' is not null
+       and regexp_replace(lower(${remoteName}), '[^a-z0-9]', '_', 'g') = any($1::text[])`,
+    [plainNames],
+  );
+}
+
 /** A page of registered tools, newest first. `permissions`: only those that need all of these. */
 export async function listTools(
   tx: Tx,

@@ -83,6 +83,19 @@ export async function listModelCalls(tx: Tx, runId: string, turnId: string): Pro
   );
 }
 
+/** The nodes of a graph that a turn has entered, in order, each with the number of the step that follows. */
+export async function listEnteredNodes(
+  tx: Tx,
+  runId: string,
+  turnId: string,
+): Promise<{ node: string; step: number }[]> {
+  return tx.query(
+    `select payload->>'node' as node, step from run_events
+     where run_id = $1 and turn_id = $2 and type = 'node.entered' order by seq`,
+    [runId, turnId],
+  );
+}
+
 export interface ToolCallRow {
   id: string;
   run_id: string;

@@ -60,18 +60,18 @@ export async function insertWebhook(tx: Tx, hook: NewWebhook): Promise<WebhookRo
 /** How many webhooks the tenant has. Whoever asks is alone in asking until its transaction ends, so that none is made meanwhile. */
 export async function countWebhooks(tx: Tx, tenantId: string): Promise<number> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:webhooks:' || $1, 0))`, [tenantId]);
-  const [row] = await tx.query<{ count: number }>('select count(*) as count from webhooks');
+  const [row] = await tx.query<{ count: number }>('select count(*) as count from webhooks where run_id is null');
   return row?.count ?? 0;
 }
 
-/** A webhook, of this workspace where one is given. */
+/** A webhook that is not of one run, of this workspace where one is given. */
 export async function findWebhook(tx: Tx, id: string, workspaceId?: string): Promise<WebhookRow | undefined> {
   const [row] = await fetchRows<WebhookRow>(
     tx,
     selectFrom(WEBHOOK, 'webhooks', [
       ['id', '=', id],
       ['workspace_id', '=', workspaceId],
-    ]),
+    ]).whereNull('run_id'),
   );
   return row;
 }
@@ -85,7 +85,7 @@ export async function listWebhooks(
     ['id', '<', page.before],
     ['workspace_id', '=', page.workspaceId],
   ]);
-  return fetchRows<WebhookRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+  return fetchRows<WebhookRow>(tx, query.whereNull('run_id').orderBy('id', 'desc').limit(page.limit));
 }
 
 export interface WebhookChange {
@@ -201,13 +201,23 @@ export async function takeDueWebhooks(
   );
 }
 
+/** A webhook in the hands of its sender. */
+export interface HeldWebhook extends WebhookRow {
+  /** Of a push configuration (`db/push-configs.ts`): the run that it tells of, its name, and what its messages carry, encrypted. */
+  run_id: string | null;
+  push_id: string | null;
+  token_key_id: string | null;
+  token_sealed: Buffer | null;
+}
+
 /** Holds a webhook for its sender, which begins; undefined if there is none any more. */
 export async function holdWebhook(
   tx: Tx,
   { id, leaseMs }: { id: string; leaseMs: number },
-): Promise<WebhookRow | undefined> {
-  const [row] = await tx.query<WebhookRow>(
-    `update webhooks set taken_until = clock_timestamp() + $2 * interval '1 ms' where id = $1 returning ${WEBHOOK}`,
+): Promise<HeldWebhook | undefined> {
+  const [row] = await tx.query<HeldWebhook>(
+    `update webhooks set taken_until = clock_timestamp() + $2 * interval '1 ms' where id = $1
+     returning ${WEBHOOK}, run_id, push_id, token_key_id, token_sealed`,
     [id, leaseMs],
   );
   return row;

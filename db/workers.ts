@@ -31,6 +31,8 @@ export interface WorkerFilter {
   ids?: readonly string[] | undefined;
   /** Those that may be given a task where nobody says: a busy one may have room for another. */
   statuses?: readonly AgentStatus[] | undefined;
+  /** Nobody is compared: what their runs have shown is dear to sum up, and left out. */
+  isHealthless?: true;
 }
 
 const RATES = `jsonb_strip_nulls(jsonb_build_object('success_rate_7d', h.done::float8 / nullif(h.runs, 0),
@@ -48,16 +50,18 @@ const HEALTH = `
         and ($3::uuid[] is null or agent_id = any($3))) ended
   group by agent_id`;
 
+const NO_HEALTH = `select null::uuid as agent_id, 0::numeric as runs, 0::numeric as done, 0::numeric as ms, 0::numeric as tokens where false`;
+
 /** Agents of a workspace that take tasks, oldest first; `LIMITS.candidateAgents` at most. */
 export async function listWorkers(
   tx: Tx,
-  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'] }: WorkerFilter,
+  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'], isHealthless }: WorkerFilter,
 ): Promise<WorkerRow[]> {
   const conditions = skills.map(
     (_, index) => `a.id in (select k.agent_id from agent_skills k where k.name = any($${index + 4}))`,
   );
   return tx.query<WorkerRow>(
-    `with h as (${HEALTH}),
+    `with h as (${isHealthless ? NO_HEALTH : HEALTH}),
        t as (select assigned_agent_id as agent_id, count(*)::int as running from tasks
          where status in ('assigned', 'in_progress') and assigned_agent_id is not null group by 1)
      select a.id, ${AGENT_STATUS} as status, coalesce(t.running, 0) as running, coalesce(${RATES}, '{}') as health,

@@ -89,7 +89,7 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   };
 
   const sendAll = async (rows: readonly Stored[], take: (row: Sendable) => boolean) => {
-    await enqueue(rows.filter((row) => !take(row)));
+    await enqueue(leftOf(rows, take));
     deletion.add(rows);
   };
 
@@ -148,8 +148,17 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
 
 const noop = () => undefined;
 
+/** What is not taken. A job that waits for others among the rows is not offered. */
+function leftOf<R extends Sendable>(rows: readonly R[], take: (row: R) => boolean): R[] {
+  const parents = new Set(rows.map(({ parent }) => parent?.job_id));
+  return rows.filter((row) => parents.has(row.job_id) || !take(row));
+}
+
 /** A row as the commit has written it, which knew the position. */
-function atPosition(row: OutboxRow, position: Position): Stored {
-  if ('job_id' in row) return row;
-  return { ...row, job_id: positionJobId(position), payload: { ...row.payload, seq: position.seq } };
+function atPosition({ parent, ...row }: OutboxRow, position: Position): Stored {
+  const job_id = positionJobId(position);
+  const named = parent && ('job_id' in parent ? parent : { queue: parent.queue, job_id });
+  const of = named && { parent: named };
+  if ('job_id' in row) return { ...row, ...of };
+  return { ...row, ...of, job_id, payload: { ...row.payload, seq: position.seq } };
 }

@@ -40,6 +40,11 @@ export function lookJobId(runId: string, at: Date): string {
   return `look-${runId}-${Math.ceil(at.getTime() / 1000)}`;
 }
 
+/** Id of the look at a workflow that waits for the children which one look has begun, by the first of them. */
+export function nextLookJobId(childId: string): string {
+  return `next-${childId}`;
+}
+
 /** Id of the job that tells a parent of its child's end. */
 export function joinJobId(childId: string): string {
   return `join-${childId}`;

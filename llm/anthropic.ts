@@ -5,12 +5,13 @@ import { ModelError } from '../core/model.ts';
 import type { AnswerPiece, ModelResponse, StreamModel } from '../core/model.ts';
 import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
 import type { AnswerDraft } from './anthropic-answer.ts';
+import { filesMadeIn } from './anthropic-files.ts';
 import { anthropicParams, withoutContainer, withoutThinking } from './anthropic-request.ts';
 import type { AnthropicParams } from './anthropic-request.ts';
 import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
-import { toModelError } from './model-errors.ts';
+import { toModelError, withUsage } from './model-errors.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
 /** Claude over the Messages API. One attempt per call, since the queue does the waiting; throws `ModelError` only. */
@@ -27,11 +28,13 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
   });
   return async (request, io) => {
     const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? DEFAULT_IDLE_MS });
+    const draft = newAnswer();
     try {
       const response = await send(client, anthropicParams(request), { guard, betas: request.options?.betaHeaders });
-      const draft = await readAnswer(response, guard, io.onDelta);
+      await readAnswer(response, { draft, guard, onDelta: io.onDelta });
       const { content, stopReason } = finishAnswer(draft);
       const model = draft.model ?? request.model;
+      const files = filesMadeIn(content);
       const answer: ModelResponse = {
         provider: 'anthropic',
         model,
@@ -39,10 +42,11 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
         stopReason,
         usage: draft.usage,
         ...(draft.containerId !== undefined && { containerId: draft.containerId }),
+        ...(files.length > 0 && { files }),
       };
       return answer;
     } catch (error) {
-      throw toModelError('anthropic', error, guard.cutOff());
+      throw withUsage(toModelError('anthropic', error, guard.cutOff()), draft.usage);
     } finally {
       guard.close();
     }
@@ -78,15 +82,17 @@ function mendedBy(error: unknown, params: AnthropicParams): AnthropicParams | un
   return /thinking|signature/i.test(error.message) ? withoutThinking(params) : undefined;
 }
 
-async function readAnswer(
-  response: Response,
-  guard: CallGuard,
-  onDelta: (delta: AnswerPiece) => void,
-): Promise<AnswerDraft> {
-  const draft = newAnswer();
+interface Reading {
+  draft: AnswerDraft;
+  guard: CallGuard;
+  onDelta: (delta: AnswerPiece) => void;
+}
+
+/** Reads into the draft, which holds what had come where this throws. */
+async function readAnswer(response: Response, { draft, guard, onDelta }: Reading): Promise<void> {
   if (formOf('anthropic', response) === 'json') {
     takeMessage(draft, parseEvent('anthropic', await response.text()), onDelta);
-    return draft;
+    return;
   }
   try {
     for await (const event of Stream.rawEvents(response)) {
@@ -99,5 +105,4 @@ async function readAnswer(
     if (draft.stopReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
   }
   if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'anthropic: the stream was cut off.');
-  return draft;
 }

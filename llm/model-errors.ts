@@ -1,6 +1,6 @@
 /** From what the SDKs throw to the few kinds of `ModelError` that the engine tells apart. */
 import { ModelError } from '../core/model.ts';
-import type { ModelErrorKind } from '../core/model.ts';
+import type { ModelErrorKind, TokenUsage } from '../core/model.ts';
 import type { CutOff } from './call-guard.ts';
 
 /** What both SDKs' errors have in common; every field may be missing, as in an error event in mid-stream. */
@@ -83,6 +83,13 @@ function kindOfStatus(status: number, message: string): ModelErrorKind {
   if (known) return known;
   if (status >= 500) return /overloaded/i.test(message) ? 'overloaded' : 'unavailable';
   return 'invalid_request';
+}
+
+/** The same error with what the provider had counted of an answer that broke off. */
+export function withUsage(error: ModelError, usage: TokenUsage): ModelError {
+  if (usage.input + usage.output + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h === 0) return error;
+  const { kind, message, retryAfterMs: after, cause } = error;
+  return new ModelError(kind, message, { retryAfterMs: after, cause, usage });
 }
 
 /** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined if neither is usable. */

@@ -6,7 +6,7 @@ import { completeUsage } from './complete-usage.ts';
 import { contextWindowOf, type ContextWindows } from './context-windows.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
-import type { Credential, Provider } from './provider.ts';
+import type { Credential, OpenFile, Provider } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
 
 interface ModelsConfig {
@@ -48,6 +48,8 @@ export interface Models {
   defaultName: () => string;
   /** What a model takes, also without a key for it; undefined for a name that no provider knows. */
   contextWindow: (name: string | undefined) => ModelWindow | undefined;
+  /** How to get files that this provider's tools have made; undefined where it makes none, or there is no key for it. */
+  filesOf: (provider: string) => OpenFile | undefined;
 }
 
 /** The models that this process can ask, by name (docs/models.md). */
@@ -74,6 +76,13 @@ export function createModels(config: ModelsConfig): Models {
   };
   return {
     resolve,
+    filesOf: (name) => {
+      const provider = PROVIDERS.find((each) => each.name === name);
+      const credential = keys[name];
+      if (!provider?.openFiles || !credential) return undefined;
+      const opened = provider.openFiles(credential);
+      return async (id, signal) => (await opened)(id, signal);
+    },
     defaultName: () => {
       const { provider, model } = parseModelName(defaultNameOf(config));
       return provider === OFFLINE ? OFFLINE : `${provider}/${model}`;

@@ -6,7 +6,7 @@ import type { AnswerPiece, StreamModel } from '../core/model.ts';
 import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
-import { toModelError } from './model-errors.ts';
+import { toModelError, withUsage } from './model-errors.ts';
 import { finishCompletion, newCompletion, takeChunk, takeCompletion } from './openai-answer.ts';
 import type { CompletionDraft } from './openai-answer.ts';
 import { openaiParams } from './openai-request.ts';
@@ -25,11 +25,12 @@ export function openaiModel(options: ProviderOptions): StreamModel {
   });
   return async (request, io) => {
     const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? DEFAULT_IDLE_MS });
+    const draft = newCompletion();
     try {
       const response = await client.chat.completions
         .create(openaiParams(request), { signal: guard.signal })
         .asResponse();
-      const draft = await readAnswer(response, guard, io.onDelta);
+      await readAnswer(response, { draft, guard, onDelta: io.onDelta });
       const { content, stopReason } = finishCompletion(draft);
       return {
         provider: 'openai',
@@ -39,22 +40,24 @@ export function openaiModel(options: ProviderOptions): StreamModel {
         usage: draft.usage,
       };
     } catch (error) {
-      throw toModelError('openai', error, guard.cutOff());
+      throw withUsage(toModelError('openai', error, guard.cutOff()), draft.usage);
     } finally {
       guard.close();
     }
   };
 }
 
-async function readAnswer(
-  response: Response,
-  guard: CallGuard,
-  onDelta: (delta: AnswerPiece) => void,
-): Promise<CompletionDraft> {
-  const draft = newCompletion();
+interface Reading {
+  draft: CompletionDraft;
+  guard: CallGuard;
+  onDelta: (delta: AnswerPiece) => void;
+}
+
+/** Reads into the draft, which holds what had come where this throws. */
+async function readAnswer(response: Response, { draft, guard, onDelta }: Reading): Promise<void> {
   if (formOf('openai', response) === 'json') {
     takeCompletion(draft, parseEvent('openai', await response.text()), onDelta);
-    return draft;
+    return;
   }
   try {
     for await (const { data } of _iterSSEMessages(response, new AbortController())) {
@@ -68,5 +71,4 @@ async function readAnswer(
     if (draft.finishReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
   }
   if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'openai: the stream was cut off.');
-  return draft;
 }

@@ -1,4 +1,5 @@
 /** What a model provider is to the rest of Drover: one object in a file of its own (docs/extending.md). */
+import type { Readable } from 'node:stream';
 import type { StreamModel } from '../core/model.ts';
 
 /** USD per million tokens, standard tier. */
@@ -26,6 +27,16 @@ export interface FilesTaken {
   pdfBytes: number;
 }
 
+/** A file that the provider's own tools have made, as its content begins to come. */
+export interface ProviderFile {
+  source: Readable;
+  filename: string | undefined;
+  mimeType: string | undefined;
+}
+
+/** Opens a file by the provider's id. Throws whatever its SDK throws. */
+export type OpenFile = (id: string, signal: AbortSignal) => Promise<ProviderFile>;
+
 export interface Provider {
   /** What a model's name begins with, `acme/…`: lower case. Its key is `ACME_API_KEY`, its address `ACME_BASE_URL`. */
   name: string;
@@ -41,4 +52,6 @@ export interface Provider {
   filesTaken?: (model: string) => FilesTaken;
   /** Its SDK is loaded here, so that nobody waits for one that is not asked. */
   open(credential: Credential): Promise<StreamModel>;
+  /** Where answers name files (`files` of a response): how to get them. */
+  openFiles?(credential: Credential): Promise<OpenFile>;
 }

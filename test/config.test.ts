@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
-import { ConfigError, loadConfig } from '../config.ts';
+import { loadConfig } from '../config.ts';
+import { ConfigError } from '../lib/environment.ts';
 import { CONTRACTS } from '../jobs/contracts.ts';
 
 const POSTGRES = { DATABASE_URL: 'postgres://me:hunter2@db/drover', DROVER_SECRET_KEY: 'k'.repeat(32) };

@@ -153,7 +153,7 @@ describe('The guide to extending', () => {
     const model = await startScriptedModel();
     const phone = await startServer((_request, response) => response.end());
     const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
-    const platform = await openTestPlatform('embedded', { workers: true, api: true, env });
+    const platform = await openTestPlatform(undefined, { workers: true, api: true, env });
     const post = async (path: string, body: unknown) => {
       const headers = { authorization: `Bearer ${platform.apiKey}`, 'content-type': 'application/json' };
       const response = await fetch(`${platform.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });

@@ -92,7 +92,7 @@ function circles(): string[] {
 }
 
 function sourceFiles(): string[] {
-  const skipped = /^(test|node_modules|dist|\..*)$/;
+  const skipped = /^(test|examples|node_modules|dist|\..*)$/;
   return readdirSync(ROOT, { withFileTypes: true }).flatMap((entry) => {
     if (skipped.test(entry.name)) return [];
     if (entry.isFile()) return entry.name.endsWith('.ts') ? [entry.name] : [];

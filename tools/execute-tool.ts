@@ -250,7 +250,8 @@ function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
     if ('fault' in output) return { kind: 'error', ...output.fault };
     // No larger than the output that it is taken from.
     const content = outcome.content && cleanJson(secrets.redact(outcome.content));
-    return { kind: 'succeeded', ...output, ...(content && { content }) };
+    const { untrusted } = outcome;
+    return { kind: 'succeeded', ...output, ...(content && { content }), ...(untrusted && { untrusted }) };
   }
   const { output: _, ...rest } = outcome;
   return 'fault' in output || outcome.output === undefined ? rest : { ...rest, ...output };

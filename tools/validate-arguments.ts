@@ -118,17 +118,25 @@ type Draft = '2020-12' | 'draft-07';
 
 const META: Options = { strict: false, logger: false, allErrors: false };
 
+/** An instance compiles its meta-schema with the first schema that it looks at. */
+function compiledMeta(draft: Draft): Ajv {
+  const meta = draft === '2020-12' ? new Ajv2020(META) : new Ajv(META);
+  void meta.validateSchema({});
+  return meta;
+}
+
 type CompileAs = (draft: Draft, schema: Record<string, unknown>) => Compiled;
 
 /** Compiling a meta-schema takes 50 to 100 ms, so it is done once, and only where it is needed. */
 function createCompiler(): CompileAs {
   const metas: Partial<Record<Draft, Ajv>> = {};
-  const metaOf = (draft: Draft): Ajv => (metas[draft] ??= draft === '2020-12' ? new Ajv2020(META) : new Ajv(META));
+  const metaOf = (draft: Draft): Ajv => (metas[draft] ??= compiledMeta(draft));
   return (draft, schema) => {
     const { $schema: _, ...body } = schema;
+    // Whoever is the first does not pay for it with the time that its schema may take.
+    const meta = metaOf(draft);
     try {
       return runBounded<Compiled>(() => {
-        const meta = metaOf(draft);
         if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
         return { validate: fresh(draft).compile(body), isBounded: !SLOW_KEYWORDS.test(JSON.stringify(body)) };
       }, COMPILE_MS);

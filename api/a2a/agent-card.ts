@@ -10,7 +10,7 @@ export function agentCard({ name, definition, current_version: version }: AgentR
     description,
     version,
     supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: A2A_PROTOCOL_VERSION }],
-    capabilities: { streaming: true, pushNotifications: false },
+    capabilities: { streaming: true, pushNotifications: true },
     securitySchemes: { key: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
     securityRequirements: [{ schemes: { key: { list: [] } } }],
     defaultInputModes: ['text/plain'],

@@ -1,6 +1,6 @@
 /** A2A's operations (protocol 1.0) over runs: a task is a run, a context its thread. */
 import { TaskState, type Message, type SendMessageRequest, type StreamResponse, type Task } from '@a2a-js/sdk';
-import { PushNotificationNotSupportedError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { z } from 'zod';
 import { badRequest, forbidden } from '../../core/errors.ts';
@@ -17,12 +17,12 @@ import { streamRun } from '../../modules/runs/stream-run.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { agentCard } from './agent-card.ts';
 import { listTasks } from './list-tasks.ts';
+import { pushOperations, putConfig } from './push-configs.ts';
 import type { A2aRequest } from './request.ts';
 import { SETTLED, taskOf } from './task.ts';
 
 /** The operations for one agent and one caller. They throw a `DroverError`, or an error of the SDK's. */
 export function a2aOperations(request: A2aRequest): A2ARequestHandler {
-  const noPush = () => Promise.reject(new PushNotificationNotSupportedError('Push notifications are not sent.'));
   return {
     getAgentCard: () => Promise.resolve(agentCard(request.agent, request.url)),
     getAuthenticatedExtendedAgentCard: () => Promise.resolve(agentCard(request.agent, request.url)),
@@ -45,10 +45,7 @@ export function a2aOperations(request: A2aRequest): A2ARequestHandler {
       yield* follow(request, runOf(id));
     },
     listTasks: (params) => listTasks(request, params),
-    createTaskPushNotificationConfig: noPush,
-    getTaskPushNotificationConfig: noPush,
-    listTaskPushNotificationConfigs: noPush,
-    deleteTaskPushNotificationConfig: noPush,
+    ...pushOperations(request),
   };
 }
 
@@ -58,7 +55,15 @@ function runOf(taskId: string): string {
 }
 
 /** Takes a message: the first of a task, an answer to what a task waits for, or a person's decision as data. */
-async function say(request: A2aRequest, { message }: SendMessageRequest): Promise<string> {
+async function say(request: A2aRequest, sent: SendMessageRequest): Promise<string> {
+  const runId = await take(request, sent);
+  const push = sent.configuration?.taskPushNotificationConfig;
+  // A message that is sent again says the same.
+  if (push) await putConfig(request, runId, { ...push, id: push.id || (sent.message?.messageId ?? '') });
+  return runId;
+}
+
+async function take(request: A2aRequest, { message }: SendMessageRequest): Promise<string> {
   if (!message) throw badRequest('A message is needed.');
   const { context, caller, agent, traceparent } = request;
   const { tenantId, workspaceId, keyId: requestedBy } = caller;

@@ -43,6 +43,7 @@ const rpc = defineRoute({
   access: 'runs:write',
   summary: 'An operation of A2A on an agent, in JSON-RPC: a task is a run, a context its thread',
   params,
+  jsonRpc: true,
   body: message,
   responses: { 200: z.looseObject({ jsonrpc: z.literal('2.0') }) },
   async handle({ caller, params: { agent: id }, body, context, app, ctx }) {
@@ -114,6 +115,10 @@ function speaking(operations: A2ARequestHandler, { log }: Context): A2ARequestHa
     sendMessage: once((asked, call) => operations.sendMessage(asked, call)),
     getTask: once((asked, call) => operations.getTask(asked, call)),
     cancelTask: once((asked, call) => operations.cancelTask(asked, call)),
+    createTaskPushNotificationConfig: once((asked, call) => operations.createTaskPushNotificationConfig(asked, call)),
+    getTaskPushNotificationConfig: once((asked, call) => operations.getTaskPushNotificationConfig(asked, call)),
+    listTaskPushNotificationConfigs: once((asked, call) => operations.listTaskPushNotificationConfigs(asked, call)),
+    deleteTaskPushNotificationConfig: once((asked, call) => operations.deleteTaskPushNotificationConfig(asked, call)),
     listTasks: once((asked, call) => operations.listTasks(asked, call)),
     sendMessageStream: streamed((asked, call) => operations.sendMessageStream(asked, call)),
     resubscribe: streamed((asked, call) => operations.resubscribe(asked, call)),

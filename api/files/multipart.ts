@@ -8,7 +8,15 @@ import type { ApiContext } from '../kit/state.ts';
 import { checkPart, idParam } from '../kit/validate.ts';
 
 /** What may stand beside the file. */
-export const uploadFields = z.strictObject({ thread_id: idParam.optional() });
+export const uploadFields = z.strictObject({
+  thread_id: idParam.optional(),
+  trust: z
+    .enum(['trusted', 'untrusted'])
+    .optional()
+    .describe(
+      'Whether its sender vouches for what it says: `untrusted` if left out; `trusted` needs `approvals:write`.',
+    ),
+});
 
 const MOST_FIELDS = 8;
 /** What may have come in before anybody looks at it. */

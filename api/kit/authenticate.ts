@@ -3,7 +3,8 @@ import { requestRates } from '../../core/rate-limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { isRunToken, readRunToken } from '../../modules/tenants/run-tokens.ts';
+import { isToken, readToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
+import { threadOfRun } from '../../modules/runs/read-runs.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
 import { holdToRates } from './rate-limit.ts';
@@ -17,7 +18,7 @@ import { idParam } from './validate.ts';
  */
 export async function authenticate(
   ctx: ApiContext,
-  route: Pick<Route, 'access' | 'tenantWide' | 'runToken' | 'tokenInQuery'>,
+  route: Pick<Route, 'access' | 'tenantWide' | keyof Tokens>,
   deps: AuthenticateDeps,
 ): Promise<Caller | undefined> {
   const { access, tenantWide = false } = route;
@@ -39,7 +40,7 @@ export async function authenticate(
 
 type AuthenticateDeps = Pick<AppParts, 'authenticator' | 'counter'> & Pick<Context, 'db' | 'keyring'>;
 
-type Tokens = Pick<Route, 'runToken' | 'tokenInQuery'>;
+type Tokens = Pick<Route, 'runToken' | 'threadToken' | 'tokenInQuery'>;
 
 async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps): Promise<Caller> {
   const header = ctx.get('authorization');
@@ -48,7 +49,7 @@ async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps):
     return holderOf(ctx, route, { token: inQuery, deps });
   }
   const key = /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
-  if (key !== undefined && isRunToken(key)) return holderOf(ctx, route, { token: key, deps });
+  if (key !== undefined && isToken(key)) return holderOf(ctx, route, { token: key, deps });
   const caller = key === undefined ? undefined : await deps.authenticator.byKey(key);
   if (caller) return { ...caller, origin: originOf(ctx) };
   ctx.set('WWW-Authenticate', header === '' ? 'Bearer realm="drover"' : 'Bearer realm="drover", error="invalid_token"');
@@ -58,26 +59,47 @@ async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps):
   );
 }
 
-/** Whoever holds a token for the run of the path, where the route is open to it. A key is no token, in a query least of all. */
+/** Whoever holds a token for what the path is about, where the route is open to it. A key is no token, in a query least of all. */
 async function holderOf(
   ctx: ApiContext,
-  { runToken }: Tokens,
+  { runToken, threadToken }: Tokens,
   { token, deps }: { token: string; deps: AuthenticateDeps },
 ): Promise<Caller> {
-  const holder = await readRunToken(deps, token);
+  const holder = await readToken(deps, token);
   if (!holder) {
     ctx.set('WWW-Authenticate', 'Bearer realm="drover", error="invalid_token"');
     throw unauthorized('The token is unknown or expired.');
   }
-  const { caller, runId, scopes, leftMs } = holder;
+  const { caller, target, scopes, leftMs } = holder;
   const known = { ...caller, origin: originOf(ctx), tokenLeftMs: leftMs };
   ctx.state.caller = known;
-  const { run } = ctx.params as { run?: string };
-  if (run?.toLowerCase() !== runId) throw forbidden('The token is for one run, and this is not about it.');
-  if (runToken && scopes.includes(runToken)) return known;
+  const isOfThread = target.kind === 'thread' && threadToken !== undefined;
+  const isIts = isOfThread ? isAboutThread(ctx, threadToken, target) : await isAboutRun(ctx, target, { caller, deps });
+  if (!isIts) throw forbidden(`The token is for one ${target.kind}, and this is not about it.`);
+  const needed = isOfThread ? threadToken.scope : runToken;
+  if (needed && scopes.includes(needed)) return known;
   throw forbidden(
-    runToken ? `The token is not for "${runToken}".` : 'A token for a run does not open this; a key may.',
+    needed ? `The token is not for "${needed}".` : `A token for a ${target.kind} does not open this; a key may.`,
   );
+}
+
+/** Where no parameter names the thread, whatever finds it in the request looks at `boundThreadId`. */
+function isAboutThread(ctx: ApiContext, { param }: NonNullable<Tokens['threadToken']>, { id }: TokenTarget): boolean {
+  return param === undefined || String(ctx.params[param]).toLowerCase() === id;
+}
+
+/** A token for a thread opens its runs as one for each of them would. */
+async function isAboutRun(
+  ctx: ApiContext,
+  target: TokenTarget,
+  { caller, deps }: { caller: Caller; deps: AuthenticateDeps },
+): Promise<boolean> {
+  const { run } = ctx.params as { run?: string };
+  const id = run === undefined ? undefined : idParam.safeParse(run).data;
+  if (id === undefined) return false;
+  if (target.kind === 'run') return id === target.id;
+  const threadId = await deps.db.withTenant(caller.tenantId, (tx) => threadOfRun(tx, id));
+  return threadId === target.id;
 }
 
 function originOf(ctx: ApiContext): Origin {

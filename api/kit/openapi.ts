@@ -44,6 +44,7 @@ function operationOf(route: Route, components: Components): Record<string, unkno
     responses: responsesOf(route, components),
     ...securityOf(route.access),
     ...(route.runToken && { 'x-run-token': route.runToken }),
+    ...(route.threadToken && { 'x-thread-token': route.threadToken.scope }),
   };
 }
 

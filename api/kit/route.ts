@@ -8,9 +8,10 @@ import type { Caller } from '../../core/caller.ts';
 import type { LiveSessions } from '../../modules/sessions/live-state.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
-import type { TokenScope } from '../../modules/tenants/run-tokens.ts';
+import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
+import { readMessage } from './json-rpc-body.ts';
 import type { Sockets } from './sockets.ts';
 import type { ApiContext } from './state.ts';
 import { checkParams, checkPart } from './validate.ts';
@@ -68,8 +69,15 @@ interface RouteHead {
   tenantWide?: boolean;
   /** What a token for the run of the path must be for to stand in for a key; absent: no token does. */
   runToken?: TokenScope;
+  /**
+   * The same of a token for a thread, which the parameter `param` names, or else what the handler asks for it. Routes with
+   * `runToken` are open to it for the runs of its thread.
+   */
+  threadToken?: { scope: TokenScope; param?: 'thread' | 'id' };
   /** Such a token may stand in the query, for `EventSource`, which sends no headers. */
   tokenInQuery?: true;
+  /** The body is a message of JSON-RPC. */
+  jsonRpc?: true;
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
   /** The body is `multipart/form-data` with one file, which `handle` reads itself, and has as long as an upload may take; these are its other fields. */
@@ -118,6 +126,12 @@ export interface AppParts {
   sockets: Sockets | undefined;
 }
 
+/** The body, which fits its schema. Throws 400. */
+async function readChecked(ctx: ApiContext, { body = NOTHING, jsonRpc }: { body?: Schema; jsonRpc?: true }) {
+  const check = (read: unknown) => checkPart(body, read, 'body');
+  return jsonRpc ? readMessage(() => readBody(ctx), check) : check(await readBody(ctx));
+}
+
 /** Makes a route. Fields that no schema names are refused with 400, ids that are none with 404. */
 export function defineRoute<
   A extends Access,
@@ -131,7 +145,7 @@ export function defineRoute<
     const checked = {
       params: checkParams(params, ctx),
       query: checkPart(query ?? NOTHING, { ...ctx.query }, 'query'),
-      body: takesBody(spec) ? checkPart(body ?? NOTHING, await readBody(ctx), 'body') : undefined,
+      body: takesBody(spec) ? await readChecked(ctx, spec) : undefined,
     };
     const request = { ...checked, caller, idempotency: idempotencyOf(ctx, caller, checked.body), context, app, ctx };
     return handle(request as unknown as RouteRequest<P, Q, B, A>);

@@ -37,6 +37,9 @@ function faultsOf(issue: Issue, prefix: readonly PropertyKey[]): FieldError[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({ path: dotted([...path, key]), message: 'is not a known field' }));
   }
+  if (issue.code === 'invalid_union' && issue.errors.some((branch) => branch.some(isMissing))) {
+    return [{ path: dotted(path), message: 'is required' }];
+  }
   const branch = issue.code === 'invalid_union' ? closestBranch(issue.errors) : undefined;
   if (branch) return branch.flatMap((inner) => faultsOf(inner, path));
   return [{ path: dotted(path), message: wording(issue) }];
@@ -48,6 +51,10 @@ function closestBranch(branches: readonly Issue[][]): Issue[] | undefined {
     (issues) => !issues.some(({ path, code }) => path.length === 0 && code === 'invalid_type'),
   );
   return possible.length === 1 ? possible[0] : undefined;
+}
+
+function isMissing({ path, code, message }: Issue): boolean {
+  return path.length === 0 && code === 'invalid_type' && message.endsWith('received undefined');
 }
 
 function wording(issue: Issue): string {

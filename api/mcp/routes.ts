@@ -16,6 +16,7 @@ const post = defineRoute({
   path: '/mcp',
   access: 'runs:write',
   summary: "A message to Drover's MCP server (Streamable HTTP): agents are tools",
+  jsonRpc: true,
   body: z.union([message, z.array(message).min(1).max(100)]),
   responses: {
     200: { contentType: 'text/event-stream', description: 'The answer, and what is told before it.' },

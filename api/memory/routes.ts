@@ -1,6 +1,6 @@
 /** What agents remember. */
 import { z } from 'zod';
-import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType } from '../../core/memory/entry.ts';
+import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType, readMetadata } from '../../core/memory/entry.ts';
 import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../modules/memory/change-memory.ts';
 import { checkContradictions } from '../../modules/memory/contradictions.ts';
@@ -45,7 +45,8 @@ const add = defineRoute({
   async handle({ caller, params, body, context, idempotency }) {
     const { id: agentId } = params;
     const { metadata, expires_at: expiresAt, ...rest } = body;
-    const given = { ...rest, metadata: metadata ?? {}, expires_at: expiresAt ?? undefined };
+    const thread = rest.thread_id ?? readMetadata(metadata ?? {}).conversation;
+    const given = { ...rest, metadata: metadata ?? {}, thread_id: thread, expires_at: expiresAt ?? undefined };
     const from = { tenantId: caller.tenantId, agentId, keyId: caller.keyId, origin: originOf(given.metadata) };
     const answer = await idempotently(context, idempotency, async (tx) => {
       const { definition } = await requireAgent(tx, caller, agentId);

@@ -23,7 +23,9 @@ export const newMemory = z.strictObject({
   relevance_score: share.optional(),
   metadata: metadata
     .nullish()
-    .describe('`subject`, `speaker`, `role`, `occurred_at`, `tags`, `profile` mean something to recall.'),
+    .describe(
+      '`subject`, `speaker`, `role`, `occurred_at`, `conversation_id`, `tags`, `profile` mean something to recall.',
+    ),
   summary: z.string().max(LIMITS.memoryChars).optional(),
   valid_from: time.optional(),
   valid_to: time.optional(),

@@ -6,9 +6,9 @@ import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readAnswerCalls } from '../../modules/runs/read-runs.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
-import { watchKey } from '../../modules/runs/watch-key.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
+import { watchCaller } from '../kit/watch-caller.ts';
 import { presentAnswer, turnAnswer } from './schemas.ts';
 
 const accepted = z.object({ turn_id: z.uuid(), run_id: z.uuid(), status: z.literal('running') });
@@ -61,12 +61,10 @@ function prefers(ctx: ApiContext, preference: string): boolean {
 /** The same for what stays open: fires when the key is revoked or expires, or its token ends, too. */
 export function untilEnded({ ctx, app, caller, context }: Omit<TurnRequest, 'params'>): AbortSignal {
   const revoked = new AbortController();
-  const unwatch = watchKey(context, caller.keyId, () => revoked.abort());
-  const end = caller.tokenLeftMs === undefined ? undefined : setTimeout(() => revoked.abort(), caller.tokenLeftMs);
-  ctx.res.once('close', () => {
-    clearTimeout(end);
-    unwatch();
-  });
+  ctx.res.once(
+    'close',
+    watchCaller(context, caller, () => revoked.abort()),
+  );
   return untilGone(ctx, app.closing, revoked.signal);
 }
 

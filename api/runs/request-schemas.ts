@@ -48,7 +48,12 @@ export const toolResultsPayload = z.union([
 /** A message, or results of the client's tools, which the open turn goes on with. */
 export const postTurnBody = z
   .strictObject({
-    input: turnInput.partial({ message: true }).extend({ tool_results: toolResults.nullish() }).optional(),
+    input: turnInput
+      .extend({
+        message: z.string().nullish().describe('Of 1 character at least; empty, null or absent beside `tool_results`.'),
+        tool_results: toolResults.nullish(),
+      })
+      .optional(),
     tool_results: toolResults.optional().describe('The same as in `input`.'),
     output_schema: outputSchema.optional().describe('The same as in `input`.'),
   })
@@ -56,7 +61,8 @@ export const postTurnBody = z
     const results = tool_results ?? input?.tool_results;
     const say = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
     if (!results && !input) say(['input'], 'is required, or tool_results');
-    else if (!results && input?.message === undefined) say(['input', 'message'], 'is required, or tool_results');
+    else if (!results && input?.message === '') say(['input', 'message'], 'must have at least 1 character');
+    else if (!results && !input?.message) say(['input', 'message'], 'is required, or tool_results');
     if (results && input?.message) say(['input', 'message'], 'cannot go with tool_results: the turn has its message');
     if (results && input?.attachments) say(['input', 'attachments'], 'cannot go with tool_results');
     if (tool_results && input?.tool_results) say(['tool_results'], 'is there twice');

@@ -4,8 +4,8 @@ import { textOf } from '../../core/content.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
 import { dataOf } from '../../core/output-format.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
-import { plan, presentPlan } from './plan-schema.ts';
-import type { ModelCallRow, PlanRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
+import { callBatch, presentCallBatch } from './call-batch-schema.ts';
+import type { ModelCallRow, CallBatchRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
 
 const data = z.unknown().optional().describe('The value of an answer that had to fit a schema.');
 const said = z.object({ message: z.string(), data });
@@ -131,10 +131,17 @@ const modelCall = z
   .meta({ id: 'ModelCall' });
 
 export const turnDetail = turn.extend({
-  steps: z.array(z.object({ step: z.int(), model_call: modelCall, tool_calls: z.array(toolCall) })),
+  steps: z.array(
+    z.object({
+      step: z.int(),
+      node: z.string().optional().describe("The node of the agent's graph, where it has one."),
+      model_call: modelCall.nullable().describe('Null where a node of the graph has made the call.'),
+      tool_calls: z.array(toolCall),
+    }),
+  ),
   model_calls: z.array(modelCall),
   tool_calls: z.array(toolCall),
-  plans: z.array(plan),
+  plans: z.array(callBatch),
 });
 
 /** `hookUrls`, by wait, are shown to those who may send what they take. */
@@ -219,22 +226,35 @@ export function presentTurn(row: TurnRow): z.input<typeof turn> {
   };
 }
 
-export function presentTurnDetail(
-  row: TurnRow,
-  parts: { modelCalls: readonly ModelCallRow[]; toolCalls: readonly ToolCallRow[]; plans: readonly PlanRow[] },
-): z.input<typeof turnDetail> {
+interface TurnParts {
+  modelCalls: readonly ModelCallRow[];
+  toolCalls: readonly ToolCallRow[];
+  plans: readonly CallBatchRow[];
+  nodes: readonly { node: string; step: number }[];
+}
+
+export function presentTurnDetail(row: TurnRow, parts: TurnParts): z.input<typeof turnDetail> {
   const toolCalls = parts.toolCalls.map(presentCall);
   const modelCalls = parts.modelCalls.map(presentModelCall);
-  const steps = modelCalls.map((model_call) => {
-    const { step } = model_call;
-    return { step, model_call, tool_calls: toolCalls.filter((call) => call.step === step) };
-  });
+  const asked = new Set(modelCalls.map(({ step }) => step));
+  const byNodes = new Set(toolCalls.map(({ step }) => step).filter((step) => !asked.has(step)));
+  const numbered = [
+    ...modelCalls.map((model_call) => ({ step: model_call.step, model_call })),
+    ...[...byNodes].map((step) => ({ step, model_call: null })),
+  ];
+  const steps = numbered
+    .toSorted((a, b) => a.step - b.step)
+    .map(({ step, model_call }) => {
+      const node = parts.nodes.findLast((entered) => entered.step <= step)?.node;
+      const tool_calls = toolCalls.filter((call) => call.step === step);
+      return { step, ...(node !== undefined && { node }), model_call, tool_calls };
+    });
   return {
     ...presentTurn(row),
     steps,
     model_calls: modelCalls,
     tool_calls: toolCalls,
-    plans: parts.plans.map(presentPlan),
+    plans: parts.plans.map(presentCallBatch),
   };
 }
 

@@ -1,11 +1,14 @@
-/** Tokens with which a front end sees and answers one run, without a key. */
+/** Tokens with which a front end sees and answers one run, or takes part in one thread, without a key. */
 import { z } from 'zod';
 import { forbidden } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { requireRun } from '../../modules/runs/read-runs.ts';
-import { issueRunToken, TOKEN_SCOPES } from '../../modules/tenants/run-tokens.ts';
-import type { Route } from '../kit/route.ts';
+import { issueToken, TOKEN_SCOPES, type TokenTarget } from '../../modules/tenants/tokens.ts';
+import type { Caller } from '../../core/caller.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { nameThread } from '../../modules/sessions/converse.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 
 const tokenBody = z.strictObject({
@@ -14,27 +17,60 @@ const tokenBody = z.strictObject({
     .array(z.enum(TOKEN_SCOPES))
     .min(1)
     .max(TOKEN_SCOPES.length)
-    .describe('`read`: this run, its turns, events and stream; `answer`: resume and signals, as far as the key may.'),
+    .describe(
+      '`read`: the run or thread, its turns, events and streams; `answer`: what is asked, and messages on a thread, as far as the key may.',
+    ),
 });
 
-const issue = defineRunRoutes({
+const given = z.object({ token: z.string(), expires_at: z.iso.datetime() });
+
+const ofRun = defineRunRoutes({
   method: 'post',
   path: '/tokens',
   access: 'runs:read',
   summary: 'Make a short-lived token for this run alone; `answer` needs the scope `runs:write`',
   params: runParams,
   body: tokenBody,
-  responses: { 201: z.object({ token: z.string(), expires_at: z.iso.datetime() }) },
+  responses: { 201: given },
   async handle({ caller, params, body, context }) {
-    const { ttl_seconds: ttlSeconds } = body;
-    const scopes = [...new Set(body.scopes)];
-    if (scopes.includes('answer') && !hasScope(caller.scopes, 'runs:write')) {
-      throw forbidden('A token that answers needs a key with the scope runs:write.');
-    }
+    mustBeAbleTo(caller, body);
     await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
-    const { token, expiresAt } = await issueRunToken(context, caller, { runId: params.run, scopes, ttlSeconds });
-    return { status: 201, body: { token, expires_at: expiresAt.toISOString() } };
+    return issue(context, caller, { target: { kind: 'run', id: params.run }, ...body });
   },
 });
 
-export const TOKEN_ROUTES: readonly Route[] = issue;
+const ofThread = defineRoute({
+  method: 'post',
+  path: '/v1/threads/:thread/tokens',
+  access: 'runs:read',
+  summary: 'Make a short-lived token for this thread alone; `answer` needs the scope `runs:write`',
+  params: z.strictObject({
+    thread: z.string().min(1).max(200).describe("A thread's id, or a name of the client's own for one, begun or not."),
+  }),
+  body: tokenBody,
+  responses: { 201: given },
+  async handle({ caller, params, body, context }) {
+    mustBeAbleTo(caller, body);
+    const id = await nameThread(context, caller, params.thread);
+    return issue(context, caller, { target: { kind: 'thread', id }, ...body });
+  },
+});
+
+type Asked = z.output<typeof tokenBody>;
+
+function mustBeAbleTo({ scopes }: Caller, asked: Asked): void {
+  if (!asked.scopes.includes('answer') || hasScope(scopes, 'runs:write')) return;
+  throw forbidden('A token that answers needs a key with the scope runs:write.');
+}
+
+async function issue(
+  context: Context,
+  caller: Caller,
+  { target, ttl_seconds: ttlSeconds, ...asked }: Asked & { target: TokenTarget },
+) {
+  const scopes = [...new Set(asked.scopes)];
+  const { token, expiresAt } = await issueToken(context, caller, { target, scopes, ttlSeconds });
+  return { status: 201, body: { token, expires_at: expiresAt.toISOString() } };
+}
+
+export const TOKEN_ROUTES: readonly Route[] = [...ofRun, ofThread];

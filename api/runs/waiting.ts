@@ -46,7 +46,7 @@ export function presentWaiting(row: RunView, hookUrls?: ReadonlyMap<string, stri
     const first = waits.find((wait) => wait.type === type);
     if (first) return first;
   }
-  if (!row.idle_since || row.status !== 'awaiting_human') return undefined;
+  if (!row.idle_since || (row.status !== 'awaiting_human' && row.status !== 'created')) return undefined;
   const until = new Date(row.idle_since.getTime() + LIMITS.idleSeconds * 1000).toISOString();
   return { wait_id: null, type: 'turn', name: null, until };
 }
@@ -63,8 +63,8 @@ function presentProviderWait({ since, next_at, until, error }: ProviderWait): Wa
   return { wait_id: null, type: 'provider', name: null, ...times, error };
 }
 
-function presentApproval({ id, until, ...approval }: AwaitedApproval): Waiting {
-  return { wait_id: id, type: 'approval', name: null, until: toInstant(until), approval_id: id, ...approval };
+function presentApproval({ id, name, until, ...approval }: AwaitedApproval): Waiting {
+  return { wait_id: id, type: 'approval', name, until: toInstant(until), approval_id: id, ...approval };
 }
 
 function presentWait(

@@ -6,7 +6,7 @@ import { chatRates, executeRates } from '../../core/rate-limits.ts';
 import { SESSION_STATUSES } from '../../core/session-status.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
-import { executePlan, refinePlan, rejectPlan } from '../../modules/sessions/decide-plan.ts';
+import { executeCallBatch, refineCallBatch, rejectCallBatch } from '../../modules/sessions/decide-call-batch.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
 import type { SessionView } from '../../modules/sessions/session.ts';
 import { holdToRates } from '../kit/rate-limit.ts';
@@ -37,6 +37,7 @@ const sendMessage = defineRoute({
   method: 'post',
   path: '/agent/chat',
   access: 'runs:write',
+  threadToken: { scope: 'answer' },
   summary: 'Send a message to a session, or begin one',
   idempotent: true,
   body: chatBody,
@@ -68,20 +69,21 @@ function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
   return String(given);
 }
 
-const planRef = { session_id: idParam, plan_id: idParam };
+const callBatchRef = { session_id: idParam, plan_id: idParam };
 const outcome = z.object({ status, message: z.string() });
 
 const execute = defineRoute({
   method: 'post',
   path: '/agent/execute',
   access: 'approvals:write',
+  threadToken: { scope: 'answer' },
   summary: 'Approve the pending plan and carry it out',
-  body: z.strictObject(planRef),
+  body: z.strictObject(callBatchRef),
   responses: { 200: outcome.extend({ result: z.string().optional() }) },
   async handle({ caller, body, context, ctx, app }) {
     await holdToRates(ctx, app.counter, executeRates(caller, body.session_id));
-    const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
-    const executed = await executePlan(context, ref);
+    const ref = { caller, sessionId: body.session_id, callBatchId: body.plan_id };
+    const executed = await executeCallBatch(context, ref);
     app.liveSessions.forget(ref);
     return { status: 200, body: executed };
   },
@@ -91,12 +93,13 @@ const reject = defineRoute({
   method: 'post',
   path: '/agent/reject',
   access: 'approvals:write',
+  threadToken: { scope: 'answer' },
   summary: 'Refuse the pending plan and end the turn',
-  body: z.strictObject({ ...planRef, reason: z.string().max(5000).optional() }),
+  body: z.strictObject({ ...callBatchRef, reason: z.string().max(5000).optional() }),
   responses: { 200: outcome },
   async handle({ caller, body, context, app }) {
-    const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
-    const now = await rejectPlan(context, ref, body.reason);
+    const ref = { caller, sessionId: body.session_id, callBatchId: body.plan_id };
+    const now = await rejectCallBatch(context, ref, body.reason);
     app.liveSessions.forget(ref);
     return { status: 200, body: { status: now, message: 'Plan rejected' } };
   },
@@ -106,12 +109,13 @@ const refine = defineRoute({
   method: 'post',
   path: '/agent/refine',
   access: 'approvals:write',
+  threadToken: { scope: 'answer' },
   summary: 'Refuse the pending plan and have another one made',
-  body: z.strictObject({ ...planRef, feedback: z.string().min(1).max(5000) }),
+  body: z.strictObject({ ...callBatchRef, feedback: z.string().min(1).max(5000) }),
   responses: { 202: outcome.extend({ session_id: z.uuid() }) },
   async handle({ caller, body, context, app }) {
-    const ref = { caller, sessionId: body.session_id, planId: body.plan_id };
-    const now = await refinePlan(context, ref, body.feedback);
+    const ref = { caller, sessionId: body.session_id, callBatchId: body.plan_id };
+    const now = await refineCallBatch(context, ref, body.feedback);
     app.liveSessions.forget(ref);
     return { status: 202, body: { session_id: body.session_id, status: now, message: 'Plan refined' } };
   },
@@ -121,6 +125,7 @@ const interrupt = defineRoute({
   method: 'post',
   path: '/agent/interrupt',
   access: 'runs:write',
+  threadToken: { scope: 'answer' },
   summary: 'Stop what the session does; a queued message goes on',
   body: z.strictObject({ session_id: idParam }),
   responses: { 200: outcome.extend({ queued_message: z.string().optional() }) },
@@ -173,6 +178,7 @@ const get = defineRoute({
   method: 'get',
   path: '/agent/session/:id',
   access: 'runs:read',
+  threadToken: { scope: 'read', param: 'id' },
   summary: 'Get a session as it stands now',
   params: sessionParams,
   responses: { 200: session },

@@ -5,9 +5,9 @@
 import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
-import { LIMITS } from '../../core/limits.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import { preview, previewOf } from './preview.ts';
 
 export interface SessionFrame {
   type: SessionFrameType;
@@ -81,13 +81,15 @@ export interface TurnView {
   number: number;
   startedAt: Date | null;
   hasPlanned: boolean;
-  /** Where a call stands in its plan, or else in the answer that asked for it, and what for. */
-  calls: Map<string, { index: number; planId?: string; tool: string; arguments: unknown }>;
+  /** Where a call stands in its batch, or else in the answer that asked for it, and what for. */
+  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown }>;
   /** Calls without a result of their tool. */
   failed: Set<string>;
-  planHasFailed: boolean;
+  batchHasFailed: boolean;
   /** The model's last answer. */
   answer: string;
+  /** That of a graph's node, until it is known whether the turn ends with it. */
+  untold: string;
   /** A node of the graph has ended, and another follows. */
   isBetween: boolean;
 }
@@ -100,8 +102,9 @@ export function beforeTurns(): TurnView {
     hasPlanned: false,
     calls: new Map(),
     failed: new Set(),
-    planHasFailed: false,
+    batchHasFailed: false,
     answer: '',
+    untold: '',
     isBetween: false,
   };
 }
@@ -125,6 +128,7 @@ export function foldEvent(
   const turn = event.type === 'turn.started' ? startTurn(event, payload) : before;
   note(turn, event, payload);
   const shown = show(turn, { event, place }, payload);
+  if (event.type === 'node.completed') turn.untold = '';
   if (!shown) return { turn, frame: null };
   const { type, plan_id, auto_executing, payload: told } = shown;
   const frame: SessionFrame = {
@@ -173,11 +177,11 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
     case 'plan.proposed':
       stepsOf(payload).forEach(({ tool_call_id }, index) => {
         const call = turn.calls.get(tool_call_id);
-        if (call) turn.calls.set(tool_call_id, { ...call, index, planId: String(payload['plan_id']) });
+        if (call) turn.calls.set(tool_call_id, { ...call, index, callBatchId: String(payload['plan_id']) });
       });
       return;
     case 'plan.completed':
-      turn.planHasFailed ||= payload['status'] === 'completed_with_errors';
+      turn.batchHasFailed ||= payload['status'] === 'completed_with_errors';
       return;
     case 'tool.failed':
     case 'tool.unknown':
@@ -189,6 +193,7 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
     case 'model.responded':
       if (payload['tool'] !== undefined) return;
       turn.answer = textOf(event.content ?? []);
+      turn.untold = payload['tool_calls'] === 0 ? turn.answer : '';
       return;
     case 'node.completed':
     case 'run.max_steps_reached':
@@ -212,6 +217,8 @@ function show(turn: TurnView, { event, place }: PlacedEvent, payload: Payload): 
       return payload['tool'] !== undefined || payload['tool_calls'] === 0 || turn.answer === ''
         ? null
         : { type: 'thinking', payload: { content: turn.answer } };
+    case 'node.completed':
+      return turn.isBetween && turn.untold !== '' ? { type: 'thinking', payload: { content: turn.untold } } : null;
     case 'plan.proposed':
       return planProposed(turn, payload);
     case 'plan.approved':
@@ -272,7 +279,7 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
   const tool_call_id = String(payload['tool_call_id']);
   const call = turn.calls.get(tool_call_id);
   const told = { step_index: call?.index, tool: event.call?.name ?? call?.tool, tool_call_id };
-  const plan = call?.planId === undefined ? {} : { plan_id: call.planId };
+  const plan = call?.callBatchId === undefined ? {} : { plan_id: call.callBatchId };
   const error = messageIn(payload['error']);
   switch (event.type) {
     case 'tool.started':
@@ -305,12 +312,12 @@ function showEnd(turn: TurnView, event: LoggedEvent, payload: Payload): Shown | 
         ? { type: 'answer_ready', payload: { answer: turn.answer, ...figures(turn, event) } }
         : null;
     case 'turn.completed': {
-      const isWhole = turn.failed.size === 0 && !turn.planHasFailed;
+      const isWhole = turn.failed.size === 0 && !turn.batchHasFailed;
       const told = { stop_reason: payload['stop_reason'], ...figures(turn, event) };
       return { type: isWhole ? 'completed' : 'completed_with_errors', payload: told };
     }
     case 'turn.interrupted':
-      // The plan's refusal has been shown, and is what the user wanted.
+      // The refusal has been shown, and is what the user wanted.
       return payload['reason'] === 'reject' ? null : { type: 'interrupted', payload: { reason: payload['reason'] } };
     case 'turn.failed':
       return { type: 'error', payload: { message: messageIn(payload['error']), error: payload['error'] } };
@@ -330,16 +337,4 @@ function figures({ calls, startedAt }: TurnView, { occurred_at }: LoggedEvent) {
 
 function messageIn(error: unknown): string {
   return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : '';
-}
-
-function previewOf(output: unknown): string {
-  if (output === undefined || output === null) return '';
-  return preview(typeof output === 'string' ? output : JSON.stringify(output));
-}
-
-/** Not cut within a character. */
-function preview(text: string): string {
-  return Array.from(text.slice(0, LIMITS.previewChars * 2))
-    .slice(0, LIMITS.previewChars)
-    .join('');
 }

@@ -1,10 +1,10 @@
 /** `GET /agent/stream/{id}`: a session over a WebSocket (docs/sessions.md, Watching). */
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
-import { watchKey } from '../../modules/runs/watch-key.ts';
 import { readSessionPosition } from '../../modules/sessions/stream-session.ts';
 import { defineRoute } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { watchCaller } from '../kit/watch-caller.ts';
 import { watchSession } from './session-socket.ts';
 
 /** Closed since the key is not valid any more. */
@@ -15,6 +15,7 @@ export const streamRoute = defineRoute({
   method: 'get',
   path: '/agent/stream/:id',
   access: 'runs:read',
+  threadToken: { scope: 'read', param: 'id' },
   summary: 'Watch a session over a WebSocket',
   params: z.strictObject({ id: idParam }),
   responses: { 101: 'empty' },
@@ -31,7 +32,7 @@ export const streamRoute = defineRoute({
       );
     }
     sockets.open(ctx.req, { keyId }, (open) => {
-      const unwatch = watchKey(context, keyId, () =>
+      const unwatch = watchCaller(context, caller, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );
       open.socket.once('close', unwatch);

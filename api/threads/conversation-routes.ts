@@ -13,6 +13,7 @@ const ofThread = defineRoute({
   method: 'get',
   path: '/v1/threads/:thread/conversations',
   access: 'runs:read',
+  threadToken: { scope: 'read', param: 'thread' },
   summary: 'What was said on a thread, a turn each, newest first',
   params: z.strictObject({ thread: idParam }),
   query: pageQuery(z.tuple([count, count])).extend({ limit: LIMIT }),

@@ -33,6 +33,7 @@ const get = defineRoute({
   method: 'get',
   path: '/v1/threads/:thread',
   access: 'runs:read',
+  threadToken: { scope: 'read', param: 'thread' },
   summary: 'Get a thread',
   params,
   responses: { 200: threadDetail },

@@ -32,7 +32,7 @@ const OUTCOMES: PermissionOption[] = [
   { optionId: 'give_up', name: 'Give it up', kind: 'reject_once' },
 ];
 
-/** A permission is for one call, for a plan with all its calls, or for what is about no call. */
+/** A permission is for one call, for a call batch with all its calls, or for what is about no call. */
 export function permissionFor({ ask, calls }: AcpAsk, sessionId: string): RequestPermissionRequest {
   const { id, kind, message } = ask;
   const [only] = calls.length === 1 ? calls : [];

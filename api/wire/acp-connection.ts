@@ -23,6 +23,7 @@ import type { OpenSocket } from '../kit/sockets.ts';
 import { canAsk, decided, filledIn, formFor, permissionFor } from './acp-asks.ts';
 import { inputOf, readMeta, refuseServers, toRequestError } from './acp-request.ts';
 import type { Stop } from './acp-follow.ts';
+import { listSessions } from './acp-list.ts';
 import { openAcpSession, type AcpSession, type AcpSessionParts } from './acp-session.ts';
 import { streamOf } from './acp-stream.ts';
 
@@ -82,9 +83,18 @@ export function serveAcp(context: Context, parts: AcpParts): void {
         return {};
       }),
     )
+    .onRequest(methods.agent.session.resume, ({ params }) =>
+      counted(async () => {
+        refuseServers(params);
+        await (await sessionOf(connection, params)).resume();
+        return {};
+      }),
+    )
+    .onRequest(methods.agent.session.list, ({ params }) => counted(() => listSessions(context, parts, params)))
     .onRequest(methods.agent.session.prompt, ({ params }) =>
       counted(async () => {
-        const said = { input: inputOf(params.prompt), id: readMeta(params).id };
+        const { id, mode } = readMeta(params);
+        const said = { input: inputOf(params.prompt), id, mode };
         return toPromptResponse(await (await sessionOf(connection, params)).prompt(said));
       }),
     )
@@ -148,7 +158,11 @@ function initialized({ protocolVersion }: InitializeRequest): InitializeResponse
     // The newest that both know: a client that knows only older ones closes the connection.
     protocolVersion: Math.min(Math.max(protocolVersion, PROTOCOL_VERSION), PROTOCOL_VERSION),
     agentInfo: { name: 'drover', version: VERSION },
-    agentCapabilities: { loadSession: true, promptCapabilities: { embeddedContext: true } },
+    agentCapabilities: {
+      loadSession: true,
+      promptCapabilities: { embeddedContext: true, image: true },
+      sessionCapabilities: { list: {}, resume: {} },
+    },
     authMethods: [],
   };
 }
@@ -168,7 +182,8 @@ function makeRoom(sessions: Map<string, AcpSession>): void {
 }
 
 /** A turn that has failed is an error of its prompt. */
-function toPromptResponse({ turn, end }: Stop): PromptResponse {
+function toPromptResponse({ turn, end, fate }: Stop): PromptResponse {
+  if (fate) return { stopReason: 'cancelled', _meta: { drover: { message: { status: fate } } } };
   const about = { turn_id: turn.turnId, run_id: turn.runId };
   if (end?.status === 'failed') throw new RequestError(INTERNAL_ERROR, end.message, { ...about, code: end.code });
   const status = end?.status ?? 'awaiting_human';

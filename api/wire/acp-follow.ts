@@ -6,6 +6,7 @@ import type { ShownTurn } from '../../modules/sessions/converse.ts';
 import type { AcpFrame, TurnEnd } from './acp.ts';
 import { ACP } from './acp.ts';
 import type { AcpAsking } from './acp-asking.ts';
+import type { MessageFate } from './follow-message.ts';
 import { followTurn } from './form.ts';
 
 /** Where a prompt comes to its end: the turn has, or it waits for the client's next prompt. */
@@ -13,6 +14,8 @@ export interface Stop {
   turn: ShownTurn;
   seq: number;
   end: TurnEnd | undefined;
+  /** Where the prompt has come to nothing: a newer one has taken its place, or its run was ended from outside. */
+  fate?: MessageFate;
 }
 
 export interface FollowParts {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Attachment } from '../../core/content.ts';
 import { DroverError } from '../../core/errors.ts';
 import type { TurnInput } from '../../core/events.ts';
+import { MESSAGE_MODES, type MessageMode } from '../../modules/sessions/converse.ts';
 import { fromSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 
 const meta = z.looseObject({
@@ -11,6 +12,7 @@ const meta = z.looseObject({
     .strictObject({
       after: z.int().min(0).optional(),
       id: z.string().min(1).max(200).optional(),
+      mode: z.enum(MESSAGE_MODES).optional(),
     })
     .optional(),
 });
@@ -19,11 +21,12 @@ const meta = z.looseObject({
 export function readMeta({ _meta: given }: { _meta?: unknown }): {
   after: SessionPosition | undefined;
   id: string | undefined;
+  mode: MessageMode | undefined;
 } {
   const { data, error } = meta.safeParse(given ?? {});
   if (!data) throw RequestError.invalidParams({ errors: error.issues }, `_meta.${z.prettifyError(error)}`);
-  const { after, id } = data.drover ?? {};
-  return { after: after === undefined ? undefined : fromSessionSeq(after), id };
+  const { after, id, mode } = data.drover ?? {};
+  return { after: after === undefined ? undefined : fromSessionSeq(after), id, mode };
 }
 
 /** Drover's agents have tools of their own, which are registered. */
@@ -53,6 +56,8 @@ function attachmentOf(block: ContentBlock): Attachment[] {
     case 'resource':
       if ('text' in block.resource) return [{ type: 'text', text: block.resource.text }];
       throw RequestError.invalidParams(undefined, 'a resource in a prompt must be text');
+    case 'image':
+      return [{ type: 'image', source: { type: 'base64', media_type: block.mimeType, data: block.data } }];
     default:
       throw RequestError.invalidParams(undefined, `a prompt takes no ${block.type}`);
   }

@@ -2,10 +2,10 @@
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { watchKey } from '../../modules/runs/watch-key.ts';
 import { requireAgent } from '../../modules/sessions/client-thread.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { watchCaller } from '../kit/watch-caller.ts';
 import { serveAcp } from './acp-connection.ts';
 
 /** Closed since the key is not valid any more. */
@@ -15,6 +15,7 @@ const connect = defineRoute({
   method: 'get',
   path: '/acp/:agent',
   access: 'runs:write',
+  threadToken: { scope: 'answer' },
   summary: 'Talk with an agent over the Agent Client Protocol, on a WebSocket',
   params: z.strictObject({ agent: idParam }),
   responses: { 101: 'empty' },
@@ -31,7 +32,7 @@ const connect = defineRoute({
       );
     }
     sockets.open(ctx.req, { keyId, messageBytes: LIMITS.acpMessageBytes }, (open) => {
-      const unwatch = watchKey(context, keyId, () =>
+      const unwatch = watchCaller(context, caller, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );
       open.socket.once('close', unwatch);

@@ -4,10 +4,11 @@ import type { TurnInput } from '../../core/events.ts';
 import { toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { stopTurnOf } from '../../modules/sessions/client-thread.ts';
-import { readShownTurn, say, type ShownTurn } from '../../modules/sessions/converse.ts';
+import { readShownTurn, say, type MessageMode, type ShownTurn } from '../../modules/sessions/converse.ts';
 import { ACP, type AcpFrame } from './acp.ts';
 import { createAsking, type AskingParts } from './acp-asking.ts';
 import { createFollower, type AcpFollower, type Stop } from './acp-follow.ts';
+import { watchMessage } from './follow-message.ts';
 import { replayThread } from './replay-thread.ts';
 
 export interface AcpSessionParts extends AskingParts {
@@ -20,6 +21,8 @@ export interface AcpSessionParts extends AskingParts {
 export interface AcpSession {
   /** Shows what has happened after a place, and goes on with what happens. */
   load: (after: SessionPosition) => Promise<void>;
+  /** Shows nothing of what was, asks what is open, and goes on with what happens. */
+  resume: () => Promise<void>;
   /** Says something, and shows the turn to where it stops. With an `id` it is said once. */
   prompt: (said: Prompt) => Promise<Stop>;
   cancel: () => Promise<void>;
@@ -29,6 +32,7 @@ export interface AcpSession {
 interface Prompt {
   input: TurnInput;
   id: string | undefined;
+  mode: MessageMode | undefined;
 }
 
 /** A session as its acts have it. */
@@ -51,12 +55,18 @@ export function openAcpSession(context: Context, parts: AcpSessionParts): AcpSes
   const follower = createFollower(context, { tenantId, sessionId, asking, tell, signal, onFault });
   const session: Session = { ...parts, context, follower, tell, at: undefined };
   let loading: Promise<void> = Promise.resolve();
+  const inTurn = (act: () => Promise<void>) => {
+    const next = loading.then(act);
+    loading = next.catch(() => undefined);
+    return next;
+  };
   return {
-    load(after) {
-      const next = loading.then(() => load(session, after));
-      loading = next.catch(() => undefined);
-      return next;
-    },
+    load: (after) => inTurn(() => load(session, after)),
+    resume: () =>
+      inTurn(async () => {
+        const turn = await readShownTurn(context, caller, sessionId);
+        await load(session, turn ? { place: turn.place, seq: turn.head } : { place: 0, seq: 0 });
+      }),
     async prompt(said) {
       await loading;
       return prompt(session, said);
@@ -86,24 +96,56 @@ async function load(session: Session, after: SessionPosition): Promise<void> {
   follower.follow(turn, stands.place === turn.place ? stands.seq : turn.start - 1);
 }
 
-async function prompt(session: Session, { input, id }: Prompt): Promise<Stop> {
-  const { context, caller, agentId, sessionId: threadId, follower } = session;
+async function prompt(session: Session, { input, id, mode }: Prompt): Promise<Stop> {
+  const { context, caller, agentId, sessionId: threadId, signal } = session;
   const before = await readShownTurn(context, caller, threadId);
   const asked = { thread: threadId, input };
   const route = 'ACP session/prompt';
   const idempotency = { tenantId: caller.tenantId, route, body: asked, ...(id !== undefined && { key: id }) };
-  const turn = await say(context, { caller, agentId, threadId, input, keepsOpen: true, idempotency });
-  const isAnswer = before?.turnId === turn.turnId;
-  const stopped = follower.stopOf(turn.turnId, isAnswer ? before.head + 1 : turn.start);
+  const { turn, waiting } = await say(context, { caller, agentId, threadId, input, mode, idempotency });
+  if (waiting === undefined) return stopOf(session, turn, before?.turnId === turn.turnId ? before.head : undefined);
+  const watching = watchMessage(context, {
+    tenantId: caller.tenantId,
+    turn,
+    messageId: waiting,
+    passesPauses: true,
+    signal,
+  });
+  let step = await watching.next();
+  while (!step.done) step = await watching.next();
+  const { turn: next, fate } = step.value;
+  if (!next) return { turn, seq: turn.head, end: undefined, fate };
+  return stopOf(session, next, fate === 'read' ? next.head : undefined);
+}
+
+/** Shows a turn to where it stops; of one that was there before the prompt, what comes after `stood`. */
+async function stopOf(session: Session, turn: ShownTurn, stood: number | undefined): Promise<Stop> {
+  const { follower } = session;
+  const stopped = follower.stopOf(turn.turnId, stood === undefined ? turn.start : stood + 1);
   if (follower.current() === turn.turnId) return stopped;
   // The turn before it is over; what is left of it comes first.
   await follower.done();
+  await catchUp(session, turn);
   const { at } = session;
   const isShown = at !== undefined && at.place === turn.place && at.seq >= turn.start;
-  const seen = isShown ? at.seq : isAnswer ? before.head : turn.start;
+  const seen = isShown ? at.seq : (stood ?? turn.start);
   await session.tell([begun(turn)], { place: turn.place, seq: seen });
   follower.follow(turn, seen);
   return stopped;
+}
+
+/** Shows what has come to the thread before the turn since its client was told of it, such as the turn of an agent that was handed the conversation. */
+async function catchUp(
+  { context, caller, sessionId: threadId, tell, at, signal }: Session,
+  turn: ShownTurn,
+): Promise<void> {
+  if (!at) return;
+  const { tenantId } = caller;
+  for await (const { frames, at: next } of replayThread(context, { tenantId, threadId, after: at }, ACP)) {
+    const isReached = next.place > turn.place || (next.place === turn.place && next.seq >= turn.start);
+    if (signal.aborted || isReached) return;
+    await tell(frames, next);
+  }
 }
 
 /** A client that was cut off after this knows that its prompt was taken. */

@@ -1,7 +1,7 @@
 /** The Agent Client Protocol, version 1: a turn as updates of a session (docs/wire-forms.md). */
 import type { SessionUpdate, ToolCallContent } from '@agentclientprotocol/sdk';
 import type { WireForm } from './form.ts';
-import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
+import type { Ask, CallPart, Change, TextPart, TurnView, UserMessage } from './turn-view.ts';
 
 export type TurnEnd = NonNullable<TurnView['end']>;
 
@@ -55,9 +55,22 @@ function show(change: Change, view: TurnView): AcpFrame[] {
         ...statusOf(change.isApproved ? change.calls : [], 'in_progress'),
         { kind: 'answered', askId: change.ask.id },
       ];
+    case 'message_changed':
+      return messageUpdates(change.message);
     case 'ended':
       return [update(ending(view))];
   }
+}
+
+/** A message that the turn reads has its place among what the turn says; one that begins the next turn is told with that. */
+function messageUpdates({ id, text, status }: UserMessage): AcpFrame[] {
+  if (status === 'begun') return [];
+  if (status === 'read') {
+    const said = chunk(`${id}.input`, { text, mark: 'whole' });
+    return [update({ sessionUpdate: 'user_message_chunk', ...said })];
+  }
+  const drover = { message: { message_id: id, status } };
+  return [update({ sessionUpdate: 'session_info_update', _meta: { drover } })];
 }
 
 const update = (of: SessionUpdate): AcpFrame => ({ kind: 'update', update: of });

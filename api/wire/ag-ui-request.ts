@@ -1,8 +1,9 @@
 /** What an AG-UI client posts: its messages, and answers to interrupts. */
 import { z } from 'zod';
 import { conflict, impossible } from '../../core/errors.ts';
+import { fixedId } from '../../core/ids.ts';
 import type { TurnInput } from '../../core/events.ts';
-import type { Answerable, WaitAnswer } from '../../modules/sessions/converse.ts';
+import { MESSAGE_MODES, type Answerable, type MessageMode, type WaitAnswer } from '../../modules/sessions/converse.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 
 const message = z.looseObject({ id: z.string().min(1).max(200), role: z.string(), content: z.unknown().optional() });
@@ -26,11 +27,30 @@ export const runAgentInput = z
     messages: z.array(message),
     tools: z.array(z.unknown()).optional().describe("Passed by: the agent's own tools are used."),
     context: z.array(z.unknown()).optional(),
-    forwardedProps: z.unknown().optional(),
+    forwardedProps: z
+      .unknown()
+      .optional()
+      .describe('`{drover: {mode}}`: what becomes of a message while a turn is open, `queue`, `steer` or `reject`.'),
     resume: z.array(resumeEntry).optional().describe('Answers to all open interrupts.'),
   })
   .meta({ id: 'RunAgentInput' });
 export type RunAgentInput = z.output<typeof runAgentInput>;
+
+const props = z.looseObject({ drover: z.strictObject({ mode: z.enum(MESSAGE_MODES).optional() }).optional() });
+
+/** What becomes of the message while a turn is open. Throws 422. */
+export function modeOf({ forwardedProps }: RunAgentInput): MessageMode | undefined {
+  if (typeof forwardedProps !== 'object' || forwardedProps === null) return undefined;
+  const { data } = props.safeParse(forwardedProps);
+  if (data) return data.drover?.mode;
+  const text = 'must be {mode: "queue" | "steer" | "reject"}';
+  throw impossible(`forwardedProps.drover ${text}.`, [{ path: 'body.forwardedProps.drover', message: text }]);
+}
+
+/** The id of a message that waits: it follows from the client's own, so that either is found by the other. */
+export function messageIdOf(threadId: string, id: string): string {
+  return fixedId(`message of thread ${threadId}: ${id}`);
+}
 
 /** As a snapshot names what a turn was asked: whoever sends it back has it from here, and says nothing new. */
 export const inputId = (turnId: string) => `${turnId}.input`;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { digestOf } from '../../core/ids.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { answerOnThread, say, threadIdOf, type ShownTurn } from '../../modules/sessions/converse.ts';
+import { answerOnThread, say, threadIdOf, type Said } from '../../modules/sessions/converse.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type OtherContent, type Route } from '../kit/route.ts';
@@ -12,7 +12,8 @@ import { idParam } from '../kit/validate.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { streamBody } from '../runs/stream-body.ts';
 import { agUi } from './ag-ui.ts';
-import { answersOf, inputOf, runAgentInput, type RunAgentInput } from './ag-ui-request.ts';
+import { answersOf, inputOf, messageIdOf, modeOf, runAgentInput, type RunAgentInput } from './ag-ui-request.ts';
+import { followThrough } from './follow-message.ts';
 import { followTurn } from './form.ts';
 import { requireMayDecide } from './may-decide.ts';
 import { toServerSentEvents } from './server-sent-events.ts';
@@ -26,6 +27,7 @@ const run = defineRoute({
   method: 'post',
   path: '/ag-ui/:agent',
   access: 'runs:write',
+  threadToken: { scope: 'answer' },
   summary: 'Run an agent for an AG-UI client: take a message or answers, or go on with the newest turn',
   idempotent: true,
   params: z.strictObject({ agent: idParam }),
@@ -33,10 +35,15 @@ const run = defineRoute({
   responses: { 200: CONTENT },
   async handle(request) {
     const { caller, body, context, app, ctx, params } = request;
-    const { turn, after: stands } = await begin(request, params.agent);
+    const { turn, after: stands, waiting: messageId } = await begin(request, params.agent);
     const after = Math.min(lastEventId(ctx) ?? stands, stands);
     const signal = untilEnded({ ctx, app, caller, context });
-    const sent = followTurn(context, { tenantId: caller.tenantId, turn, after, signal }, agUi(body));
+    const about = { tenantId: caller.tenantId, turn, after, signal };
+    const form = agUi({ ...body, thread: turn.threadId });
+    const sent =
+      messageId === undefined
+        ? followTurn(context, about, form)
+        : followThrough(context, { ...about, messageId }, form);
     const headers = { 'content-type': 'text/event-stream', 'x-drover-thread-id': turn.threadId };
     return { status: 200, body: streamBody(ctx.res, toServerSentEvents(sent)), headers };
   },
@@ -54,7 +61,7 @@ interface Posted {
 async function begin(
   { caller, body, context, ctx, idempotency }: Posted,
   agentId: string,
-): Promise<{ turn: ShownTurn; after: number }> {
+): Promise<Said & { after: number }> {
   const said = inputOf(body);
   const threadId = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, body.threadId));
   if (said) {
@@ -62,11 +69,13 @@ async function begin(
     const asked = { thread: threadId, message: said };
     const once = { ...idempotency, key: idempotency.key ?? digestOf(asked), body: asked };
     const { traceparent } = ctx.state;
-    const turn = await say(context, { caller, agentId, threadId, input: said.input, traceparent, idempotency: once });
-    return { turn, after: turn.head };
+    const messageId = messageIdOf(threadId, said.id);
+    const message = { input: said.input, mode: modeOf(body), messageId };
+    const taken = await say(context, { caller, agentId, threadId, ...message, traceparent, idempotency: once });
+    return { ...taken, after: taken.turn.head };
   }
   let isAnswered = false;
-  const turn = await answerOnThread(context, {
+  const { turn, ...rest } = await answerOnThread(context, {
     caller,
     threadId,
     idempotency,
@@ -78,7 +87,7 @@ async function begin(
     },
   });
   // Where something was answered it goes on beyond where it stood.
-  return { turn: isAnswered ? { ...turn, head: turn.head + 1 } : turn, after: turn.head };
+  return { ...rest, turn: isAnswered ? { ...turn, head: turn.head + 1 } : turn, after: turn.head };
 }
 
 export const AG_UI_ROUTES: readonly Route[] = [run];

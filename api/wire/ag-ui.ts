@@ -1,7 +1,7 @@
 /** AG-UI 1.0: a turn is a run of the client's, texts and calls of a step are messages of the assistant (docs/wire-forms.md). */
-import { inputId } from './ag-ui-request.ts';
-import type { WireForm } from './form.ts';
-import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
+import { inputId, messageIdOf } from './ag-ui-request.ts';
+import type { LongForm } from './form.ts';
+import type { Ask, CallPart, Change, Part, TextPart, TurnView, UserMessage } from './turn-view.ts';
 
 export type AgUiEvent = { type: string } & Record<string, unknown>;
 export type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
@@ -11,18 +11,26 @@ export interface AgUiClient {
   threadId: string;
   runId: string;
   messages: readonly AgUiMessage[];
+  /** The thread's id, by which the ids of messages that wait follow from the client's. */
+  thread?: string;
 }
 
-/** The form for a client. What the turn has by then is in a snapshot of messages; what it shows then is each event's own. */
-export function agUi(client: AgUiClient): WireForm<AgUiEvent> {
+/** The form for a client; `behind`: what it has, where it was told of a turn since. What the turn has by then is in a snapshot of messages; what it shows then is each event's own. */
+export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongForm<AgUiEvent> {
   const { threadId, runId } = client;
+  const hasNews = ({ parts, messages }: TurnView) => behind !== undefined || parts.length > 0 || messages.length > 0;
   return {
     begin: (view) => [
       { type: 'RUN_STARTED', threadId, runId },
-      ...(view.parts.length > 0 || !hasInput(client) ? [snapshot(view, client)] : []),
+      ...(hasNews(view) || !hasInput(client) ? snapshots(view, client, behind) : []),
     ],
     show: (change, view) => show(change, view, client),
-    finish: (view) => [finish(view, client)],
+    finish: (view) => [
+      ...(view.messages.some(({ status }) => status === 'waiting') ? snapshots(view, client) : []),
+      finish(view, client),
+    ],
+    // Its client is told all of this turn before the next one.
+    next: (view) => agUi({ ...client, messages: messagesWith(view, client) }, client.messages),
   };
 }
 
@@ -33,13 +41,15 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'text_grew':
       return [content(view, change.part, change.text)];
     case 'text_closed':
-      return [...textEnd(view, change.part), ...(change.part.isVoid ? [snapshot(view, client)] : [])];
+      return [...textEnd(view, change.part), ...(change.part.isVoid ? snapshots(view, client) : [])];
     case 'call_requested':
       return callEvents(view, change.call);
     case 'call_edited':
-      return [snapshot(view, client)];
+      return snapshots(view, client);
     case 'call_settled':
       return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call) }] : [];
+    case 'message_changed':
+      return [custom(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
     case 'said':
     case 'asked':
     case 'answered':
@@ -95,14 +105,41 @@ function resultOf({ id, state, output, error }: CallPart) {
   return { messageId: `${id}.result`, toolCallId: id, content: text };
 }
 
-/** The client's messages, with those of the turn as they stand. */
-function snapshot(view: TurnView, client: AgUiClient): AgUiEvent {
-  const ofTurn = messagesOf(view);
-  const own = new Set(ofTurn.map(({ id }) => id));
-  const isOthers = ({ id }: AgUiMessage) => !own.has(id) && !id.startsWith(`${view.turnId}.`);
-  const kept = client.messages.filter(isOthers);
+/** What has become of a message that came while the turn was at work. */
+function custom({ id, text, status }: UserMessage): AgUiEvent {
+  return { type: 'CUSTOM', name: 'drover.message', value: { message_id: id, text, status } };
+}
+
+/**
+ * Clients leave the messages that they have where they are, and put others after them: where they do not have them in this
+ * order, all from there on is told anew. `had`: what the client has had, where it was told of a turn since.
+ */
+function snapshots(view: TurnView, client: AgUiClient, had?: readonly AgUiMessage[]): AgUiEvent[] {
+  const messages = messagesWith(view, client);
+  const said = new Set(view.messages.flatMap((message) => theirsOf(message, client)?.id ?? []));
+  const place = messages.findIndex(({ id }, index) => said.has(id) || (had && had[index]?.id !== id));
+  const type = 'MESSAGES_SNAPSHOT';
+  return [...(place < 0 ? [] : [{ type, messages: messages.slice(0, place) }]), { type, messages }];
+}
+
+/** The client's messages, with those of the turn as they stand; what waits for the turn comes after it. */
+function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
+  const meanwhile = view.messages.map((message) => ({ message, theirs: theirsOf(message, client) }));
+  const ofTurn = messagesOf(view, (message) => {
+    const theirs = theirsOf(message, client);
+    return theirs ?? { id: `${message.id}.input`, role: 'user', content: message.text };
+  });
+  const placed = new Set([...ofTurn.map(({ id }) => id), ...meanwhile.flatMap(({ theirs }) => theirs?.id ?? [])]);
+  const kept = client.messages.filter(({ id }) => !placed.has(id) && !id.startsWith(`${view.turnId}.`));
+  const later = meanwhile.flatMap(({ message, theirs }) => (theirs && message.status !== 'read' ? [theirs] : []));
   const input = { id: inputId(view.turnId), role: 'user', content: view.message };
-  return { type: 'MESSAGES_SNAPSHOT', messages: [...kept, ...(hasInput(client) ? [] : [input]), ...ofTurn] };
+  return [...kept, ...(hasInput(client) ? [] : [input]), ...ofTurn, ...later];
+}
+
+/** The message as the client has it. */
+function theirsOf({ id }: UserMessage, { messages, thread }: AgUiClient): AgUiMessage | undefined {
+  if (thread === undefined) return undefined;
+  return messages.find((each) => each.role === 'user' && messageIdOf(thread, each.id) === id);
 }
 
 /** Whether the client has what its user has said; one that has nothing is told. */
@@ -110,25 +147,40 @@ function hasInput({ messages }: AgUiClient): boolean {
   return messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
 }
 
-function messagesOf(view: TurnView): AgUiMessage[] {
-  const steps = [...new Set(view.parts.map(({ step }) => step))];
+function messagesOf(view: TurnView, toMessage: (message: UserMessage) => AgUiMessage): AgUiMessage[] {
+  const read = view.messages.filter(({ status }) => status === 'read');
+  const cuts = [0, ...read.map(({ place }) => place), view.parts.length];
+  return cuts.slice(1).flatMap((end, index) => {
+    const message = read[index];
+    return [...partsAsMessages(view, view.parts.slice(cuts[index], end)), ...(message ? [toMessage(message)] : [])];
+  });
+}
+
+function partsAsMessages(view: TurnView, all: readonly Part[]): AgUiMessage[] {
+  const steps = [...new Set(all.map(({ step }) => step))];
   return steps.flatMap((step) => {
-    const parts = view.parts.filter((part) => part.step === step);
+    const parts = all.filter((part) => part.step === step);
     const calls = parts.filter((part) => part.kind === 'call');
-    const texts = parts.filter((part): part is TextPart => part.kind !== 'call' && !part.isVoid);
+    const called = parts.findIndex(({ kind }) => kind === 'call');
+    const before = called < 0 ? parts.length : called;
     const results = calls.filter(isTold).toSorted((left, right) => left.settledAt - right.settledAt);
     return [
-      ...texts.map((part) => ({
-        id: idOf(view, part),
-        role: part.kind === 'text' ? 'assistant' : 'reasoning',
-        content: part.text,
-      })),
+      ...textsAsMessages(view, parts.slice(0, before)),
       ...(calls.length > 0 ? [{ id: callsId(view, step), role: 'assistant', toolCalls: calls.map(toolCall) }] : []),
       ...results.map((call) => {
         const { messageId: id, ...result } = resultOf(call);
         return { id, role: 'tool', ...result };
       }),
+      // A node that makes a call answers after it.
+      ...textsAsMessages(view, parts.slice(before)),
     ];
+  });
+}
+
+function textsAsMessages(view: TurnView, parts: readonly Part[]): AgUiMessage[] {
+  return parts.flatMap((part) => {
+    if (part.kind === 'call' || part.isVoid) return [];
+    return { id: idOf(view, part), role: part.kind === 'text' ? 'assistant' : 'reasoning', content: part.text };
   });
 }
 

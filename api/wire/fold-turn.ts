@@ -4,6 +4,7 @@
  */
 import { currentPayload } from '../../core/events.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import { dequeueMessage, queueMessage, textOf } from './turn-messages.ts';
 import { notePause } from './turn-pause.ts';
 import { closeText, finishStep, growText } from './turn-text.ts';
 import type { Ask, CallPart, Change, Delta, TurnView } from './turn-view.ts';
@@ -13,9 +14,12 @@ type Payload = Record<string, unknown>;
 /** What changes with an event. Changes the view that it is given. */
 export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
   view.seq = event.seq;
-  if (event.turn_id !== null && event.turn_id !== view.turnId) return [];
+  // A message that has waited for the end of this turn begins the next one.
+  const isOthers = event.turn_id !== null && event.turn_id !== view.turnId;
+  if (isOthers && event.type !== 'message.dequeued') return [];
   const current = currentPayload(event);
   const payload: Payload = typeof current === 'object' && current !== null ? { ...current } : {};
+  if (event.type === 'message.dequeued') return dequeueMessage(view, event, payload);
   const changes = apply(view, event, payload);
   notePause(view, event);
   return changes;
@@ -35,8 +39,10 @@ function isAhead({ calledStep, finishedStep }: TurnView, step: number): boolean 
 function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   switch (event.type) {
     case 'turn.started':
-      view.message = messageOf(payload);
+      view.message = textOf(payload['input']);
       return [{ kind: 'said', text: view.message }];
+    case 'message.queued':
+      return queueMessage(view, payload);
     case 'run.status_changed':
       view.runStatus = String(payload['to']);
       return [];
@@ -78,10 +84,6 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
     default:
       return [];
   }
-}
-
-function messageOf({ input }: Payload): string {
-  return typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
 }
 
 function callOf(view: TurnView, id: unknown): CallPart | undefined {
@@ -151,12 +153,12 @@ function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
     const message = textIn(payload, 'question');
     return [{ id, kind: 'question', calls: [id], tool: call?.tool ?? '', message }];
   }
-  const ofPlan = Array.isArray(payload['calls']) ? payload['calls'].map(String) : [];
+  const ofCallBatch = Array.isArray(payload['calls']) ? payload['calls'].map(String) : [];
   return [
     {
       id: String(payload['approval_id']),
       kind: payload['kind'] === 'unknown' ? 'unknown' : 'approval',
-      calls: typeof callId === 'string' ? [callId] : ofPlan,
+      calls: typeof callId === 'string' ? [callId] : ofCallBatch,
       tool: textIn(payload, 'tool'),
       message: textIn(payload, 'message'),
     },

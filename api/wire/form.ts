@@ -15,6 +15,11 @@ export interface WireForm<Frame> {
   finish: (view: TurnView) => Frame[];
 }
 
+/** A form whose streams may show several turns: how one goes on with the turn that a waiting message has begun. */
+export interface LongForm<Frame> extends WireForm<Frame> {
+  next: (view: TurnView) => WireForm<Frame>;
+}
+
 export interface FollowedTurn {
   tenantId: string;
   turn: ShownTurn;
@@ -49,7 +54,7 @@ export async function* showTurn<Frame>(
   form: WireForm<Frame>,
 ): AsyncGenerator<Sent<Frame>> {
   yield { frames: form.begin(view, turn), ...(view.seq > 0 && { seq: view.seq }) };
-  const isOver = () => view.end !== null || (view.isPaused && view.seq >= turn.head);
+  const isOver = () => view.end !== null || isPausedBeyond(view, turn);
   if (!isOver()) {
     for await (const item of items) {
       const changes = changesOf(view, item);
@@ -62,7 +67,12 @@ export async function* showTurn<Frame>(
   if (isOver()) yield { frames: form.finish(view), seq: view.seq, isLast: true };
 }
 
-function changesOf(view: TurnView, item: StreamItem): Change[] {
+/** Whether the turn waits for its client, and not just where it did before. */
+export function isPausedBeyond(view: TurnView, { head }: Pick<ShownTurn, 'head'>): boolean {
+  return view.isPaused && view.seq >= head;
+}
+
+export function changesOf(view: TurnView, item: StreamItem): Change[] {
   if (item.kind === 'logged') return foldEvent(view, item.event);
   return item.kind === 'delta' ? foldDelta(view, item) : [];
 }

@@ -34,7 +34,7 @@ export interface Ask {
   /** The approval's id, or the call's. */
   id: string;
   kind: 'approval' | 'unknown' | 'question' | 'client_tool';
-  /** What it is about: one call, all that wait of a plan, or, for a budget, none. */
+  /** What it is about: one call, all that wait of a call batch, or, for a budget, none. */
   calls: string[];
   tool: string;
   message: string;
@@ -42,10 +42,24 @@ export interface Ask {
 
 export type Part = TextPart | CallPart;
 
+/** What the user has said while the turn was open. */
+export interface UserMessage {
+  id: string;
+  text: string;
+  /** It waits, was read by this turn, has begun the next one, or a newer one has taken its place. */
+  status: 'waiting' | 'read' | 'begun' | 'replaced';
+  /** How many parts the turn had when it was read. */
+  place: number;
+  /** The turn that it has begun, and its place in the log. */
+  next: { turnId: string; seq: number } | null;
+}
+
 export interface TurnView {
   turnId: string;
   message: string;
   parts: Part[];
+  /** In their order. */
+  messages: UserMessage[];
   /** Open ones. */
   asks: Map<string, Ask>;
   runStatus: string;
@@ -70,6 +84,7 @@ export type Change =
   | { kind: 'call_requested' | 'call_edited' | 'call_settled'; call: CallPart }
   | { kind: 'asked'; ask: Ask; calls: CallPart[] }
   | { kind: 'answered'; ask: Ask; isApproved: boolean; calls: CallPart[] }
+  | { kind: 'message_changed'; message: UserMessage }
   | { kind: 'ended' };
 
 export type Delta = Extract<BusMessage, { kind: 'delta' }>;
@@ -80,6 +95,7 @@ export function beforeTurn(turnId: string): TurnView {
     turnId,
     message: '',
     parts: [],
+    messages: [],
     asks: new Map(),
     runStatus: 'executing',
     isPaused: false,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Attachment } from '../../core/content.ts';
 import { impossible } from '../../core/errors.ts';
 import type { TurnInput } from '../../core/events.ts';
-import type { Answerable, WaitAnswer } from '../../modules/sessions/converse.ts';
+import { MESSAGE_MODES, type Answerable, type WaitAnswer } from '../../modules/sessions/converse.ts';
 
 const part = z.looseObject({ type: z.string() });
 type Part = z.output<typeof part>;
@@ -21,16 +21,27 @@ export const uiStreamBody = z
     id: z.string().min(1).max(200).describe("The chat: a thread's id, or a name of the client's own for one."),
     messages: z.array(message).min(1).describe('The last one counts; Drover has those before it.'),
     trigger: z.enum(['submit-message', 'regenerate-message']).optional(),
-    messageId: z.string().max(200).nullish(),
+    messageId: z.string().max(200).nullish().describe("A message of the assistant's: the answers are in that one."),
+    mode: z
+      .enum(MESSAGE_MODES)
+      .optional()
+      .describe('What becomes of a message while a turn is open; `queue` unless given.'),
   })
   .meta({ id: 'UiStreamRequest' });
 
-/** A user's message as the input of a turn; undefined where the last message is the assistant's, with answers in it. Throws 422. */
-export function inputOf({ messages, trigger }: z.output<typeof uiStreamBody>): TurnInput | undefined {
+/** What the client sends: its last message, or the one before it that it has answered in. */
+function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): Message | undefined {
+  const named = messages.findLast(({ id, role }) => id !== undefined && id === messageId && role === 'assistant');
+  return named ?? messages.at(-1);
+}
+
+/** A user's message as the input of a turn; undefined where the message is the assistant's, with answers in it. Throws 422. */
+export function inputOf(body: z.output<typeof uiStreamBody>): TurnInput | undefined {
+  const { trigger } = body;
   if (trigger === 'regenerate-message') {
     throw refuse('trigger', 'A turn that has happened is not done again: send another message.');
   }
-  const last = messages.at(-1);
+  const last = sentOf(body);
   if (last?.role !== 'user') return undefined;
   const text = last.parts.flatMap((each) => (each.type === 'text' ? [String(each['text'])] : [])).join('\n');
   if (text === '') throw refuse('messages', 'The last message has no text.');
@@ -39,8 +50,8 @@ export function inputOf({ messages, trigger }: z.output<typeof uiStreamBody>): T
 }
 
 /** What the last message answers of what is open. */
-export function answersOf({ messages }: z.output<typeof uiStreamBody>, open: readonly Answerable[]): WaitAnswer[] {
-  const last: Message | undefined = messages.at(-1);
+export function answersOf(body: z.output<typeof uiStreamBody>, open: readonly Answerable[]): WaitAnswer[] {
+  const last = sentOf(body);
   return open.flatMap((wait) => {
     const given = last?.parts.map((each) => answerOf(each, wait)).find((answer) => answer !== undefined);
     return given ? [given] : [];

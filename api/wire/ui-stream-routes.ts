@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { answerOnThread, readShownTurn, say, threadIdOf, type ShownTurn } from '../../modules/sessions/converse.ts';
+import { answerOnThread, readShownTurn, say, threadIdOf, type Said } from '../../modules/sessions/converse.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type AppParts, type OtherContent, type Route } from '../kit/route.ts';
@@ -10,6 +10,7 @@ import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { streamBody } from '../runs/stream-body.ts';
+import { followFate } from './follow-message.ts';
 import { foldUntil, followTurn } from './form.ts';
 import { requireMayDecide } from './may-decide.ts';
 import { toServerSentEvents } from './server-sent-events.ts';
@@ -27,14 +28,14 @@ const post = defineRoute({
   method: 'post',
   path: '/v1/agents/:id/ui-stream',
   access: 'runs:write',
+  threadToken: { scope: 'answer' },
   summary: 'Take a message, or answers, from a client of the AI SDK, and follow the turn as its UI message stream',
   idempotent: true,
   params: z.strictObject({ id: idParam }),
   body: uiStreamBody,
   responses: { 200: CONTENT },
   async handle(request) {
-    const { turn, after } = await begin(request, request.params.id);
-    return stream(request, turn, after);
+    return stream(request, await begin(request, request.params.id));
   },
 });
 
@@ -47,16 +48,20 @@ interface Posted {
 }
 
 /** The turn, and up to where its client has it. Who has said something is told all of a turn, who has answered what follows. */
-async function begin({ caller, body, context, ctx, idempotency }: Posted, agentId: string) {
+async function begin(
+  { caller, body, context, ctx, idempotency }: Posted,
+  agentId: string,
+): Promise<Said & { after: number }> {
   const input = inputOf(body);
   const { tenantId } = caller;
   const threadId = await context.db.withTenant(tenantId, (tx) => threadIdOf(tx, caller, body.id));
   if (input) {
     const { traceparent } = ctx.state;
-    const turn = await say(context, { caller, agentId, threadId, input, traceparent, idempotency });
-    return { turn, after: 0 };
+    const { mode } = body;
+    const said = await say(context, { caller, agentId, threadId, input, mode, traceparent, idempotency });
+    return { ...said, after: 0 };
   }
-  const turn = await answerOnThread(context, {
+  const { turn } = await answerOnThread(context, {
     caller,
     threadId,
     idempotency,
@@ -75,16 +80,25 @@ const get = defineRoute({
   method: 'get',
   path: '/v1/threads/:id/ui-stream',
   access: 'runs:read',
+  threadToken: { scope: 'read' },
+  tokenInQuery: true,
   summary:
     'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one',
   params: z.strictObject({ id: z.string().min(1).max(200) }),
+  query: z.strictObject({
+    token: z
+      .string()
+      .max(2000)
+      .optional()
+      .describe('A token for this thread with the scope `read`, for `EventSource`.'),
+  }),
   responses: { 200: CONTENT, 204: 'empty' },
   async handle(request) {
     const { caller, params, context, ctx } = request;
     const turn = await readShownTurn(context, caller, params.id);
     // A client that was cut off cannot know that the turn has ended meanwhile: it is told that end, too.
     if (!turn || (!turn.isOpen && (lastEventId(ctx) ?? 0) >= turn.head)) return { status: 204 };
-    return stream(request, turn, 0);
+    return stream(request, { turn, after: 0 });
   },
 });
 
@@ -95,9 +109,13 @@ interface Streamed {
   ctx: ApiContext;
 }
 
-function stream({ caller, context, app, ctx }: Streamed, turn: ShownTurn, after: number) {
+function stream({ caller, context, app, ctx }: Streamed, { turn, after, waiting }: Said & { after: number }) {
   const signal = untilEnded({ ctx, app, caller, context });
-  const sent = followTurn(context, { tenantId: caller.tenantId, turn, after, signal }, UI_STREAM);
+  const about = { tenantId: caller.tenantId, turn, after, signal };
+  const sent =
+    waiting === undefined
+      ? followTurn(context, about, UI_STREAM)
+      : followFate(context, { ...about, messageId: waiting }, UI_STREAM);
   const body = streamBody(ctx.res, toServerSentEvents(sent, '[DONE]'));
   return { status: 200, body, headers: { ...HEADERS, 'x-drover-thread-id': turn.threadId } };
 }

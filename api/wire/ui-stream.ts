@@ -1,17 +1,21 @@
 /** The UI message stream of the AI SDK, version 1: a turn is one message, whose id is the turn's (docs/wire-forms.md). */
 import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
-import type { WireForm } from './form.ts';
+import type { ShortForm } from './follow-message.ts';
 
 /** Of its `UIMessageChunk`s. */
 export type Chunk = { type: string } & Record<string, unknown>;
 
 /** A message is told again from its start after a cut: the client's own reader begins it anew then. */
-export const UI_STREAM: WireForm<Chunk> = {
+export const UI_STREAM: ShortForm<Chunk> = {
   begin: (_view, { turnId, runId, threadId }) => [
     { type: 'start', messageId: turnId, messageMetadata: { turn_id: turnId, run_id: runId, thread_id: threadId } },
   ],
   show,
   finish,
+  wait: (messageId, status) => [
+    { type: 'data-message', data: { message_id: messageId, status }, transient: true },
+    ...(status === 'waiting' ? [] : [{ type: 'finish', finishReason: 'other' }]),
+  ],
 };
 
 function show(change: Change, view: TurnView): Chunk[] {
@@ -32,6 +36,10 @@ function show(change: Change, view: TurnView): Chunk[] {
       return asked(change.ask, change.calls);
     case 'answered':
       return answered(change);
+    case 'message_changed': {
+      const { id, text, status } = change.message;
+      return [{ type: 'data-message', id, data: { message_id: id, text, status } }];
+    }
     case 'said':
     case 'ended':
       return [];
@@ -59,7 +67,7 @@ function settled({ id, state, output, error, isRefused }: CallPart): Chunk[] {
   return [{ type: 'tool-output-error', toolCallId: id, errorText: error }];
 }
 
-/** One answer to a plan's approval answers all its calls: they have its id. */
+/** One answer to a call batch's approval answers all its calls: they have its id. */
 function asked(ask: Ask, calls: readonly CallPart[]): Chunk[] {
   if (ask.kind === 'question' || ask.kind === 'client_tool') return calls.map((call) => inputOf(call, false));
   if (ask.kind === 'unknown' || calls.length === 0) return [approvalData(ask, 'pending')];

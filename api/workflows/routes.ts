@@ -99,10 +99,10 @@ const submit = defineRoute({
   body: createTaskBody,
   responses: { 202: submittedTask },
   async handle({ caller, body, context, ctx, idempotency }) {
-    const { workflow_id, description, input, requirements = {} } = body;
-    const workflowId = workflow_id ?? undefined;
+    const { workflow_id, parent_task_id, description, input, requirements = {} } = body;
+    const [workflowId, parentTaskId] = [workflow_id ?? undefined, parent_task_id ?? undefined];
     const traceparent = ctx.state.traceparent;
-    const request = { caller, description, workflowId, input, requirements, traceparent, idempotency };
+    const request = { caller, description, workflowId, parentTaskId, input, requirements, traceparent, idempotency };
     const answer = await submitTask(context, request, (row, doneAt) => ({
       ...presentTask(row),
       estimated_completion: doneAt.toISOString(),

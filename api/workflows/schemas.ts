@@ -38,6 +38,7 @@ export const createWorkflowBody = z.strictObject({
 
 export const createTaskBody = z.strictObject({
   workflow_id: idParam.nullish(),
+  parent_task_id: idParam.nullish().describe('The task that it is a part of; nothing else depends on it.'),
   description: text,
   input: z
     .strictObject({
@@ -64,7 +65,14 @@ export const task = z
   .object({
     id: z.uuid(),
     task_id: z.uuid(),
-    workflow_id: z.uuid(),
+    workflow_id: z.uuid().nullable().describe('Null for what an agent has delegated.'),
+    parent_run_id: z.uuid().nullable().describe('The run that has delegated it.'),
+    parent_task_id: z
+      .uuid()
+      .nullable()
+      .describe(
+        'The task that it is a part of: as whoever submitted it has said, or the one whose run has delegated it.',
+      ),
     subtask_id: z.string(),
     description: z.string(),
     input: z.record(z.string(), z.unknown()),
@@ -78,6 +86,10 @@ export const task = z
     assignment: z
       .object({ assigned_agent_id: z.uuid(), assigned_at: when, assignment_reason: z.string().nullable() })
       .nullable(),
+    progress: z
+      .object({ run_status: z.enum(RUN_STATUSES), steps: z.int(), tokens_used: z.int() })
+      .nullable()
+      .describe('How far the run that works on it has come.'),
     retry_count: z.int(),
     last_error: problem.nullable(),
     error: problem.optional(),
@@ -145,10 +157,12 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
     id: row.id,
     task_id: row.id,
     workflow_id: row.workflow_id,
+    parent_run_id: row.parent_run_id,
+    parent_task_id: row.parent_task_id,
     subtask_id: row.name,
     description: row.description,
     input: { ...row.input },
-    requirements: { ...row.requirements },
+    requirements: { ...row.requirements, ...(row.deadline && { deadline: row.deadline.toISOString() }) },
     dependencies: row.dependencies,
     status: row.status,
     run_id: row.run_id,
@@ -161,6 +175,7 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
             assignment_reason: row.assignment_reason,
           }
         : null,
+    progress: row.progress,
     retry_count: row.retry_count,
     last_error: row.error,
     ...(row.status === 'failed' && row.error && { error: row.error }),

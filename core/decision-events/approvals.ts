@@ -31,15 +31,15 @@ export function askAboutCalls(state: RunState, questions: readonly Question[]): 
 }
 
 /** A turn that fails asks nobody any more: what waits for approval is denied. */
-export function closeQuestions({ turn, steps: step, plan, calls }: RunState): NewEvent[] {
+export function closeQuestions({ turn, steps: step, plan: batch, calls }: RunState): NewEvent[] {
   const by = { actor: 'system' as const, turn_id: turn?.id, step };
   const events: NewEvent[] = [];
   const closed = new Set<string>();
   for (const call of calls) {
     const isOpen = call.status === 'awaiting_approval' || (call.status === 'unknown' && call.asked === 'yes');
     if (!isOpen || !call.approvalId) continue;
-    const isOfPlan = plan?.calls.includes(call.id) && call.status === 'awaiting_approval';
-    const about = isOfPlan ? { plan_id: plan?.id } : { tool_call_id: call.id };
+    const isOfCallBatch = batch?.calls.includes(call.id) && call.status === 'awaiting_approval';
+    const about = isOfCallBatch ? { plan_id: batch?.id } : { tool_call_id: call.id };
     const payload = { approval_id: call.approvalId, ...about };
     if (!closed.has(call.approvalId)) events.push({ ...by, type: 'approval.expired', payload });
     closed.add(call.approvalId);
@@ -50,12 +50,12 @@ export function closeQuestions({ turn, steps: step, plan, calls }: RunState): Ne
   return events;
 }
 
-/** An approval that is decided now, with the calls that wait for it: one, all steps of a plan, or none. */
+/** An approval that is decided now, with the calls that wait for it: one, all steps of a call batch, or none. */
 export interface DecidedApproval {
   approvalId: string;
   turnId: string | undefined;
   callId?: string | undefined;
-  planId?: string | undefined;
+  callBatchId?: string | undefined;
   calls: readonly string[];
 }
 
@@ -66,7 +66,7 @@ type Given = Omit<
 
 /** The calls may be made. */
 export function grantApproval(approval: DecidedApproval, given: Given): NewEvent[] {
-  const { approvalId: approval_id, planId: plan_id } = approval;
+  const { approvalId: approval_id, callBatchId: plan_id } = approval;
   const granted: NewEvent = {
     ...byActor(approval, 'user'),
     type: 'approval.granted',
@@ -94,11 +94,11 @@ export function refuseApproval(approval: DecidedApproval, refusal: Refusal): New
     type: 'tool.denied',
     payload: { tool_call_id: id, error },
   }));
-  const { planId: plan_id } = approval;
-  return [ended(approval, refusal), ...denied, ...(plan_id ? [endOfPlan(approval, plan_id, refusal)] : [])];
+  const { callBatchId: plan_id } = approval;
+  return [ended(approval, refusal), ...denied, ...(plan_id ? [endOfCallBatch(approval, plan_id, refusal)] : [])];
 }
 
-function endOfPlan(approval: DecidedApproval, plan_id: string, refusal: Refusal): NewEvent {
+function endOfCallBatch(approval: DecidedApproval, plan_id: string, refusal: Refusal): NewEvent {
   if (refusal.kind === 'denied' && refusal.refine) {
     const payload = { plan_id, feedback: refusal.reason ?? '' };
     return { ...byActor(approval, 'user'), type: 'plan.refined', payload };
@@ -158,6 +158,10 @@ function byActor({ turnId }: DecidedApproval, actor: Actor) {
   return { actor, turn_id: turnId };
 }
 
-function subjectOf({ approvalId, callId, planId }: DecidedApproval) {
-  return { approval_id: approvalId, ...(callId && { tool_call_id: callId }), ...(planId && { plan_id: planId }) };
+function subjectOf({ approvalId, callId, callBatchId }: DecidedApproval) {
+  return {
+    approval_id: approvalId,
+    ...(callId && { tool_call_id: callId }),
+    ...(callBatchId && { plan_id: callBatchId }),
+  };
 }

@@ -79,6 +79,15 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
   };
 }
 
+/** What became of a file that the provider has made in an answer. Follows `recordAnswer`. */
+export function recordFile({ turn }: RunState, step: number, fact: FileFact): NewEvent {
+  return { ...fact, actor: 'system', turn_id: turn?.id, step };
+}
+
+type FileFact = {
+  [T in 'file.stored' | 'file.failed']: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
+}['file.stored' | 'file.failed'];
+
 /** An answer held nothing: the model is told, or has had its chances. Follows `recordAnswer`. */
 export function rejectEmptyAnswer(state: RunState, step: number, fault: EmptyFault): NewEvent {
   const payload = { ...fault, attempt: invalidAnswersBefore(state) + 1 };

@@ -13,7 +13,7 @@ export type SettledAs = Exclude<Settlement, { status: 'retry' }>;
 
 /** What becomes of a call that an answer asks for. */
 export type RequestOutcome =
-  /** Somebody else makes it, or something from outside answers it, or it waits for its plan; or it is pure. */
+  /** Somebody else makes it, or something from outside answers it, or it waits for its call batch; or it is pure. */
   | { kind: 'open' }
   /** The driver begins it with the commit of the request. */
   | { kind: 'begun' }
@@ -94,7 +94,8 @@ export function settledEvent(settled: SettledCall): CallSettled {
   const tool_call_id = settled.callId;
   if (settlement.status === 'succeeded') {
     const output_bytes = bytesOf(settlement.output ?? null);
-    return { type: 'tool.succeeded', payload: { tool_call_id, latency_ms, output_bytes } };
+    const tainted = settlement.untrusted && { untrusted: true as const };
+    return { type: 'tool.succeeded', payload: { tool_call_id, latency_ms, output_bytes, ...tainted } };
   }
   const error = { code: settlement.code, message: settlement.message };
   if (settlement.status === 'unknown') {

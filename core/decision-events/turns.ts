@@ -2,9 +2,10 @@
 import type { Decision } from '../decide.ts';
 import type { Actor, NewEvent, RunStatus } from '../events.ts';
 import type { CallState, RunState } from '../state.ts';
+import { isTaintedInput } from '../taint.ts';
 import { mayBecome } from '../transitions.ts';
 import { closeQuestions } from './approvals.ts';
-import { completePlan } from './plans.ts';
+import { completeCallBatch } from './call-batches.ts';
 
 type StatusChanged = Extract<NewEvent, { type: 'run.status_changed' }>;
 
@@ -46,22 +47,23 @@ export function awaitCalls(state: RunState): NewEvent[] {
   return state.status === 'awaiting_tool' ? [] : changeStatus(state, 'awaiting_tool');
 }
 
-/** The decision `await_people`: a person, a webhook or the time. */
-export function awaitPeople(state: RunState, calls: readonly CallState[]): NewEvent[] {
+/** The decision `await_people`: a person, a webhook or the time; `asking`: the name of the node that asks for an approval. */
+export function awaitPeople(state: RunState, calls: readonly CallState[], asking?: string): NewEvent[] {
   if (state.status === 'awaiting_human') return [];
   const resumed = state.status === 'awaiting_tool' ? changeStatus(state, 'executing') : [];
   const from = resumed.length > 0 ? ('executing' as const) : state.status;
   const changed = statusChanged({ from, to: 'awaiting_human', turnId: state.turn?.id });
-  return [...resumed, { ...changed, payload: { ...changed.payload, waiting_for: waitingFor(calls) } }];
+  return [...resumed, { ...changed, payload: { ...changed.payload, waiting_for: waitingFor(calls, asking) } }];
 }
 
 type WaitingFor = NonNullable<StatusChanged['payload']['waiting_for']>;
 
 /** Waits that somebody can act on come first: an approval, a question, a webhook; time comes last. */
-function waitingFor(calls: readonly CallState[]): WaitingFor {
+function waitingFor(calls: readonly CallState[], asking: string | undefined): WaitingFor {
   // Where no call waits, a person is asked about a budget.
   const isAsked = (call: CallState) => call.mode !== 'wait' || call.status === 'awaiting_approval';
-  if (calls.length === 0 || calls.some(isAsked)) return { type: 'approval' };
+  if (calls.length === 0) return { type: 'approval' };
+  if (calls.some(isAsked)) return { type: 'approval', ...(asking !== undefined && { name: asking }) };
   for (const type of ['user', 'webhook', 'timer'] as const) {
     const wait = calls.find((call) => call.wait?.type === type)?.wait;
     if (wait) return { type, ...(wait.name !== null && { name: wait.name }) };
@@ -77,6 +79,7 @@ export function completeTurn(
 ): NewEvent[] {
   const by = { actor: 'worker' as const, turn_id: state.turn?.id };
   const { stopReason: stop_reason, ordinal, as: structured } = end;
+  const tainted = state.turn?.untrusted && { untrusted: true as const };
   const completed: NewEvent = { ...by, type: 'run.completed', payload: { stop_reason, output_ordinal: ordinal } };
   return [
     ...changeStatus(state, 'reflecting', state.keepOpen ? 'awaiting_human' : 'completed'),
@@ -84,7 +87,7 @@ export function completeTurn(
     {
       ...by,
       type: 'turn.completed',
-      payload: { stop_reason, ordinal, checkpoint_id: checkpointId, ...(structured && { structured }) },
+      payload: { stop_reason, ordinal, checkpoint_id: checkpointId, ...(structured && { structured }), ...tainted },
     },
   ];
 }
@@ -99,7 +102,7 @@ export function failTurn(
   const failed: NewEvent = { ...by, type: 'run.failed', payload: { error } };
   return [
     ...closeQuestions(state),
-    ...completePlan(state),
+    ...completeCallBatch(state),
     ...changeStatus(state, state.keepOpen ? 'awaiting_human' : 'failed'),
     ...(state.keepOpen ? [] : [failed]),
     { ...by, type: 'turn.failed', payload: { error, ...(ordinal !== undefined && { ordinal }) } },
@@ -124,6 +127,7 @@ export function takeQueued({ queued, turnCount }: Pick<RunState, 'queued' | 'tur
 /** The open turn reads the message that waits: `length` is that of the conversation with it. */
 export function takeSteering({ queued, turn }: RunState, length: number): NewEvent[] {
   if (!queued) return [];
-  const payload = { message_id: queued.id, as: 'steer' as const, length };
+  const tainted = isTaintedInput(queued.input) && { untrusted: true as const };
+  const payload = { message_id: queued.id, as: 'steer' as const, length, ...tainted };
   return [{ type: 'message.dequeued', actor: 'worker', turn_id: turn?.id, payload }];
 }

@@ -4,10 +4,10 @@ import { RULE_DECISIONS } from '../policy.ts';
 import { RISK_LEVELS } from '../tool.ts';
 import { defineEvent, key, requestedCall, uuid } from './event.ts';
 
-/** What an approval is about: one call, a plan as a whole, or neither. */
+/** What an approval is about: one call, a call batch as a whole, or neither. */
 const ofApproval = { approval_id: uuid, tool_call_id: uuid.optional(), plan_id: uuid.optional() };
-/** A step of a plan. What a plan may do without a person goes by the highest risk of its steps (docs/design/decisions.md). */
-const planStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.enum(RISK_LEVELS) });
+/** A step of a call batch. What a call batch may do without a person goes by the highest risk of its steps (docs/design/decisions.md). */
+const callBatchStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.enum(RISK_LEVELS) });
 const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
 
 export const GOVERNANCE_EVENTS = {
@@ -49,14 +49,15 @@ export const GOVERNANCE_EVENTS = {
     policy: policyRef.optional(),
     /** The key that asked for the turn may not approve. */
     four_eyes: z.boolean().optional(),
-    /** Of a plan: the calls that wait. */
+    /** Of a call batch: the calls that wait. */
     calls: z.array(uuid).optional(),
   }),
   /** `policy`: the one that asks at the moment of the approval. */
-  'approval.granted': defineEvent(1, {
+  'approval.granted': defineEvent(2, {
     ...ofApproval,
     digest: z.string(),
     edited: z.boolean(),
+    reason: z.string().optional(),
     policy: policyRef.nullable().optional(),
     decided_by: key,
   }),
@@ -76,11 +77,11 @@ export const GOVERNANCE_EVENTS = {
     purpose: z.string(),
     max_risk_level: z.enum(RISK_LEVELS),
     auto_executing: z.boolean(),
-    steps: z.array(planStep),
+    steps: z.array(callBatchStep),
   }),
   'plan.approved': defineEvent(1, { plan_id: uuid, approval_id: uuid }),
   'plan.rejected': defineEvent(1, { plan_id: uuid, reason: z.string().optional() }),
-  /** A person wants another plan; the model reads what is to be different. */
+  /** A person wants another call batch; the model reads what is to be different. */
   'plan.refined': defineEvent(1, { plan_id: uuid, feedback: z.string() }),
   'plan.started': defineEvent(1, { plan_id: uuid }),
   'plan.completed': defineEvent(1, {

@@ -48,7 +48,7 @@ export const MODEL_EVENTS = {
     stop_reason: z.enum(STOP_REASONS),
     ordinal: count,
     tool_calls: count,
-    /** What it proposes: calls, or a plan of them, or the end; nothing where it pauses. */
+    /** What it proposes: calls, or a batch of them, or the end; nothing where it pauses. */
     intents: z.array(z.enum(INTENT_KINDS)).optional(),
     /** It holds neither text nor a call, and is no answer: `intent.rejected` says more. */
     empty: z.boolean().optional(),

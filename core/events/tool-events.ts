@@ -20,10 +20,12 @@ export const TOOL_EVENTS = {
     allowed_by: z.string().optional(),
   }),
   'tool.started': defineEvent(1, { ...requestedCall, attempt: z.int().min(1) }),
-  'tool.succeeded': defineEvent(1, {
+  'tool.succeeded': defineEvent(2, {
     ...requestedCall,
     latency_ms: count,
     output_bytes: count,
+    /** Nobody vouches for all of it, whatever is said of its tool. */
+    untrusted: z.literal(true).optional(),
     /** The signal that the call waited for. */
     signal_id: z.string().optional(),
   }),

@@ -63,10 +63,17 @@ function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
   if (valueA.length > VALUE_WORDS || valueB.length > VALUE_WORDS) return false;
   // Another subject is another thing.
   if (valueA.includes(firstOf(a)) || valueB.includes(firstOf(b))) return false;
+  if (namesBefore(left, valueA) && namesBefore(right, valueB)) return false;
   const isOfNumbers = [valueA, valueB].every((words) => words.some((word) => numbersOf(word).length > 0));
   if (isOfNumbers) return true;
   if (PLURAL.test(left) || PLURAL.test(right)) return false;
   return SINGULAR.test(left) && SINGULAR.test(right);
+}
+
+/** Whether a word that only this text has is part of its subject: it stands before the verb. */
+function namesBefore(text: string, value: readonly string[]): boolean {
+  const verb = SINGULAR.exec(text);
+  return verb !== null && tokensOf(text.slice(0, verb.index)).some((word) => value.includes(word));
 }
 
 function firstOf(words: readonly string[]): string {

@@ -38,24 +38,48 @@ export interface ReadMetadata {
   speaker?: string | undefined;
   /** `user` or `assistant`, in a conversation. */
   role?: string | undefined;
-  /** When it was said or happened, RFC 3339. */
+  /** When it was said or happened. */
   occurredAt?: Date | undefined;
+  /** The conversation that it was said in. */
+  conversation?: string | undefined;
   /** `true`, or `tags` with `profile` or `instruction`: always loaded. */
   isProfile: boolean;
 }
 
 /** What recall reads of an entry's metadata. */
 export function readMetadata(metadata: Readonly<Record<string, unknown>>): ReadMetadata {
-  const text = (name: string) => (typeof metadata[name] === 'string' ? metadata[name] : undefined);
-  const at = text('occurred_at') ?? text('timestamp');
-  const occurredAt = at === undefined ? Number.NaN : Date.parse(at);
+  const text = (...names: string[]) =>
+    names.map((name) => metadata[name]).find((value): value is string => typeof value === 'string' && value !== '');
   const tags: unknown[] = Array.isArray(metadata['tags']) ? metadata['tags'] : [];
   return {
-    speaker: text('speaker'),
-    role: text('role') ?? text('source'),
-    occurredAt: Number.isNaN(occurredAt) ? undefined : new Date(occurredAt),
+    speaker: text('speaker', 'author', 'name'),
+    role: text('role', 'source'),
+    occurredAt: TIMES.map((name) => timeIn(metadata[name])).find((at) => at !== undefined),
+    conversation: CONVERSATIONS.map((name) => metadata[name])
+      .find(isName)
+      ?.toString()
+      .slice(0, 200),
     isProfile: metadata['profile'] === true || PROFILE_TAGS.some((tag) => tags.includes(tag)),
   };
+}
+
+/** As clients that come from elsewhere name them. */
+const TIMES = ['occurred_at', 'timestamp', 'date', 'time', 'created_at'];
+const CONVERSATIONS = ['thread_id', 'conversation_id', 'session_id', 'conversation', 'session'];
+
+/** Beyond this a number counts milliseconds. */
+const MOST_SECONDS = 100_000_000_000;
+
+/** RFC 3339, another way in which a day is written with its year, or seconds or milliseconds since 1970. */
+function timeIn(value: unknown): Date | undefined {
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined;
+  if (typeof value === 'string' && !/\d{4}/.test(value)) return undefined;
+  const at = new Date(typeof value === 'string' ? value : value < MOST_SECONDS ? value * 1000 : value);
+  return Number.isNaN(at.getTime()) ? undefined : at;
+}
+
+function isName(value: unknown): value is string | number {
+  return (typeof value === 'string' && value !== '') || typeof value === 'number';
 }
 
 const PROFILE_TAGS = ['profile', 'instruction', 'preference'];

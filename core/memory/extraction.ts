@@ -132,6 +132,16 @@ function originOf(content: string, { userText, taintedBy }: Pick<Evidence, 'user
   return taintedBy ?? 'agent';
 }
 
+/** The message that has most of the words of what was learnt, the first of those that have as many. */
+export function heardIn<M extends { message: string }>(heard: readonly M[], content: string): M | undefined {
+  const stems = stemsOf(content);
+  const shared = heard.map((each) => {
+    const said = new Set(stemsOf(each.message));
+    return stems.filter((stem) => said.has(stem)).length;
+  });
+  return heard[shared.indexOf(Math.max(...shared))];
+}
+
 /** How a model speaks of the one who said it. */
 const STRANGERS = new Set(['user', 'they', 'their']);
 

@@ -4,6 +4,7 @@
  */
 import { readMetadata, type MemoryType } from './entry.ts';
 import { asksForOverview } from './question.ts';
+import { readSaid } from './said.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
 import { entitiesOf, wordsOf } from './words.ts';
 
@@ -11,11 +12,13 @@ import { entitiesOf, wordsOf } from './words.ts';
 export const RECALL_WEIGHTS = {
   /** Words of the question in the entry (BM25), of what would fit best. */
   lexical: 1,
+  /** Words of the question in one sentence of it. */
+  passage: 0.15,
   /** Cosine of question and entry. */
   vector: 0.4,
-  /** Names and numbers of the question that the entry has, or its speaker's name. */
+  /** Names and numbers of the question that the entry has. */
   entity: 0.05,
-  /** The entry was said by the one whom the question asks about. */
+  /** The entry was said by the one whom the question asks about, or names. */
   role: 0.1,
   /** It says how the user wants to be answered: no similarity finds that. */
   standing: 0.45,
@@ -56,10 +59,18 @@ export interface Candidate {
   valid_from: Date | null;
   /** BM25 as a share of an entry of middling length with each word once; 0 where no word fits. */
   lexical: number;
+  /** The share that the best of its sentences has of the question's words. */
+  passage: number;
   /** Undefined where the entry has no vector yet. */
   cosine: number | undefined;
   /** The entries before and after it in its conversation, as far as they are candidates. */
-  neighbours: readonly string[];
+  neighbours: readonly Neighbour[];
+}
+
+export interface Neighbour {
+  id: string;
+  /** 1 for the next one, before or after. */
+  steps: number;
 }
 
 export interface Question {
@@ -88,7 +99,7 @@ export function rank<C extends Candidate>(
   const sessions = sessionsOf(candidates, bases);
   const most = mostOf(asked, own, weights);
   const ranked = own.map(({ candidate, signals }): Ranked<C> => {
-    const around = candidate.neighbours.map((id) => bases.get(id) ?? 0);
+    const around = candidate.neighbours.map(({ id, steps }) => (bases.get(id) ?? 0) * STEP ** (steps - 1));
     const all = {
       ...signals,
       neighbourhood: Math.max(0, ...around),
@@ -115,7 +126,10 @@ function spread<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] 
 }
 
 /** What each further entry of one conversation counts, of the one before it, in an overview. */
-const SPREAD = 0.9;
+const SPREAD = 0.97;
+
+/** What each further step to a neighbour counts, of the one before it. */
+const STEP = 0.85;
 
 /** Signals that say that an entry has to do with the question. */
 const SPEAKING: readonly Signal[] = ['lexical', 'vector', 'entity', 'time', 'neighbourhood'];
@@ -129,7 +143,7 @@ interface Asked extends Question {
 }
 
 function readQuestion(question: Question): Asked {
-  const words = new Set(wordsOf(question.text));
+  const words = new Set(wordsOf(question.text).map((word) => word.replace(/['’]s$/, '')));
   return {
     ...question,
     isOverview: asksForOverview(question.text),
@@ -140,9 +154,17 @@ function readQuestion(question: Question): Asked {
   };
 }
 
-/** A standing instruction, or a preference. */
-const STANDING =
-  /^\W*(?:please\s+)?(?:always|never|from now on|when(?:ever)? I ask|in (?:the )?future|make sure (?:to|you) always)\b|\bI (?:really |strongly |usually |generally |would )*prefer\b/i;
+const INSTRUCTION =
+  /^\W*(?:please\s+)?(?:always|never|from now on|when(?:ever)? I ask|in (?:the )?future|make sure (?:to|you) always)\b/i;
+const PREFERENCE = /\bI (?:really |strongly |usually |generally |would )*prefer\b/i;
+/** What a preference counts of an instruction: people prefer something in passing. */
+const PREFERRED = 0.55;
+
+/** Whether it says how its writer wants to be answered. */
+export function standingSignal(text: string): number {
+  if (INSTRUCTION.test(text)) return 1;
+  return PREFERENCE.test(text) ? PREFERRED : 0;
+}
 
 /** Whose words a question asks for. */
 function roleAskedOf(text: string): Asked['role'] {
@@ -158,15 +180,16 @@ function roleAskedOf(text: string): Asked['role'] {
 type Signals = Record<Signal, number>;
 
 function ownSignals(asked: Asked, candidate: Candidate): Signals {
-  const { speaker, role } = readMetadata(candidate.metadata);
+  const { speaker, role, text } = readSaid(candidate.content, candidate.metadata);
   const ageDays = Math.max(0, asked.at.getTime() - timeOf(candidate)) / DAY_MS;
   return {
     lexical: candidate.lexical / (candidate.lexical + HALF_LEXICAL),
+    passage: clamp(candidate.passage),
     vector: clamp(candidate.cosine ?? 0),
-    entity: entitySignal(asked, candidate.content, speaker),
-    standing: STANDING.test(candidate.content) && role !== 'assistant' ? 1 : 0,
+    entity: entitySignal(asked, candidate.content),
+    standing: role === 'assistant' ? 0 : standingSignal(text),
     said: role === 'user' ? 1 : 0,
-    role: asked.role !== undefined && role === asked.role ? 1 : 0,
+    role: (asked.role !== undefined && role === asked.role) || isNamed(asked, speaker) ? 1 : 0,
     time: asked.span ? timeSignal(asked.span, timeOf(candidate)) : 0,
     neighbourhood: 0,
     session: 0,
@@ -175,8 +198,11 @@ function ownSignals(asked: Asked, candidate: Candidate): Signals {
   };
 }
 
-function entitySignal({ entities, words }: Asked, content: string, speaker: string | undefined): number {
-  if (speaker !== undefined && wordsOf(speaker).some((name) => words.has(name))) return 1;
+function isNamed({ words }: Asked, speaker: string | undefined): boolean {
+  return speaker !== undefined && wordsOf(speaker).some((name) => words.has(name.replace(/['’]s$/, '')));
+}
+
+function entitySignal({ entities }: Asked, content: string): number {
   if (entities.length === 0) return 0;
   const lower = content.toLowerCase();
   return entities.filter((entity) => lower.includes(entity)).length / entities.length;
@@ -229,7 +255,7 @@ function mostOf(asked: Asked, own: readonly { candidate: Candidate; signals: Sig
   const absent = new Set<Signal>();
   if (!candidates.some(({ cosine }) => cosine !== undefined)) absent.add('vector');
   if (asked.span === undefined) absent.add('time');
-  if (asked.role === undefined) absent.add('role');
+  if (asked.role === undefined && !own.some(({ signals }) => signals.role > 0)) absent.add('role');
   if (asked.entities.length === 0) absent.add('entity');
   if (!own.some(({ signals }) => signals.standing > 0)) absent.add('standing');
   if (!own.some(({ signals }) => signals.said > 0)) absent.add('said');

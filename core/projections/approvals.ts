@@ -45,8 +45,8 @@ function decisionOf(place: Place, event: NewEvent): RowChange | undefined {
   });
   switch (event.type) {
     case 'approval.granted': {
-      const { approval_id, digest, policy, edited, decided_by } = event.payload;
-      return decided(approval_id, { status: 'approved', digest, policy, edited, decided_by });
+      const { approval_id, digest, policy, edited, reason, decided_by } = event.payload;
+      return decided(approval_id, { status: 'approved', digest, policy, edited, reason, decided_by });
     }
     case 'approval.denied': {
       const { approval_id, reason, decided_by } = event.payload;

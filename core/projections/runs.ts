@@ -25,6 +25,7 @@ export const runs: Projection<'runs'> = {
     'error',
     'output_ordinal',
     'structured',
+    'trust',
     'config',
     'pinned',
     'keep_open',
@@ -124,7 +125,8 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
 }
 
 function outputOf({ payload }: Extract<NewEvent, { type: 'turn.completed' }>): Columns {
-  return { output_ordinal: payload.ordinal, structured: payload.structured ?? null };
+  const trust = payload.untrusted ? 'untrusted' : null;
+  return { output_ordinal: payload.ordinal, structured: payload.structured ?? null, trust };
 }
 
 /** A run that waits in the middle of a turn is not idle. */

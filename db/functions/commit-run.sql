@@ -77,6 +77,7 @@ begin
         error = case when s ? 'error' then nullif(s->'error', 'null') else error end,
         output_ordinal = coalesce((s->>'output_ordinal')::int, output_ordinal),
         structured = case when s ? 'structured' then s->>'structured' else structured end,
+        trust = case when s ? 'trust' then s->>'trust' else trust end,
         length = coalesce((s->>'length')::int, length),
         steps = steps + coalesce((a->>'steps')::int, 0),
         tokens_in = tokens_in + coalesce((a->>'tokens_in')::bigint, 0),
@@ -141,6 +142,7 @@ begin
           error = case when x->'set' ? 'error' then nullif(x->'set'->'error', 'null') else error end,
           model_output = case when x->'set' ? 'output' then nullif(x->'set'->'model_output', 'null') else model_output end,
           output_bytes = coalesce((x->'set'->>'output_bytes')::int, output_bytes),
+          trust = coalesce(x->'set'->>'trust', trust),
           latency_ms = coalesce((x->'set'->>'latency_ms')::int, latency_ms),
           started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
           finished_at = coalesce((x->'set'->>'finished_at')::timestamptz, finished_at)
@@ -228,16 +230,20 @@ begin
       select (o->>'id')::uuid, tenant, o->>'queue',
         case when o ? 'at_position' then run || '-' || last || '-' || held else o->>'job_id' end,
         case when o ? 'at_position' then (o->'payload') || jsonb_build_object('seq', last) else o->'payload' end,
-        clock_timestamp() + (o->>'delay_ms')::numeric * interval '1 ms', o->'parent'
+        clock_timestamp() + (o->>'delay_ms')::numeric * interval '1 ms',
+        case when o->'parent' ? 'at_position' then jsonb_build_object('queue', o->'parent'->'queue', 'job_id', run || '-' || last || '-' || held) else o->'parent' end
       from jsonb_array_elements(outbox) o;
   end if;
-  perform from webhooks w where w.tenant_id = tenant and w.status = 'active' limit 1;
+  -- Those of all runs and those of this one, by an index each: the tenant may have a thousand of other runs.
+  perform from webhooks w where w.tenant_id = tenant and w.status = 'active' and w.run_id is null
+    union all select from webhooks w where w.run_id = run and w.status = 'active' limit 1;
   if found then
     insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
       select gen_random_uuid(), tenant, w.id, run, last - jsonb_array_length(c->'events') + i, e->>'type', 'pending'
       from jsonb_array_elements(c->'events') with ordinality as list(e, i)
-        join webhooks w on w.tenant_id = tenant and w.status = 'active' and (w.workspace_id is null or w.workspace_id = workspace)
-          and w.events && array['*', e->>'type', split_part(e->>'type', '.', 1)];
+        join (select * from webhooks g where g.tenant_id = tenant and g.status = 'active' and g.run_id is null
+          union all select * from webhooks o where o.run_id = run and o.status = 'active') w
+          on (w.workspace_id is null or w.workspace_id = workspace) and w.events && array['*', e->>'type', split_part(e->>'type', '.', 1)];
   end if;
   answer := jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', now_status, 'at', now(), 'continued', continued,
     'claimed_call', claimed_call);

@@ -42,15 +42,22 @@ import { extraction } from './0056-extraction.ts';
 import { teamsAtWork } from './0061-teams-at-work.ts';
 import { earlySubtasks } from './0062-early-subtasks.ts';
 import { restartedWorkflows } from './0063-restarted-workflows.ts';
+import { delegatedTasks } from './0066-delegated-tasks.ts';
+import { openInputs } from './0067-open-inputs.ts';
 import { agentLifecycle } from './0050-agent-lifecycle.ts';
 import { handoffs } from './0051-handoffs.ts';
 import { origins } from './0053-origins.ts';
 import { turnStarts } from './0054-turn-starts.ts';
 import { skills } from './0052-skills.ts';
+import { roomForUpdates } from './0075-room-for-updates.ts';
+import { titlesByTenant } from './0072-titles-by-tenant.ts';
+import { trustOfAnswers } from './0077-trust-of-answers.ts';
 import type { Migration } from './migration.ts';
+import { callsBySecond } from './0068-calls-by-second.ts';
+import { pushConfigs } from './0069-push-configs.ts';
 
 export const MIGRATIONS: readonly Migration[] = [
-  // In the order of their numbers.
+  // In the order in which they came, which is that of their numbers but for those made side by side.
   owners,
   runs,
   partitions,
@@ -99,4 +106,11 @@ export const MIGRATIONS: readonly Migration[] = [
   origins,
   turnStarts,
   skills,
+  roomForUpdates,
+  callsBySecond,
+  pushConfigs,
+  delegatedTasks,
+  openInputs,
+  titlesByTenant,
+  trustOfAnswers,
 ];

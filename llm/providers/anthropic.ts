@@ -79,4 +79,5 @@ export const ANTHROPIC: Provider = {
   // platform.claude.com/docs/en/build-with-claude/vision and pdf-support: 5 MB of base64, and 32 MB of a request.
   filesTaken: () => ({ imageBytes: 3_750_000, pdfBytes: 20 * 1024 * 1024 }),
   open: async (credential) => (await import('../anthropic.ts')).anthropicModel(credential),
+  openFiles: async (credential) => (await import('../anthropic-files.ts')).anthropicFiles(credential),
 };

@@ -17,7 +17,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange, OutboxRow } from '../../db/commit-run.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 
-/** An approval with the calls that wait for it: one, all steps of a plan, or none. */
+/** An approval with the calls that wait for it: one, all steps of a call batch, or none. */
 export interface OpenApproval {
   run: RunRow;
   approval: ApprovalRow;
@@ -30,17 +30,16 @@ interface DecidedBy {
   key: string | undefined;
 }
 
-export interface Grant {
+export interface Grant extends DecidedBy {
   digest: string;
   edited: boolean;
   /** The policy that asks for approval at present. */
   policy: PolicyRef | null;
-  key: string | undefined;
 }
 
 /** The calls may be made. */
-export function applyGrant(open: OpenApproval, { key, ...grant }: Grant): AppendedChange {
-  const events = grantApproval(decided(open), { ...grant, decided_by: key });
+export function applyGrant(open: OpenApproval, { key, reason, ...grant }: Grant): AppendedChange {
+  const events = grantApproval(decided(open), { ...grant, ...(reason && { reason }), decided_by: key });
   const calls = open.calls.map((id): CallChange => ({ id, from: ['awaiting_approval'], set: { status: 'pending' } }));
   return { events, calls, ...continuation(open.run) };
 }
@@ -51,7 +50,7 @@ export function applyRefusal(open: OpenApproval, { reason, key }: DecidedBy): Ap
   return closed(open, { kind: 'denied', reason, decidedBy: key, message });
 }
 
-/** A person wants another plan: the model reads what is to be different, and goes on. */
+/** A person wants another call batch: the model reads what is to be different, and goes on. */
 export function applyRefinement(open: OpenApproval, feedback: string, key: string | undefined): AppendedChange {
   const message = `A person wants another plan: ${feedback}`;
   return closed(open, { kind: 'denied', reason: feedback, decidedBy: key, message, refine: true });
@@ -94,7 +93,7 @@ export function continuation(run: RunRow): { outbox: OutboxRow[] } {
 
 function decided({ approval, calls }: OpenApproval): DecidedApproval {
   const { id: approvalId, turn_id: turnId, tool_call_id, plan_id } = approval;
-  return { approvalId, turnId, callId: tool_call_id ?? undefined, planId: plan_id ?? undefined, calls };
+  return { approvalId, turnId, callId: tool_call_id ?? undefined, callBatchId: plan_id ?? undefined, calls };
 }
 
 function closed(open: OpenApproval, refusal: Refusal): AppendedChange {

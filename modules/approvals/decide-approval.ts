@@ -27,7 +27,7 @@ import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 export type ApprovalDecision =
   | { decision: 'approve' | 'deny'; reason?: string | undefined }
-  /** Of a plan, on behalf of its session: the model makes another one. */
+  /** Of a call batch, on behalf of its session: the model makes another one. */
   | { decision: 'refine'; reason: string }
   | { decision: 'edit'; arguments: Record<string, unknown>; reason?: string | undefined }
   | { decision: 'happened'; result: unknown; reason?: string | undefined }
@@ -126,7 +126,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
     case 'approve':
     case 'edit':
       if (isWithoutCall(approval)) {
-        return { change: applyGrant(open, { digest, edited: false, policy: null, key: by.key }), digest };
+        return { change: applyGrant(open, { digest, edited: false, policy: null, ...by }), digest };
       }
       return approve(context, tx, { ...deciding, args: decided.decision === 'edit' ? decided.arguments : undefined });
     case 'happened':
@@ -140,7 +140,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
 async function approve(
   context: Context,
   tx: Tx,
-  { open, ref, args: given }: Deciding & { args: Record<string, unknown> | undefined },
+  { open, ref, decided, args: given }: Deciding & { args: Record<string, unknown> | undefined },
 ): Promise<Made> {
   const { run, approval } = open;
   const edited = given !== undefined;
@@ -163,7 +163,7 @@ async function approve(
   }
   if (edited) await replaceArguments(tx, { callId: open.calls[0] ?? '', approvalId: approval.id }, given);
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
-  const change = applyGrant(open, { digest, edited, policy, key: ref.by?.keyId });
+  const change = applyGrant(open, { digest, edited, policy, reason: decided.reason, key: ref.by?.keyId });
   // The log says under which policies a person has approved; for a single call the approval does, unless its policy has
   // changed.
   const isChanged = approval.plan_id !== null || !isSame(policy, approval.policy);

@@ -51,8 +51,6 @@ const PLAIN: Readonly<Record<string, ActionType>> = {
   'run.max_steps_reached': 'max_steps_reached',
   'answer.validated': 'final_answer_validation',
   'answer.rejected': 'final_answer_validation_failed',
-  'file.generated': 'file_generated',
-  'file.stored': 'file_stored',
   'file.failed': 'file_error',
   'checkpoint.corrupt': 'error',
 };
@@ -90,11 +88,19 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
       ];
     case 'turn.interrupted':
       return [{ ...ended('run_failed', event, turn), data: { stop_reason: payload['reason'] } }];
+    case 'file.stored':
+      return stored(payload);
     default: {
       const type = PLAIN[event.type];
       return type ? [{ type, data: payload }] : [];
     }
   }
+}
+
+/** What a provider has made was fetched from it first. */
+function stored(payload: Payload): Action[] {
+  const types = payload['provider'] === undefined ? [] : (['file_generated', 'file_downloaded'] as const);
+  return [...types, 'file_stored' as const].map((type) => ({ type, data: payload }));
 }
 
 /** The results of the step before have come into the conversation. */

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import type { Attachment, FileBlock } from '../../core/content.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
 import { faultOfFile } from '../../core/file-types.ts';
+import { UPLOAD_TRUST } from '../../core/origin.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { dropUses, findFiles, deleteFiles, noteUses, type FileRow } from '../../db/files.ts';
@@ -65,14 +66,27 @@ interface TakenFiles {
   made: string[];
 }
 
-async function takeFiles(context: FileContext, to: AttachTo, given: readonly GivenAttachment[]): Promise<TakenFiles> {
+function takeFiles(context: FileContext, to: AttachTo, given: readonly GivenAttachment[]): Promise<TakenFiles> {
+  const { tenantId } = to;
+  return withContents(context, { tenantId, given }, (take) => context.db.withTenant(tenantId, (tx) => take(tx, to)));
+}
+
+/**
+ * Does `work` while contents are stored of which it can make files, in a transaction of its own, once it knows for which run;
+ * contents of no file go afterwards. Throws as `withAttachments` does.
+ */
+export async function withContents<T>(
+  context: FileContext,
+  { tenantId, given }: { tenantId: string; given: readonly GivenAttachment[] },
+  work: (take: (tx: Tx, to: AttachTo) => Promise<TakenFiles>) => Promise<T>,
+): Promise<T> {
   const contents = new Map<number, StoredContent>();
   try {
     for (const [index, each] of given.entries()) {
       const source = contentOf(each, context);
-      if (source !== undefined) contents.set(index, await write(context, to.tenantId, source));
+      if (source !== undefined) contents.set(index, await write(context, tenantId, source));
     }
-    return await context.db.withTenant(to.tenantId, (tx) => takeIn(tx, to, { given, contents }));
+    return await work((tx, to) => takeIn(tx, to, { given, contents }));
   } finally {
     // Those that files have now stay.
     for (const content of contents.values()) await discard(context, content);
@@ -122,7 +136,8 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents }: Given): Promise
     if (fault !== undefined) throw refuse(index, fault);
     used.push(row.id);
     const { id: file_id, mime_type: media_type, filename, size } = row;
-    attachments.push({ type: 'file', file_id, media_type, filename, size });
+    const trust = row.trust === 'untrusted' && { trust: row.trust };
+    attachments.push({ type: 'file', file_id, media_type, filename, size, ...trust });
   }
   await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: used });
   return { attachments, made };
@@ -138,7 +153,7 @@ function keep(
   const mimeType = 'source' in each && each.source.type === 'base64' ? each.source.media_type : undefined;
   const filename = 'filename' in each ? each.filename : undefined;
   const of = { workspaceId, runId, threadId, filename, mimeType };
-  return keepFile(tx, content, { ...of, origin: 'user', trust: 'trusted' });
+  return keepFile(tx, content, { ...of, origin: 'user', trust: UPLOAD_TRUST });
 }
 
 function refuse(index: number, message: string): DroverError {

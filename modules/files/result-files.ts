@@ -5,9 +5,8 @@ import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
-import { noteUses, readRunOwner, type FileRow } from '../../db/files.ts';
 import type { FileContext } from './content.ts';
-import { discard, keepFile, writeContent } from './store-file.ts';
+import { keepForRun } from './keep-for-run.ts';
 
 /** What became of a part. */
 export type FileFact =
@@ -69,25 +68,12 @@ export async function keepResultFiles(
 
 async function keepBlob(
   context: FileContext,
-  { tenantId, runId, signal }: OfCall,
+  call: OfCall,
   { data, mimeType, name }: Blob,
 ): Promise<FileBlock | undefined> {
   const source = Readable.from([Buffer.from(data, 'base64')]);
-  const content = await writeContent(context, tenantId, { source, signal });
-  try {
-    const row = await context.db.withTenant(tenantId, async (tx): Promise<FileRow | undefined> => {
-      // The run is held: one that is being erased gets no more files.
-      const run = await readRunOwner(tx, runId);
-      if (!run) return undefined;
-      const of = { workspaceId: run.workspace_id, threadId: run.thread_id, runId, filename: name, mimeType };
-      const file = await keepFile(tx, content, { ...of, origin: 'tool', trust: 'untrusted' });
-      await noteUses(tx, { tenantId, runId, fileIds: [file.id] });
-      return file;
-    });
-    return row && { type: 'file', file_id: row.id, media_type: row.mime_type, filename: row.filename, size: row.size };
-  } finally {
-    await discard(context, content);
-  }
+  const row = await keepForRun(context, call, { source, filename: name, mimeType, origin: 'tool' });
+  return row && { type: 'file', file_id: row.id, media_type: row.mime_type, filename: row.filename, size: row.size };
 }
 
 /** The large ones, as MCP has them: `data` of images and sound, `blob` of resources. */

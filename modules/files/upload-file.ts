@@ -1,6 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { Caller } from '../../core/caller.ts';
 import { erased, notFound } from '../../core/errors.ts';
+import { checkMayLoosen } from '../../core/loosening.ts';
+import { UPLOAD_TRUST, type Trust } from '../../core/origin.ts';
 import type { Tx } from '../../db/database.ts';
 import type { FileRow } from '../../db/files.ts';
 import { lockThread } from '../../db/runs.ts';
@@ -16,10 +18,10 @@ export interface Upload {
   mimeType: string | undefined;
   signal: AbortSignal;
   /** Resolves when the request has come to its end, with what was said beside the file; rejects for one that is not as it should be. */
-  fields: Promise<{ thread_id?: string | undefined }>;
+  fields: Promise<{ thread_id?: string | undefined; trust?: Trust | undefined }>;
 }
 
-/** Stores a client's file. Throws 404 for an unknown thread, 409 for an erased one, else as `writeContent` does. */
+/** Stores a client's file. Throws 403 for one that the caller may not vouch for, 404 for an unknown thread, 409 for an erased one, else as `writeContent` does. */
 export async function uploadFile<T>(
   context: FileContext,
   by: { caller: Caller; idempotency: IdempotentRequest; present: (row: FileRow) => T },
@@ -31,15 +33,24 @@ export async function uploadFile<T>(
     throw storeAway(error);
   });
   try {
-    const { thread_id: threadId } = await upload.fields;
+    const { thread_id: threadId, trust = UPLOAD_TRUST } = await upload.fields;
+    checkMayLoosen(caller, trust === 'trusted' ? ['trust'] : []);
     const { sha256 } = content;
-    const body = { ...bodyOf(idempotency), filename, mimeType, threadId, sha256 };
+    const body = {
+      ...bodyOf(idempotency),
+      filename,
+      mimeType,
+      threadId,
+      sha256,
+      ...(trust === 'trusted' && { trust }),
+    };
     return await idempotently<T>(context, { ...idempotency, body }, async (tx) => {
       if (threadId !== undefined) await requireThread(tx, caller, threadId);
       const { workspaceId } = caller;
       const of = { workspaceId, threadId, filename, mimeType };
-      const row = await keepFile(tx, content, { ...of, origin: 'user', trust: 'trusted' });
-      await recordAudit(tx, caller, { action: 'file.stored', target: ['file', row.id], details: { size: row.size } });
+      const row = await keepFile(tx, content, { ...of, origin: 'user', trust });
+      const details = { size: row.size, ...(trust === 'trusted' && { trust }) };
+      await recordAudit(tx, caller, { action: 'file.stored', target: ['file', row.id], details });
       return { status: 201, body: present(row) };
     });
   } finally {

@@ -23,8 +23,8 @@ interface WantedCall {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
-  /** Calls of the tool by the agent in the last minute, where they are counted. */
-  callsInMinute?: number | undefined;
+  /** The agent has made all the calls of the tool that its binding permits in a minute. */
+  isOverRate?: boolean | undefined;
   step: number;
   /** The events of the turn that brought untrusted content before; none where this is absent. */
   taintedBy?: readonly number[] | null | undefined;

@@ -6,6 +6,8 @@ import type { Tx } from '../../db/database.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
+import { checkContradictions } from './contradictions.ts';
+import { requireAgent } from '../agents/read-agents.ts';
 import { requireMemory } from './read-memories.ts';
 
 export interface MemoryPatch {
@@ -36,6 +38,18 @@ export async function changeMemory(
   const { content = entry.content, memory_type: type = entry.memory_type, reason = null } = patch;
   const isNewFact = content !== entry.content || type !== entry.memory_type;
   const next = isNewFact ? await supersede(tx, caller, { entry, patch: { ...patch, content, memory_type: type } }) : id;
+  if (content !== entry.content && (patch.status ?? 'active') === 'active') {
+    const { definition } = await requireAgent(tx, caller, agentId);
+    const { tenantId, workspaceId } = caller;
+    await checkContradictions(tx, {
+      tenantId,
+      workspaceId,
+      agentId,
+      definition,
+      by: caller,
+      entry: { id: next, content },
+    });
+  }
   if (!isNewFact) await update(tx, { entry, patch, reason });
   const action = isNewFact ? 'memory.superseded' : 'memory.updated';
   await recordAudit(tx, caller, {

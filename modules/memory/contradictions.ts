@@ -4,7 +4,7 @@ import { conflictSettings, type AgentDefinition } from '../../core/definition.ts
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
-import { disputeMemories, findLikeWords, insertCheck, listLiveTexts } from '../../db/memory-conflicts.ts';
+import { disputeMemories, findLikeWords, insertCheck, listComparedTexts } from '../../db/memory-conflicts.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
@@ -32,10 +32,7 @@ export async function checkContradictions(tx: Tx, written: WrittenMemory): Promi
     return [];
   }
   const like = await findLikeWords(tx, { ownerId: agentId, id: entry.id, text: entry.content, limit: COMPARED });
-  const texts = await listLiveTexts(
-    tx,
-    like.map(({ id }) => id),
-  );
+  const texts = await listComparedTexts(tx, { ids: like.map(({ id }) => id), entryId: entry.id });
   const others = texts.filter(({ content }) => contradicts(content, entry.content));
   await dispute(tx, written, others);
   return others.map(({ id }) => id);

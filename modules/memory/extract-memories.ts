@@ -3,7 +3,7 @@
  * that is junk, and one transaction writes it down. Whoever is killed in between leaves the turn due.
  */
 import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
-import { judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
+import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { lockMemoryOf } from '../../db/memory-consolidation.ts';
 import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
@@ -20,8 +20,9 @@ import type { Tx } from '../../db/database.ts';
 import type { ExtractionJob } from '../../jobs/consolidation.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import { addMemory, embedSoon, hashOf, toMemoryRow, type Provenance } from './add-memory.ts';
+import { checkContradictions } from './contradictions.ts';
 import { modelOf } from './embed-memories.ts';
-import { proposeMemories, type ExtractionContext, type Proposed } from './extract/propose.ts';
+import { proposeMemories, saidIn, type ExtractionContext, type Proposed } from './extract/propose.ts';
 import { taintOf } from './extract/taint.ts';
 import { findLike, type Recalled } from './recall.ts';
 import { promptOf } from './remember.ts';
@@ -49,7 +50,7 @@ export async function extractMemories(
   const { definition } = await context.definitions.load(pins);
   const model = await modelOf(context, { tenantId, agentId });
   const owner = { tenantId, agentId };
-  const like = await findLike(context, owner, { text: turn.input.message, at: context.clock(), topK: 12, model });
+  const like = await findLike(context, owner, { text: saidIn(turn), at: context.clock(), topK: 12, model });
   const shown = await shownTo(context, { owner, turn, like });
   const asked = { tenantId, turn, definition, shown };
   const proposed = await proposeMemories(context, { ...asked, mayWait: turn.attempts < MOST_ATTEMPTS }, stop);
@@ -105,7 +106,7 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
   for (const { content, memory_type, importance, origin, tags } of judged.add) {
     const metadata = { role: 'user', ...userOf(turn), ...(tags && { tags }) };
     const memory = { content, memory_type, importance, thread_id: turn.thread_id, metadata, valid_from: learning.at };
-    added.push((await addMemory(tx, toMemoryRow(memory, provenanceOf(learning, origin)))).id);
+    added.push((await addMemory(tx, toMemoryRow(memory, provenanceOf(learning, { content, origin })))).id);
   }
   const superseded: string[] = [];
   for (const { id, content, reason, origin } of judged.supersede) {
@@ -121,13 +122,29 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
       thread_id: turn.thread_id,
       valid_from: learning.at,
     };
-    const row = toMemoryRow(next, provenanceOf(learning, origin), entry);
+    const row = toMemoryRow(next, provenanceOf(learning, { content, origin }), entry);
     if (!(await supersedeMemory(tx, { id, by: row.id, validTo: learning.at, reason: null }))) continue;
     await insertMemories(tx, [{ ...row, reason: reason.slice(0, 1000) }]);
     superseded.push(row.id);
   }
+  await compare(tx, learning, [...added, ...superseded]);
   await finishExtraction(tx, turn.turn_id, { added, superseded, refused: judged.refused, made_by: proposed.by });
   return judged;
+}
+
+/** Holds what was learnt against what is there. */
+async function compare(tx: Tx, { owner, turn, definition }: Learning, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    const entry = await findMemory(tx, { agentId: owner.agentId, id });
+    if (entry?.status !== 'active') continue;
+    await checkContradictions(tx, {
+      ...owner,
+      workspaceId: turn.workspace_id,
+      definition,
+      by: { tenantId: owner.tenantId },
+      entry,
+    });
+  }
 }
 
 async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learning): Promise<Evidence> {
@@ -151,7 +168,7 @@ async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learn
     recalled: turn.given.map(({ content }) => content),
     shown: await stillLive(tx, owner.agentId, shown),
     similar,
-    userText: turn.input.message,
+    userText: saidIn(turn),
     taintedBy: taintOf(turn),
   };
 }
@@ -166,8 +183,11 @@ async function stillLive(tx: Tx, agentId: string, shown: readonly ShownMemory[])
   return live;
 }
 
-function provenanceOf({ owner, turn }: Learning, origin: Provenance['origin']): Provenance {
-  const seq = (origin === 'user' ? turn.heard_at : turn.ended_at) ?? undefined;
+function provenanceOf(
+  { owner, turn }: Learning,
+  { content, origin }: { content: string; origin: Provenance['origin'] },
+): Provenance {
+  const seq = (origin === 'user' ? heardIn(turn.heard, content)?.seq : turn.ended_at) ?? undefined;
   return { ...owner, origin, runId: turn.run_id, turnId: turn.turn_id, seq };
 }
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { escapeText } from '../../core/memory/prompt.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
-import { deleteCheck, delayCheck, findCheck, findLikeWords, listLiveTexts } from '../../db/memory-conflicts.ts';
+import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-conflicts.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
 import type { Tx } from '../../db/database.ts';
@@ -125,10 +125,7 @@ async function gather(tx: Tx, subjectId: string): Promise<Material | undefined> 
     agentId: agent.id,
     models: [primaryModelOf(definition, undefined), ...fallbackModelsOf(definition)],
     text: entry.content,
-    others: await listLiveTexts(
-      tx,
-      like.map(({ id }) => id),
-    ),
+    others: await listComparedTexts(tx, { ids: like.map(({ id }) => id), entryId: subjectId }),
   };
 }
 

@@ -12,6 +12,7 @@ import { findCandidates } from '../../db/memory-search.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { addMemory, embedSoon, hashOf, toMemoryRow, type NewMemory, type Provenance } from './add-memory.ts';
 import type { MemoryContext } from './context.ts';
+import { checkContradictions } from './contradictions.ts';
 import { modelOf } from './embed-memories.ts';
 import { recall } from './recall.ts';
 
@@ -75,6 +76,11 @@ export async function rememberText(tx: Tx, memory: NewMemory, from: Provenance):
   const refused = junkRuleOf(memory.content, known);
   if (refused) return { refused };
   const { id } = await addMemory(tx, toMemoryRow(memory, from));
+  if (agent) {
+    const { workspace_id: workspaceId, definition } = agent;
+    const entry = { id, content: memory.content };
+    await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: { tenantId }, entry });
+  }
   return { id, added: true };
 }
 
@@ -103,7 +109,8 @@ export async function recallCall(context: MemoryContext, attempt: ToolAttempt): 
     ...(entry.status === 'disputed' && { disputed: true }),
     score,
   }));
-  return { kind: 'succeeded', output: { entries } };
+  const isUntrusted = entries.some(({ trusted }) => !trusted);
+  return { kind: 'succeeded', output: { entries }, ...(isUntrusted && { untrusted: true }) };
 }
 
 const NO_RUN: ToolOutcome = {

@@ -26,7 +26,7 @@ export type NewSpace = { [Field in keyof SpaceFields]?: SpaceFields[Field] | und
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
-/** Makes a space of the caller's workspace. That of a team lets its members in; any other `team_id` is a name. */
+/** Makes a space of the caller's workspace. One with a `team_id` lets that team's members in, nobody where there is no such team. */
 export async function createSpace(tx: Tx, caller: Caller, space: NewSpace): Promise<SpaceRow> {
   const id = newId();
   const { tenantId: tenant_id, workspaceId: workspace_id } = caller;

@@ -13,9 +13,10 @@ import {
   type ModelResponse,
   type TokenUsage,
 } from '../../core/model.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
-import { throttle } from './throttle.ts';
+import { leaveProbes, noteAnswered, noteAway, throttle } from './throttle.ts';
 import type { ModelCallContext } from './context.ts';
 import type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
 
@@ -93,20 +94,43 @@ interface Asked<T> {
 /** One model's answer, tried as often as any model call; each attempt is written down and paid by itself. */
 async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<ModelResponse | ToolFault> {
   const { ask, resolved, request } = asked;
+  const { db } = context;
+  const asker = newId();
   for (let attempt = 1; ; attempt++) {
-    const waits = await throttle(context.db, { resolved, request, signal: ask.signal });
-    if (!waits.ok)
-      return { code: 'unavailable', message: `${resolved.model} may be asked again in ${waits.waitMs} ms.` };
-    const call = await openOwnCall(context, callOf(asked));
-    if ('code' in call) return call;
-    const error = await attemptOnce(asked, call);
-    if (!(error instanceof ModelError)) return error;
-    ask.signal.throwIfAborted();
-    const waitMs = error.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
-    if (!error.transient || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS) {
-      return { code: error.transient ? 'unavailable' : 'rejected', message: error.message };
+    const admitted = await throttle(db, { resolved, request, asker, signal: ask.signal });
+    if (!admitted.ok) return { code: 'unavailable', message: admitted.message };
+    const answer = await askOnce(context, asked, asker);
+    if (!(answer instanceof ModelError)) return answer;
+    const waitMs = answer.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
+    const isLast = admitted.isProbe || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS;
+    if (answer.transient && isLast) await noteAway(db, { resolved, asker, error: answer });
+    if (!answer.transient || isLast) {
+      return { code: answer.transient ? 'unavailable' : 'rejected', message: answer.message };
     }
     await sleep(waitMs, undefined, { signal: ask.signal });
+  }
+}
+
+/** One attempt. Whatever comes of it but silence, others that wait for the provider need not wait for this call. */
+async function askOnce<T>(
+  context: ModelCallContext,
+  asked: Asked<T>,
+  asker: string,
+): Promise<ModelResponse | ModelError | ToolFault> {
+  const { signal } = asked.ask;
+  let isSilent = false;
+  let isAnswered = false;
+  try {
+    const call = await openOwnCall(context, callOf(asked));
+    if ('code' in call) return call;
+    const answer = await attemptOnce(asked, call);
+    signal.throwIfAborted();
+    isSilent = answer instanceof ModelError && answer.transient;
+    isAnswered = !isSilent;
+    return answer;
+  } finally {
+    if (isAnswered) await noteAnswered(context.db, asker);
+    else if (!isSilent) await leaveProbes(context.db, asker);
   }
 }
 

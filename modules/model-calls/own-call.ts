@@ -66,12 +66,19 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
     maxTokens: granted,
     settle: (response) => settle(context, of, { id, response, latencyMs: latency() }),
     async fail(error) {
-      await end(context, of, { id, state: 'released', ...NOTHING, errorCode: error.kind });
+      await end(context, of, { id, ...spentBy(error, resolved), errorCode: error.kind });
       if (!record) return;
       const failed = { model, tool: of.tool, error: { code: error.kind, message: error.message } };
       record.append(recordModelFailure(record.state(), record.step, failed));
     },
   };
+}
+
+/** What a failed attempt has cost: what the provider had counted before it broke off, else nothing. */
+function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omit<OwnCallEnd, 'errorCode'> {
+  if (!usage) return { state: 'released', ...NOTHING };
+  const tokensIn = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+  return { state: 'settled', tokensIn, tokensOut: usage.output, cost: costOf(provider, model, usage), usage };
 }
 
 const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };

@@ -8,6 +8,7 @@ import { forEachIsolated } from '../for-each-isolated.ts';
 const HOURS: Record<Forgettable, number> = {
   idempotency_keys: LIMITS.idempotencyHours,
   webhook_deliveries: 24 * LIMITS.webhookLogDays,
+  webhooks: LIMITS.pushConfigHours,
   waits: 24 * LIMITS.settledDays,
   signals: 24 * LIMITS.settledDays,
   reservations: 24 * LIMITS.settledDays,

@@ -11,7 +11,8 @@ export function settlementChange(settled: SettledCall): CallChange {
   const base = { id: settled.callId, from: ['running' as const], attempt };
   if (settlement.status === 'succeeded') {
     const stored = outputColumns(settlement.output ?? null, settlement.content);
-    return { ...base, set: { ...ended, status: 'succeeded', ...stored, is_error: false, error: null } };
+    const tainted = settlement.untrusted && { trust: 'untrusted' };
+    return { ...base, set: { ...ended, status: 'succeeded', ...stored, ...tainted, is_error: false, error: null } };
   }
   const { status, code, message } = settlement;
   const stored = outputColumns(status === 'failed' ? message : null);

@@ -2,13 +2,16 @@
 import type { Attachment } from '../../core/content.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { impossible, notFound } from '../../core/errors.ts';
-import type { TurnInput } from '../../core/events.ts';
+import { isTerminal, type TurnInput } from '../../core/events.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
 import { findRunRow } from '../../db/runs.ts';
+import { findShownTurn } from '../../db/shown-turns.ts';
 import { newId } from '../../lib/new-id.ts';
 import { filesTakenBy } from '../../llm/files-taken.ts';
 import type { FilesTaken } from '../../llm/provider.ts';
 import { primaryModelOf } from '../agents/effective-limits.ts';
-import { withAttachments, type GivenAttachment } from '../files/attachments.ts';
+import { withAttachments, withContents, type GivenAttachment } from '../files/attachments.ts';
 import type { Context } from '../governance/context.ts';
 import type { IdempotentAnswer } from '../tenants/idempotency.ts';
 import type { CarriedTurn } from '../waits/post-tool-results.ts';
@@ -53,13 +56,57 @@ export async function postTurnWith(
   const { tenantId, runId } = request;
   const run = await context.db.withTenant(tenantId, (tx) => findRunRow(tx, runId));
   if (!run) throw notFound('The run');
-  const pins = { tenantId, agentId: run.agent_id, agentVersion: run.agent_version, tools: [] };
-  const { definition } = await context.definitions.load(pins);
-  const taken = takenBy(context, definition, run.config.model_override);
+  const taken = await takenByRun(context, run);
   const to = { tenantId, workspaceId: run.workspace_id, runId, threadId: run.thread_id, isNew: false };
   return withAttachments(context, { to: { ...to, taken }, given: attachments }, (kept) =>
     postTurn(context, { ...request, input: { ...plain(input), attachments: kept } }),
   );
+}
+
+/** The input of a turn of this run, in the transaction that begins it. */
+export type InputFor = (tx: Tx, run: { runId: string; isNew: boolean }) => Promise<TurnInput>;
+
+interface SaidOnThread {
+  tenantId: string;
+  workspaceId: string;
+  agentId: string;
+  threadId: string;
+}
+
+/** What is said on a thread: `work` finds for which run. Throws as `withAttachments` does. */
+export async function withInput<T>(
+  context: Context,
+  { input, ...at }: SaidOnThread & { input: GivenInput },
+  work: (inputFor: InputFor) => Promise<T>,
+): Promise<T> {
+  const { attachments } = input;
+  if (!attachments || !attachments.some(isFile)) return work(async () => plain(input));
+  const taken = await takenOnThread(context, at);
+  return withContents(context, { tenantId: at.tenantId, given: attachments }, (take) =>
+    work(async (tx, run) => {
+      const kept = await take(tx, { ...at, ...run, taken });
+      return { ...plain(input), attachments: kept.attachments };
+    }),
+  );
+}
+
+/** What the model takes that is going to read it: that of the open run, else that of the agent's next one. */
+async function takenOnThread(context: Context, { tenantId, threadId, ...wanted }: SaidOnThread): Promise<FilesTaken> {
+  const run = await context.db.withTenant(tenantId, async (tx) => {
+    const shown = await findShownTurn(tx, threadId);
+    return shown && findRunRow(tx, shown.runId);
+  });
+  if (!run || isTerminal(run.status) || run.agent_id !== wanted.agentId) {
+    const { start } = await cachedStart(context, { tenantId, ...wanted, config: {} });
+    return takenBy(context, start.definition, undefined);
+  }
+  return takenByRun(context, run);
+}
+
+async function takenByRun(context: Context, run: RunRow): Promise<FilesTaken> {
+  const { tenant_id: tenantId, agent_id: agentId, agent_version: agentVersion } = run;
+  const { definition } = await context.definitions.load({ tenantId, agentId, agentVersion, tools: [] });
+  return takenBy(context, definition, run.config.model_override);
 }
 
 function isFile(given: GivenAttachment): boolean {

@@ -8,7 +8,7 @@ import { cancelOpenTasks } from '../../db/tasks.ts';
 import { announceAppended, appendIn, type Appended, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { RunLogContext } from '../run-log/context.ts';
 import { reportEvents } from '../run-log/report-events.ts';
-import { closeApprovals, closeCalls, closePlan } from './end/close-open.ts';
+import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts';
 
 /** A run that was cancelled in a transaction which may not have been committed yet. */
 export type CancelledRun = Appended;
@@ -62,7 +62,7 @@ export async function cancellation(
   return {
     events: [
       ...(await closeApprovals(tx, run)),
-      ...(await closePlan(tx, run)),
+      ...(await closeCallBatch(tx, run)),
       ...events,
       ...endAsCancelled(open, reason),
     ],

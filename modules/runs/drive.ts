@@ -3,7 +3,7 @@
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
 import { decide, type Decision } from '../../core/decide.ts';
-import { completePlan } from '../../core/decision-events/plans.ts';
+import { completeCallBatch } from '../../core/decision-events/call-batches.ts';
 import {
   awaitPeople,
   beginRun,
@@ -34,7 +34,7 @@ import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
-import { demandsOf, findLastSaid, userContent } from './driver/messages.ts';
+import { demandsOf, findLastSaid, userMessage } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun, type Held } from './driver/hold-run.ts';
 import { openSession } from './driver/load.ts';
@@ -199,7 +199,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       appendEvent(log, ...takeQueued(log.state, newId()));
       return undefined;
     case 'call_model':
-      appendEvent(log, ...completePlan(log.state));
+      appendEvent(log, ...completeCallBatch(log.state));
       if (!decision.announced) steer(session);
       return callModel(session, decision);
     case 'enter_node':
@@ -221,7 +221,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       answerWith(log, decision);
       return undefined;
     case 'await_people':
-      appendEvent(log, ...awaitPeople(log.state, decision.calls));
+      appendEvent(log, ...awaitPeople(log.state, decision.calls, waitingIn(session).node?.name));
       return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'resume':
       appendEvent(log, ...changeStatus(log.state, 'executing'));
@@ -249,7 +249,7 @@ async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
 function steer({ log }: DriveSession): void {
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
-  appendMessage(log, { role: 'user', content: userContent(queued.input), outcomes: null });
+  appendMessage(log, userMessage(queued.input));
   appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
 }
 
@@ -263,9 +263,7 @@ async function begin(session: DriveSession): Promise<void> {
   const { turn, unread = [] } = log.state;
   appendEvent(log, ...beginTurn(log.state));
   if (!turn || turn.begun) return;
-  for (const input of [...unread, turn.input]) {
-    appendMessage(log, { role: 'user', content: userContent(input), outcomes: null });
-  }
+  for (const input of [...unread, turn.input]) appendMessage(log, userMessage(input));
   const demands = demandsOf(turn.input);
   if (demands) appendMessage(log, demands);
 }
@@ -301,7 +299,7 @@ async function callModel(
 
 function complete(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
   const { log } = session;
-  appendEvent(log, ...completePlan(log.state));
+  appendEvent(log, ...completeCallBatch(log.state));
   const checkpointId = saveCheckpoint(session, 'turn_complete');
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));
   session.turnEnd = 'completed';

@@ -10,7 +10,7 @@ import type { Context } from '../governance/context.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import { announceCancelled, cancelChildren, cancellation, type CancelledRun } from './cancel-children.ts';
-import { closeApprovals, closeCalls, closePlan } from './end/close-open.ts';
+import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts';
 
 interface RunRef {
   tenantId: string;
@@ -88,7 +88,7 @@ export async function failure(
   const { events, cancelled } = await cancelChildren(tx, run, error.code);
   const failed: NewEvent[] = [
     ...(await closeApprovals(tx, run)),
-    ...(await closePlan(tx, run)),
+    ...(await closeCallBatch(tx, run)),
     ...events,
     ...endAsFailed(openRun(run), error),
   ];

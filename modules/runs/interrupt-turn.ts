@@ -11,7 +11,7 @@ import { listUnfinishedChildren } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import type { Appended, AppendedChange } from '../run-log/append-to-run.ts';
 import { lookAtChildren } from '../run-log/join-parent.ts';
-import { closeApprovals, closeCallsOfTurn, closePlan } from './end/close-open.ts';
+import { closeApprovals, closeCallsOfTurn, closeCallBatch } from './end/close-open.ts';
 import { waitingMessage } from './message-queue.ts';
 
 export interface Interruption {
@@ -38,7 +38,7 @@ export async function interruptedTurn(
     events: [
       ...(decided ?? (await closeApprovals(tx, run))),
       ...closed,
-      ...(await closePlan(tx, run)),
+      ...(await closeCallBatch(tx, run)),
       ...interruptTurnEvents(turn, reason),
       ...next.events,
     ],

@@ -8,11 +8,12 @@ import { findCheckpoint, listCheckpoints, type CheckpointView } from '../../db/c
 import type { Database, Tx } from '../../db/database.ts';
 import { listEventHeads, type EventFilter, type EventHead, type EventPage, type LoggedEvent } from '../../db/events.ts';
 import { readOutputPiece } from '../../db/outputs.ts';
-import { listPlans, type PlanRow } from '../../db/plans.ts';
+import { listCallBatches, type CallBatchRow } from '../../db/call-batches.ts';
 import type { StepRow } from '../../db/run-steps.ts';
 import {
   countRuns,
   findRun,
+  findRunRow,
   listBelow,
   listRuns,
   type AwaitedApproval,
@@ -25,6 +26,7 @@ import {
   findToolCall,
   findTurn,
   listAwaitedCalls,
+  listEnteredNodes,
   listModelCalls,
   listToolCalls,
   listTurns,
@@ -42,7 +44,7 @@ export type {
   LoggedEvent,
   ModelCallRow,
   OpenWait,
-  PlanRow,
+  CallBatchRow,
   ProviderWait,
   RunView,
   StepRow,
@@ -111,10 +113,12 @@ export interface TurnDetail {
   turn: TurnRow;
   modelCalls: ModelCallRow[];
   toolCalls: ToolCallRow[];
-  plans: PlanRow[];
+  plans: CallBatchRow[];
+  /** Of an agent with a graph. */
+  nodes: { node: string; step: number }[];
 }
 
-/** A turn with its model calls, tool calls and plans. Throws 404. */
+/** A turn with its model calls, tool calls and call batches. Throws 404. */
 export async function requireTurn(tx: Tx, caller: Caller, path: RunPath & { turn: string }): Promise<TurnDetail> {
   await requireRun(tx, caller, path);
   const turn = await findTurn(tx, path.run, path.turn);
@@ -123,7 +127,8 @@ export async function requireTurn(tx: Tx, caller: Caller, path: RunPath & { turn
     turn,
     modelCalls: await listModelCalls(tx, path.run, path.turn),
     toolCalls: await listToolCalls(tx, path.run, path.turn),
-    plans: await listPlans(tx, path.run, path.turn),
+    plans: await listCallBatches(tx, path.run, path.turn),
+    nodes: await listEnteredNodes(tx, path.run, path.turn),
   };
 }
 
@@ -208,4 +213,9 @@ export async function* streamOutput(
     // Beyond the plane of 16 bits a character has two units, so that a piece may have more of them than characters.
     if (piece.length < PIECE_CHARS) return;
   }
+}
+
+/** The thread that a run is on; undefined where there is no such run. */
+export async function threadOfRun(tx: Tx, runId: string): Promise<string | undefined> {
+  return (await findRunRow(tx, runId))?.thread_id;
 }

@@ -1,6 +1,6 @@
 /** A message to a session: a turn, the answer to a question, or what waits until the open turn lets it in. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, impossible, notFound } from '../../core/errors.ts';
+import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
@@ -10,10 +10,10 @@ import type { Tx } from '../../db/database.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
 import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
-import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
 import { announceThread } from '../runs/listen-to-thread.ts';
-import { waitingMessage } from '../runs/message-queue.ts';
+import { queueMessageIn, waitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { postSignalIn } from '../waits/post-signal.ts';
@@ -72,6 +72,7 @@ export async function chat(context: Context, request: Chat): Promise<IdempotentA
 async function begin(at: At, request: Chat, written: Announcement[]): Promise<string> {
   const { tx } = at;
   const { caller, userId } = request;
+  if (caller.boundThreadId !== undefined) throw forbidden('The token is for one session, and begins no other.');
   const agentId = request.agentId ?? (await onlyAgent(tx, caller));
   const agent = await findAgent(tx, agentId, caller.workspaceId);
   if (!agent) throw notFound('The agent');
@@ -170,13 +171,8 @@ async function queue(
   }
   const mode = status === 'waiting_approval' ? 'steer' : request.mode;
   const { tenantId, keyId } = request.caller;
-  const payload = { message_id: newId(), mode, input: { message: request.message }, requested_by: keyId };
-  const appended = await appendIn(tx, { tenantId, runId }, (now) => {
-    const turn_id = now.open_turn_id ?? undefined;
-    return { events: [{ type: 'message.queued', actor: 'user', turn_id, payload }] };
-  });
-  if (!appended) throw new Error(`a message to run ${runId} was not queued`);
-  return { ...appended, runId };
+  const message = { message_id: newId(), mode, input: { message: request.message }, requested_by: keyId };
+  return queueMessageIn(tx, { tenantId, runId, message });
 }
 
 interface RunOfSession {

@@ -1,6 +1,6 @@
 /** A thread that a client opens before anything is said on it, goes through from any place, and stops. */
 import type { Caller } from '../../core/caller.ts';
-import { notFound } from '../../core/errors.ts';
+import { forbidden, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
@@ -26,7 +26,8 @@ export async function requireAgent(tx: Tx, { caller, agentId }: AgentRef): Promi
 
 /** A new thread with an agent; its id. Throws 404. */
 export async function openThread(context: Context, { caller, agentId }: AgentRef): Promise<string> {
-  const { tenantId, workspaceId } = caller;
+  const { tenantId, workspaceId, boundThreadId } = caller;
+  if (boundThreadId !== undefined) throw forbidden('The token is for one thread, and begins no other.');
   const id = newId();
   await context.db.withTenant(tenantId, async (tx) => {
     await requireAgent(tx, { caller, agentId });
@@ -40,9 +41,9 @@ export async function requireThread(
   context: Context,
   { caller, agentId, threadId }: AgentRef & { threadId: string },
 ): Promise<void> {
-  const { tenantId, workspaceId } = caller;
+  const { tenantId, workspaceId, boundThreadId = threadId } = caller;
   const thread = await context.db.withTenant(tenantId, (tx) => findThread(tx, threadId));
-  const isTheirs = thread?.workspace_id === workspaceId && thread.agent_id === agentId;
+  const isTheirs = thread?.workspace_id === workspaceId && thread.agent_id === agentId && boundThreadId === threadId;
   if (!isTheirs || thread.erased_at !== null) throw notFound('The session');
 }
 

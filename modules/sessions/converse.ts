@@ -1,18 +1,23 @@
 /** What front ends do on a thread, whatever protocol they speak: say something, answer what is asked, find the turn to show. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, notFound } from '../../core/errors.ts';
+import { endAsCompleted } from '../../core/decision-events/endings.ts';
+import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { fixedId } from '../../core/ids.ts';
+import { newId } from '../../lib/new-id.ts';
+import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { findRunRow, lockThreadOrName } from '../../db/runs.ts';
+import { findRunRow, lockRun, lockThreadOrName } from '../../db/runs.ts';
 import { readSessionState } from '../../db/sessions.ts';
-import { findShownTurn, hasThread, type ShownTurn } from '../../db/shown-turns.ts';
+import { findShownTurn, hasHandedOff, hasThread, type ShownTurn } from '../../db/shown-turns.ts';
 import { listAnswerable, type Answerable } from '../../db/waits.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Context } from '../governance/context.ts';
-import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { withInput, type GivenInput, type InputFor } from '../runs/attach-files.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { queueMessageIn, waitingMessage, type WaitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { answerQuestionIn } from '../waits/answer-question.ts';
@@ -23,69 +28,162 @@ export type { Answerable, ShownTurn, WaitAnswer };
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The thread that a client means: one of the workspace by its id, else the one that this name of the client's stands for. */
-export async function threadIdOf(tx: Tx, { workspaceId }: Pick<Caller, 'workspaceId'>, name: string): Promise<string> {
-  const id = name.toLowerCase();
-  if (UUID.test(name) && (await hasThread(tx, { id, workspaceId }))) return id;
-  return fixedId(`thread of workspace ${workspaceId}: ${name}`);
+export async function threadIdOf(
+  tx: Tx,
+  { workspaceId, boundThreadId }: Pick<Caller, 'workspaceId' | 'boundThreadId'>,
+  name: string,
+): Promise<string> {
+  const given = name.toLowerCase();
+  const isId = UUID.test(name) && (given === boundThreadId || (await hasThread(tx, { id: given, workspaceId })));
+  const id = isId ? given : fixedId(`thread of workspace ${workspaceId}: ${name}`);
+  if (boundThreadId === undefined || id === boundThreadId) return id;
+  throw forbidden('The token is for one thread, and this is not about it.');
 }
 
-export interface Said {
+/** The thread's id, begun or not. Throws 404 for an id of none. */
+export async function nameThread(context: Context, caller: Caller, name: string): Promise<string> {
+  const id = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, name));
+  if (UUID.test(name) && id !== name.toLowerCase()) throw notFound('The thread');
+  return id;
+}
+
+/** What becomes of a message while a turn is open: it begins the next one, is read by this one, or is refused. */
+export const MESSAGE_MODES = ['queue', 'steer', 'reject'] as const;
+export type MessageMode = (typeof MESSAGE_MODES)[number];
+
+export interface Saying {
   caller: Caller;
   agentId: string;
   /** As `threadIdOf` gives it. A thread that there is not is begun. */
   threadId: string;
-  input: TurnInput;
-  /** A run that begins with it stays open for further turns. */
-  keepsOpen?: boolean;
+  input: GivenInput;
+  mode?: MessageMode | undefined;
+  /** The message's, if it has to wait: what its client calls it by gives it. */
+  messageId?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
 }
 
-/**
- * Takes a message: a turn of the thread's open run, the answer to its one open question, or the first turn of another run.
- * Throws 404 for an unknown agent, 409 while the thread is busy, and for a session's thread, whose messages go to its chat.
- */
-export async function say(context: Context, said: Said): Promise<ShownTurn> {
-  const { caller, threadId } = said;
-  let written: Announcement | undefined;
-  const answer = await idempotently(context, said.idempotency, async (tx) => {
-    const posted = await sayIn(context, tx, said);
-    written = posted.written;
-    return { status: 202, body: { turn_id: posted.turnId } };
-  });
-  if (written) announceAppended(context, written);
-  return context.db.withTenant(caller.tenantId, (tx) => requireTurn(tx, threadId, answer.body.turn_id));
+/** The turn that a message has come to, or the one that it waits for. */
+export interface Said {
+  turn: ShownTurn;
+  /** The message that waits, at the time that it was said. */
+  waiting?: string;
 }
 
-async function sayIn(
-  context: Context,
-  tx: Tx,
-  { caller, agentId, threadId, input, keepsOpen = false, traceparent }: Said,
-): Promise<{ turnId: string; written: Announcement }> {
+/**
+ * Takes a message: a turn of the thread's open run, the answer to its one open question, or the first turn of another run,
+ * which stays open; while a turn is at work it waits as `mode` says. Throws 404 for an unknown agent, 409 in mode `reject`
+ * while the thread is busy, or where its run ends with its turn, and for a session's thread, whose messages go to its chat.
+ */
+export async function say(context: Context, saying: Saying): Promise<Said> {
+  const { caller, threadId, agentId, input } = saying;
+  const { tenantId, workspaceId } = caller;
+  const written: Announcement[] = [];
+  const answer = await withInput(context, { tenantId, workspaceId, agentId, threadId, input }, (inputFor) =>
+    idempotently<{ turn_id: string; message_id?: string }>(context, saying.idempotency, async (tx) => {
+      const { turnId, waiting } = await sayIn({ context, tx, written, inputFor }, saying);
+      return { status: 202, body: { turn_id: turnId, ...(waiting !== undefined && { message_id: waiting }) } };
+    }),
+  );
+  for (const each of written) announceAppended(context, each);
+  const { turn_id: turnId, message_id: waiting } = answer.body;
+  const turn = await context.db.withTenant(caller.tenantId, (tx) => requireTurn(tx, threadId, turnId));
+  return { turn, ...(waiting !== undefined && { waiting }) };
+}
+
+/** The transaction of a message, and what is to be announced after it. */
+interface At {
+  context: Context;
+  tx: Tx;
+  written: Announcement[];
+  inputFor: InputFor;
+}
+
+async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?: string }> {
+  const { tx, written } = at;
+  const { caller, agentId, threadId, traceparent } = saying;
   const { tenantId, workspaceId, keyId: requestedBy } = caller;
   if (!(await findAgent(tx, agentId, workspaceId))) throw notFound('The agent');
   if (await readSessionState(tx, { id: threadId, workspaceId })) {
     throw conflict('The thread is that of a session: its messages go to /agent/chat.', { session_id: threadId });
   }
   const thread = await lockThreadOrName(tx, threadId);
-  const run = thread?.head_run_id ? await findRunRow(tx, thread.head_run_id) : undefined;
-  if (!run || isTerminal(run.status)) {
-    const made = await writeRun(context, tx, {
-      tenantId,
-      workspaceId,
-      agentId,
-      threadId,
-      beginsThread: true,
-      input,
-      config: keepsOpen ? { keep_open: true } : {},
-      mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
-      requestedBy,
-      traceparent,
-    });
-    return { turnId: made.body.turn_id ?? '', written: made.written };
+  // Held, so that no turn ends before the message is in its place.
+  const run = thread?.head_run_id ? await lockRun(tx, thread.head_run_id) : undefined;
+  if (!run || isTerminal(run.status)) return beginRun(at, saying, run && waitingMessage(run));
+  if (run.agent_id !== agentId && !(await hasHandedOff(tx, { threadId, agentId }))) {
+    written.push(await endIdle(tx, run));
+    return beginRun(at, saying, undefined);
   }
-  const about = { tenantId, agentId, runId: run.id, input, requestedBy, traceparent };
-  return (run.open_turn_id && (await answerQuestionIn(tx, about))) || postTurnIn(tx, about);
+  const input = await at.inputFor(tx, { runId: run.id, isNew: false });
+  const about = { tenantId, agentId: run.agent_id, runId: run.id, input, requestedBy, traceparent };
+  const answered = run.open_turn_id === null ? undefined : await answerQuestionIn(tx, about);
+  const isRefused = saying.mode === 'reject' || !run.keep_open;
+  if (answered || run.open_turn_id === null || isRefused) {
+    const { turnId, written: posted } = answered ?? (await postTurnIn(tx, about));
+    written.push(posted);
+    return { turnId };
+  }
+  // What comes while somebody is asked goes with the decision.
+  const mode = saying.mode === 'steer' || (await isDeciding(tx, run.id)) ? 'steer' : 'queue';
+  return { turnId: run.open_turn_id, waiting: await wait(at, saying, { runId: run.id, mode, input }) };
+}
+
+/** Another agent goes on with the conversation: the run of the one before it ends. Throws 409 while it is at work. */
+async function endIdle(
+  tx: Tx,
+  { id: runId, tenant_id: tenantId, open_turn_id: turnId }: RunRow,
+): Promise<Announcement> {
+  if (turnId !== null) throw conflict('Another agent is at work on the thread.', { run_id: runId, turn_id: turnId });
+  const appended = await appendIn(tx, { tenantId, runId }, ({ status }) => ({
+    events: endAsCompleted({ status }, 'user', 'completed'),
+  }));
+  if (!appended) throw new Error(`run ${runId} was not completed`);
+  return { ...appended, runId };
+}
+
+async function isDeciding(tx: Tx, runId: string): Promise<boolean> {
+  return (await listAnswerable(tx, runId)).some(({ type }) => type === 'approval' || type === 'user');
+}
+
+/** Begins a run. A message that still waited when the run before it was ended from outside comes first. */
+async function beginRun(
+  at: At,
+  saying: Saying,
+  left: WaitingMessage | undefined,
+): Promise<{ turnId: string; waiting?: string }> {
+  const { caller, agentId, threadId, mode, traceparent } = saying;
+  const runId = newId();
+  const input = await at.inputFor(at.tx, { runId, isNew: true });
+  const made = await writeRun(at.context, at.tx, {
+    tenantId: caller.tenantId,
+    workspaceId: caller.workspaceId,
+    agentId,
+    runId,
+    threadId,
+    beginsThread: true,
+    input: left?.input ?? input,
+    config: { keep_open: true },
+    mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+    requestedBy: caller.keyId,
+    traceparent,
+  });
+  at.written.push(made.written);
+  const turnId = made.body.turn_id ?? '';
+  if (!left) return { turnId };
+  const waits = { runId, input, mode: mode === 'steer' ? ('steer' as const) : ('queue' as const) };
+  return { turnId, waiting: await wait(at, saying, waits) };
+}
+
+async function wait(
+  { tx, written }: At,
+  { caller, messageId = newId() }: Saying,
+  { runId, mode, input }: { runId: string; mode: 'queue' | 'steer'; input: TurnInput },
+): Promise<string> {
+  const message = { message_id: messageId, mode, input, requested_by: caller.keyId };
+  written.push(await queueMessageIn(tx, { tenantId: caller.tenantId, runId, message }));
+  return messageId;
 }
 
 export interface Answered {
@@ -97,20 +195,21 @@ export interface Answered {
 }
 
 /**
- * Answers what the thread's newest run waits for, all at once; the turn as it stood before. What is answered already is
+ * Answers what the thread's newest run waits for, all at once; the turn as it stood before, and the message that waits. What is answered already is
  * passed, so that a repeated request goes on where the first did. Throws 404, and what `answerWaits` throws.
  */
 export async function answerOnThread(
   context: Context,
   { caller, threadId, choose, idempotency }: Answered,
-): Promise<ShownTurn> {
-  const { turn, open } = await context.db.withTenant(caller.tenantId, async (tx) => {
+): Promise<Said> {
+  const { turn, open, waiting } = await context.db.withTenant(caller.tenantId, async (tx) => {
     const shown = await requireTurn(tx, threadId);
-    return { turn: shown, open: await listAnswerable(tx, shown.runId) };
+    const run = await findRunRow(tx, shown.runId);
+    return { turn: shown, open: await listAnswerable(tx, shown.runId), waiting: run && waitingMessage(run) };
   });
   const answers = choose(open);
   if (answers.length > 0) await answerWaits(context, { caller, runId: turn.runId, answers, idempotency });
-  return turn;
+  return { turn, ...(waiting && turn.isOpen && { waiting: waiting.message_id }) };
 }
 
 /** The newest turn of a thread of the workspace. Throws 404. */

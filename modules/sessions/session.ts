@@ -1,6 +1,6 @@
 /** A session as requests find it, and what they answer about it. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, notFound } from '../../core/errors.ts';
+import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -8,27 +8,28 @@ import {
   lastMessages,
   readSessionState,
   type SessionMessage,
-  type SessionPlan,
+  type SessionCallBatch,
   type SessionState,
 } from '../../db/sessions.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { waitingMessage } from '../runs/message-queue.ts';
 
-export type { SessionMessage, SessionPlan, SessionState };
+export type { SessionMessage, SessionCallBatch, SessionState };
+
+type SessionCaller = Pick<Caller, 'workspaceId' | 'boundThreadId'>;
 
 /** A session of the caller's workspace. Throws 404. */
-export async function requireSession(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<SessionState> {
+export async function requireSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionState> {
+  if (caller.boundThreadId !== undefined && caller.boundThreadId !== id) {
+    throw forbidden('The token is for one session, and this is not about it.');
+  }
   const state = await readSessionState(tx, { id, workspaceId: caller.workspaceId });
   if (!state) throw notFound('The session');
   return state;
 }
 
 /** The same for what changes it. Throws 404, and 409 for one that was deleted. */
-export async function requireOpenSession(
-  tx: Tx,
-  caller: Pick<Caller, 'workspaceId'>,
-  id: string,
-): Promise<SessionState> {
+export async function requireOpenSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionState> {
   const state = await requireSession(tx, caller, id);
   if (state.session.archived_at !== null) throw conflict('The session was deleted; start another one.');
   return state;
@@ -42,7 +43,7 @@ export interface SessionView {
 }
 
 /** A session with its last messages. Throws 404. */
-export async function readSession(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<SessionView> {
+export async function readSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionView> {
   const state = await requireSession(tx, caller, id);
   const { run, facts } = state;
   const { sessionMessages: limit, sessionMessageWindow: window } = LIMITS;

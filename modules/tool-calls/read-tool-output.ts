@@ -22,7 +22,9 @@ export async function readToolOutput(db: Database, attempt: ToolAttempt): Promis
     const message = `No earlier call of this conversation has the id "${tool_use_id}" and an output.`;
     return { kind: 'error', code: 'unknown-call', message };
   }
-  const characters = Array.from(piece);
+  const characters = Array.from(piece.text);
   const text = characters.slice(0, limit).join('');
-  return { kind: 'succeeded', output: characters.length > limit ? { text, next_offset: offset + limit } : { text } };
+  const output = characters.length > limit ? { text, next_offset: offset + limit } : { text };
+  // It is no better than it was.
+  return { kind: 'succeeded', output, ...(piece.trust === 'untrusted' && { untrusted: true }) };
 }

@@ -4,7 +4,7 @@ import type { NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
-import { findAsking } from '../../db/plans.ts';
+import { findAsking } from '../../db/call-batches.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { ToolCallRow } from '../../db/turns.ts';
 import { approvalDigest, approvalRequest } from '../approvals/approval-request.ts';
@@ -52,7 +52,7 @@ function isOfThis(grant: ApprovalRow, { id }: ToolCallRow, { tool, arguments: ar
 
 type Version = { id: string; version: number } | null | undefined;
 
-/** The policy that the approval was given under; of a plan each step has its own. */
+/** The policy that the approval was given under; of a call batch each step has its own. */
 async function askedBy(tx: Tx, grant: ApprovalRow, call: ToolCallRow): Promise<Version> {
   return grant.plan_id ? findAsking(tx, { runId: call.run_id, callId: call.id }) : grant.policy;
 }

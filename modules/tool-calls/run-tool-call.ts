@@ -42,18 +42,24 @@ export interface HeldCall {
   /** When the lease was asked for, by the process's own clock (`performance.now`). */
   sinceMs: number;
   stop: AbortSignal;
+  /** Settles the attempt with a step of its run; false if that is nobody's any more. */
+  offer?: ((made: MadeAttempt) => Promise<boolean>) | undefined;
 }
 
 /** Makes the attempt of a call that was claimed with its request. */
 export async function runClaimedCall(
   context: Context,
   job: ToldJob,
-  { claimed, sinceMs, stop }: HeldCall,
+  { claimed, sinceMs, stop, offer }: HeldCall,
 ): Promise<AttemptEnd> {
   const committer: Committer = {
     claim: () => Promise.resolve(claimed),
     hold: () => holdCall(context, job, { attempt: claimed.attempt, sinceMs, stop }),
-    settle: (made) => settle(context, job, { made, stop }),
+    async settle(made) {
+      if (!(await offer?.(made))) return settle(context, job, { made, stop });
+      job.tell?.(made.settlement.status);
+      return { kind: 'done' };
+    },
   };
   return attempt(context, job, committer);
 }

@@ -3,9 +3,9 @@ import { conflict } from '../../core/errors.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { PinnedTool } from '../../core/events.ts';
 import { toolsCalled } from '../../core/graph/tools.ts';
-import { bindingOf, referencesOf } from '../../core/tool-bindings.ts';
+import { bindingOf, referencesOf, remoteNameOf } from '../../core/tool-bindings.ts';
 import { PURE_BUILTINS, type ToolDefinition } from '../../core/tool.ts';
-import { findTools } from '../../db/tools.ts';
+import { findTools, findToolsByRemoteName } from '../../db/tools.ts';
 import type { Tx } from '../../db/database.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 
@@ -51,7 +51,9 @@ export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<Pin
     if (!tool) throw conflict(`The agent's tool "${reference}" is not registered any more.`);
     return tool;
   });
-  const known = [...BUILTIN_TOOLS, ...registered.map(({ definition: tool }) => tool)];
+  const remoteNames = bindings.flatMap((binding) => remoteNameOf(binding) ?? []);
+  const remote = await findToolsByRemoteName(tx, remoteNames);
+  const known = [...BUILTIN_TOOLS, ...[...registered, ...remote].map(({ definition: tool }) => tool)];
   const bound = bindings.length === 0 ? [] : known.filter((tool) => bindingOf(definition, tool));
   const enabled = [...pins, ...bound].filter((tool) => bindingOf(definition, tool)?.is_enabled ?? true);
   const pinned = enabled.map(({ id, name, version }) => ({ id, name, version }));

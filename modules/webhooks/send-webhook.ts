@@ -9,14 +9,16 @@ import {
   releaseWebhook,
   type ClaimedDelivery,
   type DeliveryOutcome,
-  type WebhookRow,
+  type HeldWebhook,
 } from '../../db/webhooks.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { WebhookJob } from '../../jobs/webhooks.ts';
 import type { Context } from '../governance/context.ts';
 import { EgressError } from '../../tools/egress-error.ts';
 import { channelOf } from './channels.ts';
+import { A2A_PUSH, pushedState } from './channels/a2a-push.ts';
 import type { Channel, Notice } from './channels/channel.ts';
+import { openPushToken } from './push-configs.ts';
 import { READ_FIELDS, toldPayload } from './told-fields.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { readSecrets } from '../tenants/secrets.ts';
@@ -87,7 +89,7 @@ async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, f
     const due = { webhookId, limit, leaseMs: LEASE_MS, fields: READ_FIELDS };
     return { tenantId, hook, failures, deliveries: await claimDeliveries(tx, due) };
   });
-  return taken && { ...taken, secret: await secretOf(context, tenantId, secretNameOf(webhookId)) };
+  return taken && { ...taken, secret: await secretOf(context, tenantId, taken.hook) };
 }
 
 /** Makes one attempt and notes how it ended; `refused`: the endpoint has not been asked. */
@@ -99,8 +101,10 @@ async function deliver(context: Sender, made: Attempt): Promise<'delivered' | 'n
   return outcome.status === 'delivered' ? 'delivered' : 'not-delivered';
 }
 
-async function secretOf(context: Sender, tenantId: string, name: string): Promise<Attempt['secret']> {
+async function secretOf(context: Sender, tenantId: string, hook: HeldWebhook): Promise<Attempt['secret']> {
+  const name = secretNameOf(hook.id);
   try {
+    if (hook.run_id !== null) return openPushToken(context.keyring, tenantId, hook);
     return (await readSecrets(context, tenantId, [name])).get(name)?.value;
   } catch (error) {
     if (error instanceof SecretUnreadableError) return error;
@@ -110,8 +114,8 @@ async function secretOf(context: Sender, tenantId: string, name: string): Promis
 
 interface Attempt {
   tenantId: string;
-  hook: WebhookRow;
-  /** To sign with; undefined if there is none any more. */
+  hook: HeldWebhook;
+  /** To sign with, or what each message carries; undefined if there is none any more. */
   secret: string | SecretUnreadableError | undefined;
   delivery: ClaimedDelivery;
   stop: AbortSignal;
@@ -127,9 +131,14 @@ function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: Delive
     return { refused: tryAgain(delivery, { responseStatus: undefined, error: UNREADABLE }) };
   if (secret === undefined) return { refused: over('The secret of the webhook is gone.') };
   if (!delivery.event) return { refused: over('The event is not there any more.') };
+  const notice = noticeOf(delivery, delivery.event);
+  if (hook.run_id !== null) {
+    // The task is in the same state as before: there is nothing to tell.
+    return pushedState(notice) === undefined ? { refused: NOTHING_TO_TELL } : { channel: A2A_PUSH, notice, secret };
+  }
   const channel = channelOf(hook.url);
   if (!channel) return { refused: over('There is no channel for the URL of the webhook any more.') };
-  return { channel, notice: noticeOf(delivery, delivery.event), secret };
+  return { channel, notice, secret };
 }
 
 async function send(
@@ -188,6 +197,12 @@ function backoffMs(failures: number, longestMs: number): number {
 }
 
 const GONE = 410;
+const NOTHING_TO_TELL: DeliveryOutcome = {
+  status: 'delivered',
+  responseStatus: undefined,
+  error: undefined,
+  waitMs: 0,
+};
 const UNREADABLE = 'The secret of the webhook cannot be read with the keys that Drover has.';
 
 /** Counts the attempt; one that has not arrived is a line in the log. */

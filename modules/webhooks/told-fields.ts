@@ -12,8 +12,8 @@ const BUDGET = ['key', 'budget_id', 'name', 'max_tokens', 'max_cost_usd', 'max_s
 const APPROVAL = ['approval_id', 'tool_call_id', 'plan_id'] as const;
 const POLICY = ['policy.id', 'policy.name', 'policy.version'] as const;
 
-/** By type: fields, or `field.inner` for some of an object or of each in a list. A type is told with none until it is listed. */
-export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${Field<T>}.${string}`)[] } = {
+/** By type: fields, or `field.inner` for some of an object or of each in a list. A type that is not listed is told with none. */
+export const TOLD_FIELDS: { readonly [T in EventType]?: readonly (Field<T> | `${Field<T>}.${string}`)[] } = {
   'run.created': [
     'agent_id',
     'agent_version',
@@ -85,8 +85,8 @@ export const TOLD_FIELDS: { readonly [T in EventType]: readonly (Field<T> | `${F
   'tool.denied': ['tool_call_id', 'error.code'],
   'tool.unknown': ['tool_call_id', 'error.code', 'attempts'],
   'tool.resolved': ['tool_call_id', 'outcome'],
-  'file.stored': ['tool_call_id', 'file_id', 'mime_type', 'size'],
-  'file.failed': ['tool_call_id', 'error.code'],
+  'file.stored': ['tool_call_id', 'provider', 'file_id', 'mime_type', 'size'],
+  'file.failed': ['tool_call_id', 'provider', 'error.code'],
   'input.requested': ['tool_call_id', 'type', 'timeout_seconds', 'until'],
   'client_tools.requested': ['tool_call_ids', 'timeout_seconds'],
   'signal.received': ['signal_id', 'type', 'tool_call_id'],
@@ -141,7 +141,7 @@ export const READ_FIELDS: Readonly<Record<string, readonly string[]>> = Object.f
 
 /** What of the payload is told; nothing of a type that this build does not know. */
 export function toldPayload(type: string, payload: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const paths: readonly string[] = Object.hasOwn(TOLD_FIELDS, type) ? TOLD_FIELDS[type as EventType] : [];
+  const paths: readonly string[] = (Object.hasOwn(TOLD_FIELDS, type) && TOLD_FIELDS[type as EventType]) || [];
   const entries = Object.entries(payload).flatMap(([field, value]): [string, unknown][] => {
     if (paths.includes(field)) return [[field, value]];
     const inner = paths.filter((path) => path.startsWith(`${field}.`)).map((path) => path.slice(field.length + 1));

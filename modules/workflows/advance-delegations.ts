@@ -12,12 +12,14 @@ import { LIMITS } from '../../core/limits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { listDelegations, listOrphans, type Delegation } from '../../db/delegations.ts';
+import { listDelegations, listForsakenTasks, listOrphans, type Delegation } from '../../db/delegations.ts';
+import { cancelTaskRow, changeTask, type TaskChange } from '../../db/tasks.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendToRun, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
+import { laterLook } from './advance/later-look.ts';
 import { beginDelegation } from './delegation/begin-delegation.ts';
 
 interface Look {
@@ -26,6 +28,8 @@ interface Look {
   run: RunRow;
   events: NewEvent[];
   calls: CallChange[];
+  /** Something is to be begun for which an agent has to become free. */
+  isBusy: boolean;
   created: Announcement[];
   cancelled: CancelledRun[];
 }
@@ -38,10 +42,11 @@ export async function advanceDelegations(
   const created: Announcement[] = [];
   const cancelled: CancelledRun[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
-    const look: Look = { context, tx, run, events: [], calls: [], created, cancelled };
+    const look: Look = { context, tx, run, events: [], calls: [], isBusy: false, created, cancelled };
     for (const id of await listOrphans(tx, run.id)) {
       cancelled.push(...(await cancelChild(tx, { tenantId: ref.tenantId, runId: id }, 'nobody waits for it any more')));
     }
+    for (const id of await listForsakenTasks(tx, run.id)) await cancelTaskRow(tx, id);
     if (isTerminal(run.status)) return null;
     for (const delegation of await listDelegations(tx, run.id)) await advance(look, delegation);
     return changeOf(look);
@@ -51,43 +56,68 @@ export async function advanceDelegations(
   return appended || cancelled.length > 0 ? 'advanced' : 'passed';
 }
 
-function changeOf({ run, events, calls }: Look): AppendedChange | null {
-  if (events.length === 0) return null;
+function changeOf({ run, events, calls, isBusy }: Look): AppendedChange | null {
+  if (events.length === 0 && !isBusy) return null;
   const ended = calls.map(({ id }) => id);
-  return { events, calls, ...(ended.length > 0 && { close_waits: ended, ...continuation(run) }) };
+  const outbox = isBusy && { outbox: [laterLook(run)] };
+  return { events, calls, ...outbox, ...(ended.length > 0 && { close_waits: ended, ...continuation(run) }) };
 }
 
 async function advance(look: Look, delegation: Delegation): Promise<void> {
   const { child } = delegation;
   if (child && !isTerminal(child.status)) return;
   if (child) return join(look, delegation, child);
+  if (delegation.task_status === 'cancelled') return settle(look, delegation, { status: 'failed', ...CANCELLED });
   try {
     const begun = await beginDelegation(look, delegation);
+    if (begun === 'busy') {
+      look.isBusy = true;
+      return;
+    }
     look.created.push(begun.written);
     tell(look, delegation, begun.event);
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
-    settle(look, delegation, { status: 'failed', code: error.code, message: error.message });
+    const { code, message } = error;
+    if (delegation.task_status !== null)
+      await end(look, delegation, { to: 'failed', error: { code, message }, tokens: null });
+    settle(look, delegation, { status: 'failed', code, message });
   }
 }
 
+const CANCELLED = { code: 'cancelled', message: 'The task was cancelled.' };
+
+/** What was cancelled stays so, whatever its child comes to. */
+async function end(
+  { tx }: Look,
+  { id, task_status }: Delegation,
+  change: { to: 'failed'; error: { code: string; message: string }; tokens: number | null } | TaskDone,
+): Promise<void> {
+  if (task_status === 'cancelled') return;
+  await changeTask(tx, id, change.to === 'failed' ? { ...change, approval_id: null } : change);
+}
+
+type TaskDone = Extract<TaskChange, { to: 'completed' }>;
+
 type Child = NonNullable<Delegation['child']>;
 
-function join(look: Look, delegation: Delegation, child: Child): void {
+async function join(look: Look, delegation: Delegation, child: Child): Promise<void> {
   const { id: run_id, agent_id, tokens } = child;
   const latency_ms = Math.max(0, child.latency_ms ?? 0);
   const task_id = delegation.id;
   const error = errorOf(child);
   if (error) {
+    await end(look, delegation, { to: 'failed', error, tokens });
     tell(look, delegation, { type: 'task.failed', payload: { task_id, run_id, error, final: true } });
     // The log keeps no content: what it had said by then is with its run.
     const said = child.output ? ` What it had said by then is the output of run ${run_id}.` : '';
     return settle(look, delegation, { status: 'failed', code: error.code, message: `${error.message}${said}` });
   }
+  await end(look, delegation, { to: 'completed', tokens, latency_ms });
   tell(look, delegation, { type: 'task.completed', payload: { task_id, run_id, tokens, latency_ms } });
   const result = shortened(textOf(child.output ?? []), run_id);
   const output = { result, agent_id, run_id, tokens_used: tokens };
-  settle(look, delegation, { status: 'succeeded', output });
+  settle(look, delegation, { status: 'succeeded', output, ...(child.trust === 'untrusted' && { untrusted: true }) });
 }
 
 function errorOf({ status, stop_reason, error }: Child): { code: string; message: string } | undefined {

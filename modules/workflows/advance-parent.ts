@@ -1,5 +1,4 @@
 /** Looks at a run that has children: a workflow, or one that delegates. */
-import { findRunRow } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { advanceDelegations } from './advance-delegations.ts';
 import { advanceWorkflow, type WorkflowOutcome } from './advance-workflow.ts';
@@ -9,8 +8,8 @@ export async function advanceParent(
   context: Context,
   ref: { tenantId: string; runId: string; childId?: string | undefined },
   stop?: AbortSignal,
-): Promise<WorkflowOutcome> {
-  const run = await context.db.withTenant(ref.tenantId, (tx) => findRunRow(tx, ref.runId));
-  if (!run) return 'passed';
-  return run.kind === 'workflow' ? advanceWorkflow(context, ref, stop) : advanceDelegations(context, ref);
+): Promise<Exclude<WorkflowOutcome, 'no workflow'>> {
+  // Which it is shows under its lock: a look at a workflow, of which there are most, is one transaction.
+  const outcome = await advanceWorkflow(context, ref, stop);
+  return outcome === 'no workflow' ? advanceDelegations(context, ref) : outcome;
 }

@@ -8,21 +8,22 @@ import { statusChanged } from '../../core/decision-events/turns.ts';
 import { isTerminal, SUBTASK, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { changeTask, isOpenChild, listScheduledTasks, type ScheduledTask } from '../../db/tasks.ts';
+import { howFar, listScheduledTasks, listTasksUnderWay, type ScheduledTask } from '../../db/scheduled-tasks.ts';
+import { changeTask, countTasks, isOpenChild } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { OutboxRow } from '../../db/commit-run.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
-import { lookJobId, SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { suspendedBy } from '../governance/governance.ts';
-import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { announceCancelled } from '../runs/cancel-children.ts';
 import { failure } from '../runs/end-run.ts';
 import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
+import { announceChildren } from './advance/announce-children.ts';
+import { laterLook } from './advance/later-look.ts';
 import { settleTasks } from './advance/settle-tasks.ts';
 import { startTasks } from './advance/start-tasks.ts';
 import { become, type WorkflowStep } from './advance/workflow-step.ts';
@@ -30,10 +31,7 @@ import { plannerFor } from './planner/ask-planner.ts';
 import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
 /** `passed`: there was nothing to do. */
-export type WorkflowOutcome = 'passed' | 'advanced' | 'ended';
-
-/** How long a workflow waits before it asks again for an agent that has as many tasks as it takes. */
-const BUSY_MS = 1000;
+export type WorkflowOutcome = 'passed' | 'advanced' | 'ended' | 'no workflow';
 
 /**
  * Takes the workflow as far as it can go now; a model that has to be asked is asked. `childId`: only if the end of this child
@@ -46,7 +44,10 @@ export async function advanceWorkflow(
 ): Promise<WorkflowOutcome> {
   let step: WorkflowStep | undefined;
   let isEnded = false;
+  let isWorkflow = true;
   const appended = await appendToRun(context, ref, async (run, tx) => {
+    isWorkflow = run.kind === 'workflow';
+    if (!isWorkflow) return null;
     // Whoever has looked last has settled all that had ended by then.
     if (childId !== undefined && !(await isOpenChild(tx, childId))) return null;
     step = await begin(context, tx, run);
@@ -55,7 +56,8 @@ export async function advanceWorkflow(
     isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
     return change;
   });
-  for (const written of step?.created ?? []) announceAppended(context, written);
+  if (!isWorkflow) return 'no workflow';
+  announceChildren(context, ref, step?.created ?? []);
   announceCancelled(context, step?.cancelled ?? []);
   if (step?.untriedSkills) {
     await learnSkills(context, { tenantId: ref.tenantId, names: step.untriedSkills }, PATIENT);
@@ -68,12 +70,14 @@ export async function advanceWorkflow(
   return isEnded ? 'ended' : 'advanced';
 }
 
-/** Undefined for a run that has ended, or is no workflow. */
+/** Undefined for a workflow that has ended. */
 async function begin(context: Context, tx: Tx, run: RunRow): Promise<WorkflowStep | undefined> {
-  if (isTerminal(run.status) || run.kind !== 'workflow') return undefined;
+  if (isTerminal(run.status)) return undefined;
   const workflow = await findWorkflow(tx, run.id);
   if (!workflow) return undefined;
-  const tasks = await listScheduledTasks(tx, run.id);
+  // By levels the whole is looked at: what starts next depends on what else there is.
+  const isEager = workflow.settings.execution === 'eager';
+  const tasks = isEager ? await listTasksUnderWay(tx, run.id) : await listScheduledTasks(tx, run.id);
   return { context, tx, run, workflow, tasks, workers: new Map(), events: beginning(run), created: [], cancelled: [] };
 }
 
@@ -95,14 +99,19 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   const governance = await context.governance.current(tx, run.tenant_id);
   // What is suspended begins nothing; whoever lifts the suspension looks again.
   if (suspendedBy(governance, run.agent_id)) return stand(step);
-  if (step.tasks.length === 0) return ask(step, 'plan');
+  if (step.tasks.length === 0 && (await howFar(tx, run.id)) === 'nothing') return ask(step, 'plan');
   const { isBusy } = await startTasks(step);
   await askAboutFailed(step);
   const failed = step.tasks.find((task) => isLost(step, task));
   if (failed) return fail(step, failed);
   if (step.workflow.is_planning) return goOnPlanning(step, isBusy);
-  if (step.tasks.every(({ status }) => status === 'completed')) return answer(step);
+  if (await isDone(step)) return answer(step);
   return wait(step, isBusy);
+}
+
+/** What runs, or has failed, says already that it is not. */
+async function isDone({ tasks, tx, run }: WorkflowStep): Promise<boolean> {
+  return tasks.every(({ status }) => status === 'completed') && (await howFar(tx, run.id)) === 'done';
 }
 
 /** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
@@ -114,7 +123,8 @@ async function goOnPlanning(step: WorkflowStep, isBusy: boolean): Promise<Append
 
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
 async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
-  const { context, run, workflow, tasks } = step;
+  const { context, tx, run, workflow } = step;
+  const tasks = (step.tasks = await listScheduledTasks(tx, run.id));
   const recorded = await recordedConclusion(step);
   if (recorded) {
     settleStatus(step, 'executing');
@@ -139,10 +149,13 @@ async function ask(step: WorkflowStep, need: Need): Promise<AppendedChange | nul
   return { events, outbox: [] };
 }
 
-/** Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. */
-function isLost({ workflow }: WorkflowStep, { status, approval_status }: ScheduledTask): boolean {
+/**
+ * Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. One
+ * of a plan that is still being written does not: the whole plan may do without it.
+ */
+function isLost({ workflow }: WorkflowStep, { status, approval_status, is_early }: ScheduledTask): boolean {
   if (status === 'cancelled') return true;
-  if (status !== 'failed') return false;
+  if (status !== 'failed' || is_early) return false;
   return (
     workflow.settings.on_subtask_failure === 'fail' || approval_status === 'denied' || approval_status === 'expired'
   );
@@ -152,7 +165,7 @@ function isLost({ workflow }: WorkflowStep, { status, approval_status }: Schedul
 async function askAboutFailed(step: WorkflowStep): Promise<void> {
   if (step.workflow.settings.on_subtask_failure === 'fail') return;
   for (const task of step.tasks) {
-    if (task.status !== 'failed' || task.approval_status !== null) continue;
+    if (task.status !== 'failed' || task.is_early || task.approval_status !== null) continue;
     const error = task.error ?? { code: 'failed', message: 'It has failed.' };
     const approvalId = newId();
     const args = { task_id: task.id, subtask: task.name, error };
@@ -192,11 +205,6 @@ function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | 
   return { events, ...(isBusy ? { outbox: [laterLook(run)] } : { dormant: true }) };
 }
 
-function laterLook({ id: runId, tenant_id: tenantId }: RunRow): OutboxRow {
-  const job_id = lookJobId(runId, new Date(Date.now() + BUSY_MS));
-  return { id: newId(), queue: SUBTASKS.name, job_id, delay_ms: BUSY_MS, payload: { tenantId, runId } };
-}
-
 /** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */
 function stand({ run, events }: WorkflowStep): AppendedChange | null {
   return events.length === 0 && !run.dormant ? null : { events, outbox: [] };
@@ -205,7 +213,7 @@ function stand({ run, events }: WorkflowStep): AppendedChange | null {
 /** Names the subtask, or says of a task that stands alone what was wrong with it. */
 async function fail(step: WorkflowStep, task: ScheduledTask): Promise<AppendedChange> {
   const reason = task.error ?? { code: task.status, message: 'It was cancelled.' };
-  const isAlone = step.tasks.length === 1 && !step.workflow.name;
+  const isAlone = !step.workflow.name && (await countTasks(step.tx, step.run.id)) === 1;
   const error = isAlone
     ? reason
     : { code: 'SubtaskFailed', message: `The subtask ${task.name} has failed (${reason.code}): ${reason.message}` };

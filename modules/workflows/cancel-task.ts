@@ -13,20 +13,22 @@ import { cancelRun } from '../runs/end-run.ts';
 import { requireTask } from './read-workflows.ts';
 
 /**
- * A task that stands alone ends with its workflow; one among others fails the workflow that needs it. Answers false if it
+ * A task that stands alone ends with its workflow; one among others fails the workflow that needs it; of one that was
+ * delegated the agent that waits for it is told. Answers false if it
  * was cancelled already; throws 404, and 409 for a task that has ended otherwise.
  */
 export async function cancelTask(context: Context, caller: Caller, id: string): Promise<boolean> {
   const { tenantId } = caller;
-  const { task, workflow } = await context.db.withTenant(tenantId, async (tx) => {
+  const { task, runId, workflow } = await context.db.withTenant(tenantId, async (tx) => {
     const found = await requireTask(tx, caller, id);
-    return { task: found, workflow: await findWorkflow(tx, found.workflow_id) };
+    const above = found.workflow_id ?? found.parent_run_id ?? '';
+    return { task: found, runId: above, workflow: await findWorkflow(tx, above) };
   });
   if (task.status === 'cancelled') return false;
   if (task.status === 'completed' || task.status === 'failed') throw conflict(`The task is ${task.status} already.`);
-  if (workflow?.name === '') return cancelRun(context, { tenantId, runId: task.workflow_id, by: caller });
+  if (workflow?.name === '') return cancelRun(context, { tenantId, runId, by: caller });
   let cancelled: CancelledRun[] = [];
-  const appended = await appendToRun(context, { tenantId, runId: task.workflow_id }, async (run, tx) => {
+  const appended = await appendToRun(context, { tenantId, runId }, async (run, tx) => {
     const now = await findTask(tx, id);
     if (isTerminal(run.status) || !(await cancelTaskRow(tx, id))) return null;
     cancelled = now?.run_id ? await cancelChild(tx, { tenantId, runId: now.run_id }, 'task cancelled') : [];

@@ -10,7 +10,14 @@ import { LIMITS } from '../../core/limits.ts';
 import type { RequestedConfig, RunConfig } from '../../core/run-config.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
-import { changeHandoff, listHandoffsToCarry, lockHandoff, noteReturned, type HandoffRow } from '../../db/handoffs.ts';
+import {
+  changeHandoff,
+  isHandedUntrusted,
+  listHandoffsToCarry,
+  lockHandoff,
+  noteReturned,
+  type HandoffRow,
+} from '../../db/handoffs.ts';
 import { findRun, lockThread, type RunView } from '../../db/runs.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
@@ -150,12 +157,13 @@ interface NextRun {
 
 async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): Promise<Announcement> {
   const { source, agentId, message, level } = next;
+  const untrusted = (await isHandedUntrusted(tx, row.id)) && { untrusted: true as const };
   const { written } = await writeRun(context, tx, {
     tenantId,
     workspaceId: row.workspace_id,
     agentId,
     threadId: source?.thread_id,
-    input: { message },
+    input: { message, ...untrusted },
     config: source ? configAfter(source, level) : {},
     mayRaiseAutonomy: false,
     requestedBy: row.requested_by ?? undefined,

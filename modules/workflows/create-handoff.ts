@@ -14,7 +14,8 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Appended } from '../run-log/append-to-run.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
-import { writeHandoff, type HandoffWish } from './handoffs/write-handoff.ts';
+import { summarizeHistory } from './handoffs/summarize-history.ts';
+import { handoffTokens, writeHandoff, type HandoffWish } from './handoffs/write-handoff.ts';
 
 export interface HandoffRequest {
   caller: Caller;
@@ -50,14 +51,31 @@ export async function createHandoff<T>(
   present: (row: HandoffRow, tx: Tx) => Promise<T>,
 ): Promise<IdempotentAnswer<T>> {
   checkContext(request);
+  const told = await tell(context, request);
   let written: Written | undefined;
   const answer = await idempotently<T>(context, request.idempotency, async (tx) => {
-    written = await write(tx, request);
+    written = await write(tx, { ...request, told });
     return { status: 201, body: await present(written.row, tx) };
   });
   if (written?.appended) announceAppended(context, { ...written.appended, runId: written.appended.run.id });
   announceCancelled(context, written?.cancelled ?? []);
   return answer;
+}
+
+/** Asks a model before anything is locked; whether the handoff may be, is seen to afterwards. */
+async function tell(context: Context, request: HandoffRequest): Promise<string | undefined> {
+  const { tenantId, workspaceId } = request.caller;
+  const handing = await context.db.withTenant(tenantId, async (tx) => {
+    const source = await findAgent(tx, request.sourceAgentId, workspaceId);
+    const target = await findAgent(tx, request.targetAgentId, workspaceId);
+    const task = await findTask(tx, request.taskId);
+    if (!source || !target || !task?.run_id || task.workspace_id !== workspaceId) return undefined;
+    // The same request has been here before, or it is refused.
+    if (task.assigned_agent_id !== source.id || task.status === 'awaiting_handoff') return undefined;
+    const targetTokens = handoffTokens(target, request.targetTokens);
+    return { tenantId, source, runId: task.run_id, context: request.context, targetTokens };
+  });
+  return handing && summarizeHistory(context, handing);
 }
 
 function checkContext({ context, checksum, schemaVersion }: HandoffRequest): void {
@@ -77,7 +95,7 @@ function checkContext({ context, checksum, schemaVersion }: HandoffRequest): voi
   ]);
 }
 
-async function write(tx: Tx, request: HandoffRequest): Promise<Written> {
+async function write(tx: Tx, request: ToldRequest): Promise<Written> {
   const { caller } = request;
   const { tenantId } = caller;
   const source = await findAgent(tx, request.sourceAgentId, caller.workspaceId);
@@ -89,11 +107,14 @@ async function write(tx: Tx, request: HandoffRequest): Promise<Written> {
   const cancelled: CancelledRun[] = [];
   let row: HandoffRow | undefined;
   const wish = { tenantId, request, source, target };
-  const appended = await appendIn(tx, { tenantId, runId: task.workflow_id }, async (run) => {
+  const runId = task.workflow_id ?? task.parent_run_id ?? '';
+  const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
     // As it stands now that its workflow is locked.
     const now = await findTask(tx, task.id);
     if (!now || isTerminal(run.status) || isTerminalTask(now)) return null;
     mustBeOf(now, source);
+    if (now.workflow_id === null)
+      throw conflict('The task was delegated: its result goes to the agent that waits for it.');
     row = await writeHandoff(tx, wishOf(wish, now, 'workflow'));
     if (now.run_id && now.status === 'in_progress') {
       cancelled.push(...(await cancelChild(tx, { tenantId, runId: now.run_id }, 'handed over')));
@@ -114,9 +135,12 @@ async function write(tx: Tx, request: HandoffRequest): Promise<Written> {
   return { row, appended: appended ?? undefined, cancelled };
 }
 
+/** With what a model says that the conversation came to. */
+type ToldRequest = HandoffRequest & { told: string | undefined };
+
 interface Wanted {
   tenantId: string;
-  request: HandoffRequest;
+  request: ToldRequest;
   source: AgentRow;
   target: AgentRow;
 }
@@ -147,6 +171,7 @@ function wishOf(
     urgency: request.urgency,
     expectedAction: request.expectedAction ?? request.context.handoff_metadata?.expected_action ?? null,
     targetTokens: request.targetTokens,
+    told: request.told,
     requestedBy: request.caller.keyId,
   };
 }

@@ -30,6 +30,7 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { requireTask } from './read-workflows.ts';
 import { checkPlan, tasksOf, writeTasks, type PlannedSubtask } from './workflow-plan.ts';
 
 interface Asked {
@@ -94,11 +95,13 @@ export interface TaskRequest extends Requested {
   description: string;
   /** The workflow that it becomes part of; without one it has one to itself. */
   workflowId?: string | undefined;
+  /** The task that it is a part of. */
+  parentTaskId?: string | undefined;
   input: TaskInput | undefined;
   requirements: TaskRequirements & { deadline?: string | undefined };
 }
 
-/** Submits a task; answers it as `present` shows it. Throws 404 for a workflow that there is not, 409 for one that has ended. */
+/** Submits a task; answers it as `present` shows it. Throws 404 for a workflow or a parent that there is not, 409 for one that has ended. */
 export async function submitTask<T>(
   context: Context,
   request: TaskRequest,
@@ -106,7 +109,8 @@ export async function submitTask<T>(
 ): Promise<IdempotentAnswer<T>> {
   return announced(context, request, async (tx) => {
     const id = newId();
-    const { workflowId } = request;
+    const { workflowId, parentTaskId } = request;
+    if (parentTaskId !== undefined) await requireTask(tx, request.caller, parentTaskId);
     const written =
       workflowId === undefined
         ? await startAlone(context, tx, { request, id })
@@ -174,11 +178,11 @@ interface Owner {
 }
 
 function newTask(
-  { description, input, requirements }: TaskRequest,
+  { description, input, requirements, parentTaskId }: TaskRequest,
   of: Owner & { id: string; place: number },
 ): NewTask {
   const { deadline = null, ...required } = requirements;
-  const own = { name: `task-${of.place + 1}`, description, input: input ?? null, requirements: required };
+  const own = { name: `task-${of.place + 1}`, description, input: input ?? null, requirements: required, parentTaskId };
   return { ...of, ...own, agentId: null, dependencies: [], deadline };
 }
 

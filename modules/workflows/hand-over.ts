@@ -15,6 +15,7 @@ import {
   lockHandoffTo,
   type HandoffRow,
 } from '../../db/handoffs.ts';
+import { findRunRow } from '../../db/runs.ts';
 import { findTask } from '../../db/tasks.ts';
 import { listWorkers } from '../../db/workers.ts';
 import { namesOf, toCandidate } from '../agents/find-workers.ts';
@@ -23,7 +24,8 @@ import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type AppendedChange } from '../run-log/append-to-run.ts';
 import { initiated } from './create-handoff.ts';
-import { writeHandoff } from './handoffs/write-handoff.ts';
+import { summarizeHistory } from './handoffs/summarize-history.ts';
+import { handoffTokens, writeHandoff } from './handoffs/write-handoff.ts';
 
 interface Wish {
   to_agent?: string;
@@ -47,12 +49,13 @@ type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
 export async function handOver(context: Context, attempt: ToolAttempt): Promise<ToolOutcome> {
   const wish = attempt.arguments as unknown as Wish;
   if (wish.capabilities) await learnSkills(context, { tenantId: attempt.tenantId, names: wish.capabilities }, HASTY);
+  const told = await tell(context, attempt, wish);
   return inRun(context, attempt, async (tx, run) => {
     const made = await findHandoffOfCall(tx, attempt.toolCallId);
     if (made) return { outcome: answer(made) };
     if (isTerminal(run.status)) return { outcome: refused('run-ended', 'The run has ended.') };
     const task = run.parent_task_id === null ? undefined : await findTask(tx, run.parent_task_id);
-    if (run.parent_run_id !== null && task?.run_id !== run.id) {
+    if (run.parent_run_id !== null && (task?.run_id !== run.id || task.workflow_id === null)) {
       return { outcome: refused('not-yours', 'You work for the agent that has called you: answer it.') };
     }
     if (await findHandoffFrom(tx, run.id)) {
@@ -73,6 +76,7 @@ export async function handOver(context: Context, attempt: ToolAttempt): Promise<
       urgency: wish.urgency ?? 'medium',
       expectedAction: wish.expected_action ?? null,
       toolCallId: attempt.toolCallId,
+      told,
       requestedBy: await findRequester(tx, run.id),
     });
     const details = { source_agent_id: run.agent_id, target_agent_id: target.id, run_id: run.id };
@@ -85,6 +89,23 @@ export async function handOver(context: Context, attempt: ToolAttempt): Promise<
     });
     return { outcome: answer(row), change: { events: [initiated(row, run.open_turn_id)] } };
   });
+}
+
+/** Asks a model before the run is locked; a call that is made again, and one with the thread itself to go on with, need none. */
+async function tell(context: Context, attempt: ToolAttempt, wish: Wish): Promise<string | undefined> {
+  const { tenantId, runId, toolCallId, signal } = attempt;
+  if (runId === '') return undefined;
+  const handing = await context.db.withTenant(tenantId, async (tx) => {
+    const run = await findRunRow(tx, runId);
+    if (!run || run.parent_task_id === null || (await findHandoffOfCall(tx, toolCallId))) return undefined;
+    const task = await findTask(tx, run.parent_task_id);
+    const source = await findAgent(tx, run.agent_id);
+    const target = await findTarget(context, tx, { run, wish });
+    if (!source || !target) return undefined;
+    const targetTokens = handoffTokens(target, undefined);
+    return { tenantId, source, runId, context: contextOf(wish, task?.description), targetTokens };
+  });
+  return handing && summarizeHistory(context, handing, signal);
 }
 
 /** `{reason} → {handoff_id, status}`: once the run has ended its turn, the work goes back to where it came from. */

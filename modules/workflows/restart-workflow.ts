@@ -9,8 +9,10 @@ import type { RequestedConfig } from '../../core/run-config.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
-import { copyTasks, listScheduledTasks, listTasksOf, readTaskResults, type TaskRow } from '../../db/tasks.ts';
+import { listScheduledTasks } from '../../db/scheduled-tasks.ts';
+import { copyTasks, listTasksOf, readTaskResults, type TaskRow } from '../../db/tasks.ts';
 import { copyWorkflow, findWorkflow } from '../../db/workflows.ts';
+import { renewPaths } from './workflow-plan.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
@@ -143,6 +145,7 @@ async function takeOver(
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
   const taken = tasks.map((task) => ({ from: task.id, id: newId(), isDone: kept.has(task.id) }));
   await copyTasks(tx, id, taken);
+  await renewPaths(tx, id);
   const copies = await listTasksOf(tx, id);
   return appendIn(tx, { tenantId, runId: id }, (run) => {
     const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };

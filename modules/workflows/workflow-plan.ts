@@ -1,9 +1,10 @@
 /** From a definition to the rows of its tasks. */
 import { impossible, type FieldError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { findCycle, planFaults } from '../../core/workflow.ts';
+import { findCycle, planFaults, remainingPaths } from '../../core/workflow.ts';
 import { findAgentIds } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
+import { changePaths, listPaths } from '../../db/task-inputs.ts';
 import { insertTasks, type NewTask } from '../../db/tasks.ts';
 import { newId } from '../../lib/new-id.ts';
 
@@ -83,9 +84,23 @@ export async function tasksOf(
   });
 }
 
+/** What is longest to wait for starts first; what is planned later makes the way from what was planned before longer. */
+export async function renewPaths(tx: Tx, workflowId: string): Promise<void> {
+  const tasks = await listPaths(tx, workflowId);
+  const paths = remainingPaths(tasks.map(({ id, dependencies }) => ({ id, dependencies })));
+  const now = tasks.map(({ id, path }) => ({ id, was: path, path: paths.get(id) ?? 1 }));
+  await changePaths(
+    tx,
+    now.filter(({ was, path }) => was !== path).map(({ id, path }) => ({ id, path })),
+  );
+}
+
 /** Stores tasks; answers the event that tells of them. */
 export async function writeTasks(tx: Tx, tasks: readonly NewTask[], replan: number) {
   await insertTasks(tx, tasks);
+  for (const workflowId of new Set(tasks.map((task) => task.workflowId))) {
+    if (workflowId !== null) await renewPaths(tx, workflowId);
+  }
   const planned = tasks.map(({ id, dependencies }) => ({ task_id: id, dependencies }));
   return { type: 'workflow.planned' as const, payload: { replan, tasks: planned } };
 }

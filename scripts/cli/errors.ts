@@ -1,6 +1,6 @@
 /** How a command ends, and what it says then. */
 import { messageOf } from '../../core/errors.ts';
-import { ConfigError } from '../../config.ts';
+import { ConfigError } from '../../lib/environment.ts';
 
 /** Exit codes, as docs/cli.md lists them. */
 export const EXIT = { done: 0, refused: 1, usage: 2, unreachable: 3, denied: 4 } as const;

@@ -225,6 +225,8 @@ function showEvent(event: string, data: Record<string, unknown>): void {
   if (event === 'tool_result')
     return print(`${text('status')}: ${tool} ${line(JSON.stringify(data['output'] ?? ''), 500)}`);
   if (event === 'approval') return print(`approval: ${plain(JSON.stringify(data))}`);
+  if (event === 'status' && text('node') !== '')
+    return print(`node: ${line(text('node'))} ${text('status')}`.trimEnd());
   if (event === 'status') return print(`status: ${text('to') || text('status')}`);
   print(`${event}: ${event === 'done' ? text('status') : pretty(data)}`);
 }

@@ -3,7 +3,8 @@ import { line, type Branch } from './print.ts';
 
 export interface Task {
   id: string;
-  workflow_id: string;
+  workflow_id: string | null;
+  parent_run_id: string | null;
   subtask_id: string;
   description: string;
   dependencies: string[];

@@ -94,6 +94,7 @@ async function show(taskId: string, options: Shared): Promise<void> {
     status: found.status,
     subtask: found.subtask_id,
     workflow: found.workflow_id,
+    parent: found.parent_run_id,
     description: found.description,
     agent: assignment?.assigned_agent_id,
     because: assignment?.assignment_reason,

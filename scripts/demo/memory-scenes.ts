@@ -32,7 +32,7 @@ interface Talk extends MemoryStage {
 /** Answers 0 where everything was as it should be. */
 export async function playMemory(stage: MemoryStage): Promise<number> {
   const { client, screen } = stage;
-  const memory_config = { long_term: { enabled: true } };
+  const memory_config = { long_term: { enabled: true, extract: true } };
   const { agent_id: agent } = await client.post<{ agent_id: string }>('/v1/agents', {
     name: 'companion',
     memory_config,

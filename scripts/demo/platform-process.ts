@@ -87,7 +87,10 @@ async function untilReady(child: ChildProcess, { url, logFile }: { url: string; 
   const endsAt = Date.now() + READY_MS;
   while (!(await answers(url, '/readyz'))) {
     if (hasEnded(child)) throw new Error(`Drover did not start:\n${tailOf(logFile)}`);
-    if (Date.now() > endsAt) throw new Error(`Drover was not ready within ${READY_MS / 1000} s:\n${tailOf(logFile)}`);
+    if (Date.now() > endsAt) {
+      const said = tailOf(logFile) || 'It has logged nothing yet: the machine may be busy with something else.';
+      throw new Error(`Drover was not ready within ${READY_MS / 1000} s:\n${said}`);
+    }
     await delay(50);
   }
 }

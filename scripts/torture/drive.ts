@@ -15,7 +15,7 @@ export interface StartedRun {
   error?: unknown;
 }
 
-const MODEL = 'anthropic/claude-haiku-4-5';
+export const MODEL = 'anthropic/claude-haiku-4-5';
 const TOOL_TIMEOUT_MS = 20_000;
 const POLL_MS = 500;
 const NEVER_REACHED = 1_000_000_000;

@@ -12,6 +12,7 @@ import { examineOutputs } from './examine-outputs.ts';
 import { examineRun, type ExaminedRun } from './examine-run.ts';
 import { examineSessions } from './examine-sessions.ts';
 import type { Injected } from './faults.ts';
+import { examineMemory, type StartedLessons } from './memory.ts';
 import type { Probe } from './probe.ts';
 import type { BrokenRequest, LocalServer } from './local-server.ts';
 import type { HookServer } from './hook-server.ts';
@@ -39,6 +40,9 @@ export interface Findings {
   untold: string[];
   /** Huge outputs that were kept, and those of which something is missing. */
   hugeOutputs: number;
+  /** Facts of turns that are remembered once, and those that are not, or twice. */
+  remembered: number;
+  memories: string[];
   cutShort: string[];
   /** Model calls that waited for the end of an outage. */
   deferred: number;
@@ -54,6 +58,8 @@ export interface Evidence {
   runs: readonly StartedRun[];
   sessions: readonly StartedSession[];
   workflows: readonly StartedWorkflow[];
+  /** Absent where nothing was taught. */
+  lessons: StartedLessons | undefined;
   settleMs: number;
   /** Absent where no webhooks were set up. */
   hooks: HookServer | undefined;
@@ -68,6 +74,8 @@ export async function examine(evidence: Evidence): Promise<Findings> {
   const { client, probe, runs, tools, leaseMs } = evidence;
   const sessions = await examineSessions(client, evidence.sessions, evidence.settleMs);
   const workflows = await examineWorkflows(client, evidence.workflows, evidence.settleMs);
+  const { lessons } = evidence;
+  const memory = lessons ? await examineMemory(client, lessons, evidence.settleMs) : { remembered: 0, wrong: [] };
   const stuck = await findStuck(probe, runs, 5000 + 5 * leaseMs);
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, probe, run));
@@ -98,6 +106,8 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     untold: evidence.hooks ? await findUntold(runs, evidence.hooks) : [],
     hugeOutputs: outputs.huge,
     cutShort: outputs.cutShort,
+    remembered: memory.remembered,
+    memories: memory.wrong,
     deferred: all.flatMap(({ log }) => log).filter(({ type }) => type === 'model.deferred').length,
     drift: await findDrift(probe, 10_000 + leaseMs),
     recoveriesMs: recoveries(evidence, examined),

@@ -24,6 +24,17 @@ export const KILL_POINTS: readonly KillPoint[] = [
   { name: 'a run created, its job not sent', kind: 'api', when: 'after', holds: event('run.created') },
   { name: 'a run not yet created by its driver', kind: 'combined', when: 'before', holds: event('run.created') },
   { name: 'a run created by its driver', kind: 'combined', when: 'after', holds: event('run.created') },
+  { name: 'a turn about to be learnt from', kind: 'worker', when: 'after', holds: 'from memory_extractions x' },
+  { name: 'a memory not yet written', kind: 'worker', when: 'before', holds: 'insert into memory_entries' },
+  { name: 'a memory written, its turn still due', kind: 'worker', when: 'after', holds: 'insert into memory_entries' },
+  {
+    name: 'a turn learnt from, not yet committed',
+    kind: 'worker',
+    when: 'after',
+    holds: `set status = 'done', made_by`,
+  },
+  { name: 'a consolidation not yet written', kind: 'api', when: 'before', holds: 'insert into memory_consolidations' },
+  { name: 'a consolidation not yet committed', kind: 'api', when: 'after', holds: 'insert into memory_consolidations' },
   { name: 'a run taken along with a result', kind: 'combined', when: 'after', holds: '"then_claim":' },
 ];
 

@@ -29,6 +29,7 @@ export function violationsOf({ findings, planned, crashes }: Outcome): Map<strin
     ['messages forgotten', findings.forgotten],
     ['ends not told', findings.untold],
     ['outputs cut short', findings.cutShort],
+    ['memories lost or doubled', findings.memories],
     ['drift of budgets', findings.drift],
     ['processes that crashed', crashes > 0 ? [`${crashes} processes ended by themselves`] : []],
   ]);
@@ -57,6 +58,8 @@ export function describeOutcome(outcome: Outcome): string {
     count('ends not told'),
     ['huge outputs', String(findings.hugeOutputs)],
     count('outputs cut short'),
+    ['facts remembered', String(findings.remembered)],
+    count('memories lost or doubled'),
     ['model calls deferred', String(findings.deferred)],
     count('drift of budgets'),
     count('processes that crashed'),

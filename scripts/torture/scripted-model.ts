@@ -1,6 +1,7 @@
 /** A stand-in for Anthropic's Messages API that answers as the script in the run's message says. */
 import type { ServerResponse } from 'node:http';
 import { breakOff, pause, startLocalServer, type LocalServer } from './local-server.ts';
+import { submitted } from './memory.ts';
 import { answerOf, type PlannedStep, type Script } from './plan.ts';
 
 interface ModelRequest {
@@ -26,7 +27,8 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
     const { model, messages, tools } = body as ModelRequest;
     const own = OWN[tools?.[0]?.name ?? ''];
     if (own) {
-      sendOwn(response, model, own);
+      if (!(await pause(response, own.thinkMs ?? 0))) return;
+      sendOwn(response, model, { name: own.name, input: own.inputOf(JSON.stringify(messages)) });
       return;
     }
     const { script, place, before } = readScripts(messages);
@@ -63,9 +65,10 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
 const OUTAGE = JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
 
 /** What Drover itself asks for is in no script. */
-const OWN: Record<string, { name: string; input: object } | undefined> = {
-  submit_title: { name: 'submit_title', input: { title: 'A run of the torture' } },
-  submit_synthesis: { name: 'submit_synthesis', input: { result: 'All of it.' } },
+const OWN: Record<string, { name: string; inputOf: (material: string) => object; thinkMs?: number } | undefined> = {
+  submit_title: { name: 'submit_title', inputOf: () => ({ title: 'A run of the torture' }) },
+  submit_synthesis: { name: 'submit_synthesis', inputOf: () => ({ result: 'All of it.' }) },
+  submit_memories: { name: 'submit_memories', inputOf: submitted, thinkMs: 300 },
 };
 
 function sendOwn(response: ServerResponse, model: string, { name, input }: { name: string; input: object }): void {

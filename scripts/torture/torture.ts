@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { createRetryingClient } from './client.ts';
-import { awaitEnds, createAgent, startRuns, type StartedRun } from './drive.ts';
+import { awaitEnds, createAgent, MODEL, startRuns, type StartedRun } from './drive.ts';
 import { startEffectServer, type EffectServer } from './effect-server.ts';
 import { examine } from './examine.ts';
 import { createWebhooks, startHookServer, type HookServer } from './hook-server.ts';
@@ -11,6 +11,7 @@ import { injectFaults, type Injected } from './faults.ts';
 import { startFleet, type Fleet } from './fleet.ts';
 import { openProbe, type Probe } from './probe.ts';
 import { openTestServices, type TestServices } from './test-services.ts';
+import { planLessons, teach } from './memory.ts';
 import { planRuns } from './plan.ts';
 import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 import { createRandom } from './random.ts';
@@ -129,6 +130,7 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     DROVER_CONCURRENCY: '15',
     DROVER_EGRESS_ALLOW: '127.0.0.1',
     ANTHROPIC_BASE_URL: model.url,
+    DROVER_EMBEDDING_MODEL: 'off',
     // Some conversations hold many megabytes.
     DROVER_CONTEXT_WINDOWS: 'anthropic=99999999',
     ANTHROPIC_API_KEY: 'unused',
@@ -182,12 +184,14 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const flows = oneBuild ? planWorkflows(seed, { runs, withinMs }) : [];
   if (oneBuild) await createWebhooks(client, scene.hooks);
   await drawBoundary(probe, Date.now() + withinMs / 2);
+  const lessons = oneBuild ? planLessons(seed, { runs, withinMs }) : [];
   const started: StartedRun[] = [];
   const sessions: StartedSession[] = [];
   const workflows: StartedWorkflow[] = [];
   const settleMs = options.settleSeconds * 1000;
-  const [injected] = await Promise.all([
+  const [injected, taught] = await Promise.all([
     injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
+    oneBuild ? teach(client, { model: MODEL, plan: lessons, signal }) : undefined,
     startRuns(client, { agent, plan, started, probe, signal, settleMs }),
     talk(client, { agent, plan: talks, started: sessions, signal }),
     startWorkflows(client, { agent, plan: flows, started: workflows, signal }),
@@ -200,6 +204,7 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
     runs: started,
     sessions,
     workflows,
+    lessons: taught,
     settleMs,
     hooks: oneBuild ? scene.hooks : undefined,
     tools,

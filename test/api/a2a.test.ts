@@ -190,4 +190,15 @@ describe('an agent over A2A', () => {
     const { json } = await api.call('POST', `/a2a/${agent}`, { body });
     assert.match(json.error.message, /version '0.3' is not supported/);
   });
+
+  it('tells the faults of what is no message with the codes of JSON-RPC, in a problem', async () => {
+    for (const path of [`/a2a/${agent}`, '/mcp']) {
+      const broken = await api.call('POST', path, { raw: '{bad' });
+      const { jsonrpc, id, error, status, code } = broken.json;
+      assert.deepEqual([broken.status, jsonrpc, id, error.code], [400, '2.0', null, -32700], path);
+      assert.deepEqual([status, code], [400, 'bad-request']);
+      const other = await api.call('POST', path, { body: { id: 1 } });
+      assert.deepEqual([other.status, other.json.error.code], [400, -32600], path);
+    }
+  });
 });

@@ -10,6 +10,7 @@ import {
   type SessionUpdate,
 } from '@agentclientprotocol/sdk';
 import { WebSocket } from 'ws';
+import { inputOf } from '../../api/wire/acp-request.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { openAcp, type AcpClient, type AcpOptions } from '../support/wire/acp.ts';
@@ -123,6 +124,40 @@ describe('an agent over ACP', function () {
     assert.deepEqual(none.updates, []);
   });
 
+  it('goes on with a session without telling what was, and lists the sessions of the agent', async () => {
+    const alone = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const first = await open(alone, { onPermission: () => new Promise(() => undefined) });
+    const id = await first.newSession();
+    void first.prompt(id, 'call calculator {"expression":"6*7"} | say resumed').catch(() => undefined);
+    await waitUntil('it asks', async () =>
+      (await api.call('GET', '/v1/approvals?status=pending')).json.approvals.some(
+        ({ tool }: { tool: string }) => tool === 'calculator',
+      ),
+    );
+    const again = await open(alone, { onPermission: async () => choose('approve') });
+    await again.agent.request(methods.agent.session.resume, { ...NO_SERVERS, sessionId: id });
+    await waitUntil('it goes on', () => again.text() === 'resumed');
+    assert.ok(!kinds(again).includes('user_message_chunk') && !kinds(again).includes('tool_call'));
+    const other = await again.newSession();
+    const { sessions } = await again.agent.request<{ sessions: { sessionId: string }[] }>(
+      methods.agent.session.list,
+      {},
+    );
+    assert.deepEqual(
+      sessions.map(({ sessionId }) => sessionId),
+      [other, id],
+    );
+  });
+
+  it('takes images in a prompt', () => {
+    const image = { type: 'image' as const, mimeType: 'image/png', data: 'iVBORw0KGgo=' };
+    const source = { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' };
+    assert.deepEqual(inputOf([{ type: 'text', text: 'Look.' }, image]), {
+      message: 'Look.',
+      attachments: [{ type: 'image', source }],
+    });
+  });
+
   it('asks for permission, once or not at all, and never for always', async () => {
     const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
     const asked: RequestPermissionRequest[] = [];
@@ -216,6 +251,62 @@ describe('an agent over ACP', function () {
     assert.equal((await client.prompt(id, 'say back')).stopReason, 'end_turn');
   });
 
+  const meanwhile = (client: Opened, sessionId: string, { text, mode }: { text: string; mode: string }) =>
+    client.agent.request<PromptResponse>(methods.agent.session.prompt, {
+      sessionId,
+      prompt: [{ type: 'text', text }],
+      _meta: { drover: { mode } },
+    });
+
+  it('queues a prompt that comes while another is at work, or has the turn at work read it', async () => {
+    const client = await open();
+    const id = await client.newSession();
+    const first = client.prompt(
+      id,
+      'held steered call calculator {"expression":"6*7"} | call calculator {"expression":"1"} | say not told',
+    );
+    await waitUntil('the model is asked', () => api.model.asked('not told').length === 1);
+    const steered = meanwhile(client, id, { text: 'held read say read at once', mode: 'steer' });
+    const waits = (count: number) =>
+      waitUntil('it waits', () => JSON.stringify(client.updates).split('"waiting"').length === count + 1);
+    await waits(1);
+    api.model.release('steered');
+    await waitUntil('it is read', () => api.model.asked('read at once').length === 1);
+    const queued = meanwhile(client, id, { text: 'say in its turn', mode: 'queue' });
+    await waits(2);
+    api.model.release('read');
+    const turns = (await Promise.all([first, steered, queued])).map(({ stopReason, _meta }) => {
+      return [stopReason, (_meta as { drover: { turn_id: string } }).drover.turn_id];
+    });
+    assert.deepEqual(
+      turns.map(([reason]) => reason),
+      Array(3).fill('end_turn'),
+    );
+    assert.equal(turns[0]?.[1], turns[1]?.[1]);
+    assert.notEqual(turns[1]?.[1], turns[2]?.[1]);
+    assert.equal(client.text(), 'read at oncein its turn');
+    const said = (of: Opened) => of.updates.flatMap((update) => textOf(update, 'user_message_chunk'));
+    assert.deepEqual(said(client), ['held read say read at once']);
+    const again = await open();
+    await again.load(id);
+    assert.deepEqual(said(again).slice(1), ['held read say read at once', 'say in its turn']);
+  });
+
+  it('ends a prompt as cancelled whose place a newer one has taken', async () => {
+    const client = await open();
+    const id = await client.newSession();
+    const first = client.prompt(id, 'held holds say holds the place');
+    await waitUntil('the model is asked', () => api.model.asked('holds the place').length === 1);
+    const early = meanwhile(client, id, { text: 'say early', mode: 'queue' });
+    await waitUntil('it waits', () => JSON.stringify(client.updates).includes('"waiting"'));
+    const late = meanwhile(client, id, { text: 'say late', mode: 'queue' });
+    const { stopReason, _meta } = await early;
+    api.model.release('holds');
+    assert.deepEqual([stopReason, _meta], ['cancelled', { drover: { message: { status: 'replaced' } } }]);
+    assert.deepEqual([(await first).stopReason, (await late).stopReason], ['end_turn', 'end_turn']);
+    assert.equal(client.text(), 'holds the placelate');
+  });
+
   it('is not cancelled by a client that leaves, which finds its turn by the id of its prompt', async () => {
     const first = await open();
     const id = await first.newSession();
@@ -266,7 +357,8 @@ describe('an agent over ACP', function () {
     );
     const busy = client.prompt(id, 'wait 300 say busy');
     await waitUntil('the model is asked', () => api.model.asked('say busy').length === 1);
-    assert.equal(await code(client.prompt(id, 'more')), -32600);
+    const rejecting = { prompt: [{ type: 'text' as const, text: 'more' }], _meta: { drover: { mode: 'reject' } } };
+    assert.equal(await code(client.agent.request(session.prompt, { sessionId: id, ...rejecting })), -32600);
     await busy;
     const other = await api.newTenant();
     const { json: theirs } = await api.call('POST', '/v1/agents', { key: other.key, body: { name: 'theirs' } });

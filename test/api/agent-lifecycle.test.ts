@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
-import type { FakeServer } from '../support/fake-http.ts';
 import { silenceAgent } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { lapseAgents } from '../../modules/workflows/lapse-agents.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestService } from '../support/service.ts';
 
 describe('the lifecycle of agents', () => {
   let api: TestApi;
-  let workers: Workers;
-  let model: FakeServer;
   let key: string;
   /** What hangs until it is let go. */
   let isHanging: (brief: string) => boolean;
@@ -28,19 +25,13 @@ describe('the lifecycle of agents', () => {
   const silence = (id: string, seconds: number) => silenceAgent(api.context.db, id, seconds);
 
   before(async () => {
-    model = await startFakeAnthropic((request: AnthropicRequest) => {
+    const model = await startFakeAnthropic((request: AnthropicRequest) => {
       const brief = JSON.stringify([request.system, request.messages]);
       return isHanging(brief) ? { content: [], hang: true } : { content: [{ type: 'text', text: 'done' }] };
     });
-    const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url };
-    api = await startTestApi(undefined, { env });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
   beforeEach(async () => {
     isHanging = () => false;
     ({ key } = await api.newTenant());

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { methods } from '@agentclientprotocol/sdk';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
@@ -11,6 +12,7 @@ import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthr
 import type { FakeServer } from '../support/fake-http.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
 import { startFakeOpenAI } from '../support/fake-openai.ts';
+import { openAcp } from '../support/wire/acp.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
 const PDF = Buffer.from('%PDF-1.7 a document');
@@ -82,6 +84,53 @@ describe('attachments', function () {
   };
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: MARKED } };
   const lastSaid = () => asked.at(-1)?.messages.findLast(({ role }) => role === 'user')?.content;
+
+  /** What came with each message of a thread, as the log has it. */
+  const attachedOn = async (thread: string) => {
+    const { json } = await api.call('GET', `/v1/runs?thread_id=${thread}`);
+    const { turns } = (await api.call('GET', `/v1/runs/${json.runs[0].run_id}/turns`)).json;
+    return turns.map(({ input }: { input: { attachments?: object[] } }) => input.attachments);
+  };
+  const asFile = { type: 'file', media_type: 'image/png', filename: 'file', size: PNG.length, trust: 'untrusted' };
+  async function assertFiles(thread: string) {
+    const [first, second, ...more] = await attachedOn(thread);
+    assert.deepEqual(more, []);
+    for (const [attachment, ...others] of [first, second]) {
+      const { file_id, ...rest } = attachment;
+      assert.deepEqual([rest, others], [asFile, []]);
+      const { json } = await api.call('GET', `/v1/files/${file_id}`);
+      assert.deepEqual([json.size, json.thread_id], [PNG.length, thread]);
+    }
+    const sent = lastSaid() as { type: string; source?: object }[];
+    assert.deepEqual(sent.find(({ type }) => type === 'image')?.source, image.source, 'the model is sent the image');
+  }
+
+  it('of a message of the AI SDK become files, in the first and in later turns', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const id = randomUUID();
+    const say = (text: string) => {
+      const file = { type: 'file', mediaType: 'image/png', url: `data:image/png;base64,${MARKED}` };
+      const messages = [{ id: randomUUID(), role: 'user', parts: [file, { type: 'text', text }] }];
+      return post(`/v1/agents/${agent}/ui-stream`, { id, messages });
+    };
+    assert.equal((await say('What is this?')).status, 200);
+    assert.equal((await say('And this?')).status, 200);
+    const { json } = await api.call('GET', `/v1/runs?agent_id=${agent}`);
+    await assertFiles(json.runs[0].thread_id);
+  });
+
+  it('of a prompt over ACP become files, in the first and in later turns', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const client = await openAcp({ url: api.url, key: api.key, agent, onUpdate: () => undefined });
+    const { session } = methods.agent;
+    const { sessionId } = await client.agent.request<{ sessionId: string }>(session.new, { cwd: '/', mcpServers: [] });
+    for (const text of ['What is this?', 'And this?']) {
+      const shown = { type: 'image', mimeType: 'image/png', data: MARKED };
+      await client.agent.request(session.prompt, { sessionId, prompt: [{ type: 'text', text }, shown] });
+    }
+    client.leave();
+    await assertFiles(sessionId);
+  });
 
   it('reach Claude as images, documents and text, and the log as ids', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');

@@ -44,6 +44,11 @@ describe('a bad request', () => {
       assertProblem(answer, 400, { path: 'body.system_prompt.rule', message: /not a known field/ });
     });
 
+    it('without a field that takes several forms is 400 and says that it is required', async () => {
+      const answer = await api.call('POST', `/v1/runs/${newId()}/replay`, { body: {} });
+      assertProblem(answer, 400, { path: 'body.checkpoint_id', message: /^is required$/ });
+    });
+
     it('of the wrong type is 400 and says what was expected', async () => {
       assertProblem(await create({ body: { name: 7 } }), 400, { path: 'body.name', message: /expected string/ });
       assertProblem(await create({ body: [] }), 400, { path: 'body', message: /expected object/ });

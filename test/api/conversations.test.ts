@@ -21,7 +21,7 @@ describe('conversations', () => {
   before(async () => {
     model = await startFakeAnthropic(() => ({ usage: USAGE, ...(replies.shift() ?? text('nothing to say')) }));
     const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url };
-    platform = await openTestPlatform('embedded', { workers: true, api: true, env });
+    platform = await openTestPlatform(undefined, { workers: true, api: true, env });
     agent = await newAgent('talker');
   });
   after(async () => {

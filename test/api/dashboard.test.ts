@@ -92,6 +92,23 @@ describe('the dashboard', () => {
     assert.ok(turns.oldest_waiting_at);
   });
 
+  it('shows subtasks that can begin, and those that wait for others', async () => {
+    const subtasks = [
+      { id: 'a', description: 'First.' },
+      { id: 'b', description: 'Then.', dependencies: ['a'] },
+    ];
+    const body = { name: 'split', input: { user_query: 'x' }, definition: { subtasks } };
+    assert.equal((await api.call('POST', '/v1/workflows', { body })).status, 202);
+    const { queues } = await get('/v1/dashboard/queues');
+    const named = new Map(queues.map(({ queue, ...counts }: { queue: string }) => [queue, counts]));
+    assert.deepEqual(
+      new Set(named.keys()),
+      new Set(['turns', 'tool-calls', 'subtasks', 'consolidation', 'webhooks', 'titles']),
+    );
+    const { oldest_waiting_at: oldest, ...counts } = named.get('subtasks') as Record<string, unknown>;
+    assert.deepEqual([counts, typeof oldest], [{ waiting: 1, active: 0, delayed: 1 }, 'string']);
+  });
+
   it('reads sums and unfinished runs by their indexes', async () => {
     const plan = await api.context.db.withTenant(tenantId, async (tx) => {
       await tx.query('set local enable_seqscan = off');

@@ -196,6 +196,91 @@ describe('delegation', () => {
     assert.match(deep.output.message, /5 levels deep/);
   });
 
+  it('makes tasks of what is delegated, below those that it is part of', async () => {
+    first['lead'] = () => [delegate('middle', 'Pass it on.', { context: 'x', max_cost_tokens: 10_000 })];
+    first['middle'] = () => [delegate('north', 'Do it once.')];
+    const run = await ended(await start('lead', 'Do it all.'));
+    const { children } = await tree(run.run_id);
+    const { tasks } = await read('/v1/tasks?limit=2');
+    const [below, top] = tasks;
+    assert.deepEqual(
+      [top.parent_run_id, top.parent_task_id, top.workflow_id, top.run_id, top.status],
+      [run.run_id, null, null, children[0]?.run_id, 'completed'],
+    );
+    assert.deepEqual(
+      [top.description, top.input, top.requirements],
+      ['Pass it on.', { context: 'x' }, { max_cost_tokens: 10_000 }],
+    );
+    assert.equal(top.assignment.assigned_agent_id, agents['middle']);
+    assert.match(top.output.result, /^middle made of .*north did it/);
+    assert.ok(top.output.tokens_used > 0);
+    assert.deepEqual(top.progress, { run_status: 'completed', steps: 2, tokens_used: top.output.tokens_used });
+    assert.deepEqual(
+      [below.parent_run_id, below.parent_task_id, below.status],
+      [children[0]?.run_id, top.id, 'completed'],
+    );
+    const { text } = await api.call('POST', `/v1/tasks/${top.id}/cancel`, { key, body: {} });
+    assert.match(text, /is completed already/);
+    assert.equal((await read(`/v1/tasks/${below.id}`)).description, 'Do it once.');
+    await api.call('DELETE', `/v1/runs/${run.run_id}`, { key });
+    assert.equal((await read(`/v1/tasks/${top.id}`)).description, '', 'what it was told is erased with the run');
+  });
+
+  it('tells the model of a task that somebody cancels, and goes on with the others', async () => {
+    first['south'] = () => undefined;
+    first['lead'] = () => [delegate('south', 'Think.'), delegate('north', 'Do it once.')];
+    const id = await start('lead', 'Do both.');
+    const open = async () =>
+      (await read('/v1/tasks?status=in_progress')).tasks.find(
+        ({ parent_run_id }: { parent_run_id: string }) => parent_run_id === id,
+      );
+    await waitUntil('one thinks, the other is done', async () => {
+      const states = (await tree(id)).children.map(({ status }) => status);
+      return states.includes('completed') && (await open())?.description === 'Think.';
+    });
+    const task = await open();
+    await make(`/v1/tasks/${task.id}/cancel`, {}, 202);
+    await make(`/v1/tasks/${task.id}/cancel`, {}, 200);
+    assert.match((await ended(id)).output.message, /was cancelled.* \+ .*north did it/);
+    const { status, run_id } = await read(`/v1/tasks/${task.id}`);
+    assert.deepEqual([status, (await read(`/v1/runs/${run_id}`)).status], ['cancelled', 'cancelled']);
+  });
+
+  it('gives no agent more tasks at a time than it takes, and one that waits for it can be cancelled', async () => {
+    const made = { name: 'single', system_prompt: 'I am single.', constraints: { max_concurrent_tasks: 1 } };
+    const { id: single } = await make('/v1/agents', made);
+    agents['single'] = single;
+    let most = 0;
+    const now = async () =>
+      (await read('/v1/tasks?status=in_progress')).tasks.filter(
+        ({ assignment }: { assignment: { assigned_agent_id: string } | null }) =>
+          assignment?.assigned_agent_id === single,
+      ).length;
+    first['single'] = (brief) => (/forever/.test(brief) ? undefined : 'single');
+    first['lead'] = () => ['one', 'two', 'three'].map((part) => delegate('single', `Do ${part}.`));
+    const id = await start('lead', 'Do all of them.');
+    await waitUntil('it ends', async () => {
+      most = Math.max(most, await now());
+      return ENDED.includes((await read(`/v1/runs/${id}`)).status);
+    });
+    assert.match((await ended(id)).output.message, /single.* \+ .*single.* \+ .*single/);
+    assert.ok(most <= 1, `${most}`);
+
+    first['lead'] = () => [delegate('single', 'Do it forever.'), delegate('single', 'Do it later.')];
+    const stuck = await start('lead', 'Do two.');
+    const ofRun = async (status: string) =>
+      (await read(`/v1/tasks?status=${status}`)).tasks.filter(
+        ({ parent_run_id }: { parent_run_id: string }) => parent_run_id === stuck,
+      );
+    await waitUntil('one waits', async () => (await ofRun('pending')).length === 1);
+    const [working] = await ofRun('in_progress');
+    const [waiting] = await ofRun('pending');
+    await make(`/v1/tasks/${waiting.id}/cancel`, {}, 202);
+    await make(`/v1/runs/${stuck}/cancel`, {}, 202);
+    assert.equal((await read(`/v1/tasks/${working.id}`)).status, 'cancelled');
+    assert.equal(await now(), 0, 'its place is free');
+  });
+
   it('cancels what it has delegated with itself', async () => {
     first['north'] = () => undefined;
     first['lead'] = () => [delegate('middle', 'Pass it on.')];
@@ -223,6 +308,8 @@ describe('delegation', () => {
     await waitUntil('somebody thinks', async () => (await child()) === 'executing');
     await make('/agent/interrupt', { session_id }, 200);
     await waitUntil('nobody does any more', async () => (await child()) === 'cancelled');
+    const [task] = (await read('/v1/tasks?limit=1')).tasks;
+    assert.deepEqual([task.parent_run_id, task.status], [run.run_id, 'cancelled']);
     await make(`/v1/runs/${run.run_id}/cancel`, {}, 202);
   });
 

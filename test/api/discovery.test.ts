@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { makeManyAgents, planOfDiscovery } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestService } from '../support/service.ts';
 
 /** In one process with the database, so many rows would keep the rest of it waiting for too long. */
 const COUNT = DOMAIN_MODE === 'embedded' ? 1000 : 10_000;
 
 describe('looking for agents', () => {
   let api: TestApi;
-  let workers: Workers;
   let key: string;
   let tenant: { id: string; key: string; workspace_id: string };
 
@@ -26,13 +25,9 @@ describe('looking for agents', () => {
     make('/v1/agents', { name, capabilities: [{ skill_name, proficiency, domain: 'general' }] });
 
   before(async () => {
-    api = await startTestApi(undefined, { env: { DROVER_EMBEDDING_MODEL: 'offline' } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ env: { DROVER_EMBEDDING_MODEL: 'offline' } });
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-  });
+  after(() => api.close());
   beforeEach(async () => {
     tenant = await api.newTenant();
     ({ key } = tenant);

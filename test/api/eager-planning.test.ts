@@ -31,6 +31,8 @@ describe('a plan that is still being written', () => {
   /** How often each piece of work was done. */
   let done: Record<string, number>;
   let hangs: string | undefined;
+  /** How often each piece of work fails before it is done. */
+  let fails: Record<string, number>;
   let id: string;
 
   const call = async (method: string, path: string, body?: unknown) => {
@@ -75,6 +77,10 @@ describe('a plan that is still being written', () => {
       }
       const name = /Do (\w+)\./.exec(said)?.[1] ?? '?';
       if (name === hangs) return { content: [], hang: true };
+      if ((fails[name] ?? 0) > 0) {
+        fails[name] = (fails[name] ?? 0) - 1;
+        return { error: { status: 400, type: 'invalid_request_error', message: 'It does not go.' } };
+      }
       done[name] = (done[name] ?? 0) + 1;
       return { content: [{ type: 'text', text: `done: ${name}` }] };
     });
@@ -93,6 +99,7 @@ describe('a plan that is still being written', () => {
     asked = [];
     done = {};
     hangs = undefined;
+    fails = {};
   });
 
   it('has its first subtasks done before it is whole, and goes on from them', async () => {
@@ -170,8 +177,10 @@ describe('a plan that is still being written', () => {
   it('is taken up by another process where its planner stops, which is told what was begun', async () => {
     let reached: () => void = () => undefined;
     const stopped = new Promise<void>((resolve) => (reached = resolve));
+    fails = { hopeless: 99 };
+    const begun = [`${json('a')}, ${json('hopeless')}`, is('a', 'completed'), is('hopeless', 'failed')];
     plans = [
-      [OPEN, json('a'), is('a', 'completed'), async () => reached(), () => new Promise(() => undefined)],
+      [OPEN, ...begun, async () => reached(), () => new Promise(() => undefined)],
       [OPEN, `${json('a')}, ${json('b', 'a')}`, CLOSE],
     ];
     await begin();
@@ -179,9 +188,10 @@ describe('a plan that is still being written', () => {
     await workers.stop(1);
     workers = await startWorkers(api.context);
     const flow = await end();
-    assert.deepEqual([flow.status, flow.plans, ...states(flow)], ['completed', 1, 'a completed', 'b completed']);
+    assert.deepEqual([flow.status, flow.plans], ['completed', 1]);
+    assert.deepEqual(states(flow).toSorted(), ['a completed', 'b completed', 'hopeless cancelled']);
     assert.deepEqual(done, { a: 1, b: 1 });
-    assert.match(asked[1] ?? '', /Under way already.*Do a\./);
+    assert.match(asked[1] ?? '', /Under way already.*Do a\..*Has failed for good.*Do hopeless\./);
   });
 
   it('ends with its workflow where that is cancelled', async () => {
@@ -196,5 +206,50 @@ describe('a plan that is still being written', () => {
     await call('POST', `/v1/runs/${id}/cancel`, {});
     const flow = await end();
     assert.deepEqual([flow.status, ...states(flow)], ['cancelled', 'never cancelled']);
+  });
+
+  it('has a subtask that fails meanwhile tried again', async () => {
+    fails = { a: 2 };
+    plans = [[OPEN, json('a'), is('a', 'completed'), `, ${json('b', 'a')}`, is('b', 'completed'), CLOSE]];
+    await begin();
+    const flow = await end();
+    assert.deepEqual([flow.status, ...states(flow)], ['completed', 'a completed', 'b completed']);
+    assert.equal(flow.tasks[0]?.retry_count, 2);
+    assert.deepEqual(done, { a: 1, b: 1 });
+  });
+
+  it('does without a subtask that has failed for good where the whole plan has it not', async () => {
+    fails = { hopeless: 99 };
+    plans = [
+      {
+        pieces: [OPEN, `${json('hopeless')}, ${json('a')}`, is('hopeless', 'failed'), is('a', 'completed')],
+        breakOff: true,
+      },
+      [OPEN, `${json('a')}, ${json('b', 'a')}`, CLOSE],
+    ];
+    await begin();
+    const flow = await end();
+    assert.equal(flow.status, 'completed', JSON.stringify(flow));
+    assert.deepEqual(states(flow).toSorted(), ['a completed', 'b completed', 'hopeless cancelled']);
+  });
+
+  it('that is whole fails with a subtask of it that has failed for good', async () => {
+    fails = { hopeless: 99 };
+    plans = [[OPEN, json('hopeless'), is('hopeless', 'failed'), CLOSE]];
+    await begin();
+    const flow = await end();
+    assert.deepEqual([flow.status, flow.error?.code], ['failed', 'SubtaskFailed']);
+  });
+
+  it('has a person asked about a subtask that has failed for good once it is whole', async () => {
+    fails = { hard: 3 };
+    plans = [[OPEN, json('hard'), is('hard', 'failed'), `, ${json('b', 'hard')}`, CLOSE]];
+    await begin({ on_subtask_failure: 'ask' });
+    await waitUntil('a person is asked', async () => (await read()).status === 'awaiting_human');
+    const { approvals } = await call('GET', '/v1/approvals?status=pending');
+    assert.equal(approvals.length, 1);
+    await call('POST', `/v1/approvals/${approvals[0].id}`, { decision: 'approve' });
+    const flow = await end();
+    assert.deepEqual([flow.status, ...states(flow)], ['completed', 'hard completed', 'b completed']);
   });
 });

@@ -52,7 +52,7 @@ for (const [name, open] of Object.entries(PLACES)) {
         mime_type: 'application/x-thing',
         sha256: createHash('sha256').update(bytes).digest('hex'),
         origin: 'user',
-        trust: 'trusted',
+        trust: 'untrusted',
         thread_id: null,
         run_id: null,
       });

@@ -98,6 +98,24 @@ describe('an agent with a graph', () => {
     // Those that the conversation has calls of are declared all the same, as providers want it.
     assert.deepEqual(asked[2]?.['tool_choice'], { type: 'none' });
     assert.equal(lastText(asked[2]), 'yes');
+    const { json: list } = await api.call('GET', `/v1/runs/${run}/turns`);
+    const { json: turn } = await api.call('GET', `/v1/runs/${run}/turns/${list.turns[0].id}`);
+    type Step = { step: number; node: string; model_call: object | null; tool_calls: { tool: string }[] };
+    assert.deepEqual(
+      (turn.steps as Step[]).map(({ node, model_call, tool_calls }) => [
+        node,
+        model_call !== null,
+        tool_calls.map(({ tool }) => tool),
+      ]),
+      [
+        ['draft', true, []],
+        ['sum', false, ['calculator']],
+        ['draft', true, []],
+        ['sum', false, ['calculator']],
+        ['review', false, ['ask_user']],
+        ['final', true, []],
+      ],
+    );
   });
 
   it('lets edges see a call that failed; where none leads on, the turn has failed', async () => {
@@ -160,6 +178,22 @@ describe('an agent with a graph', () => {
       assert.equal((await settled(run)).status, 'completed');
       assert.deepEqual(await visited(run), ['draft', last]);
     }
+  });
+
+  it('has an approval answered by a signal of its own name, which need not say which approval it is', async () => {
+    const ask = { name: 'draft', type: 'human', config: { signal: 'approval', name: 'release', prompt: 'Ship it?' } };
+    const run = await startRun(await newAgent(graphOf([ask], [])));
+    const { waiting_for: wait, waits } = await settled(run);
+    assert.deepEqual([wait.type, wait.name, waits[0].name], ['approval', 'release', 'release']);
+    const signal = (name: string) =>
+      api.call('POST', `/v1/runs/${run}/signals`, {
+        body: { type: 'approval', name, payload: { decision: 'approve' } },
+      });
+    const other = await signal('another');
+    assert.deepEqual([other.status, other.json.wait_ids], [409, []]);
+    const { status, json } = await signal('release');
+    assert.deepEqual([status, json], [200, { id: wait.approval_id, status: 'approved' }]);
+    assert.equal((await settled(run)).status, 'completed');
   });
 
   it('takes what a node was told by strangers for what it is: a write after it is asked about', async () => {

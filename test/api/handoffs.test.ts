@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
-import { startTestApi, type TestApi } from '../support/api.ts';
+import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { attemptOf } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { handOver } from '../../modules/workflows/hand-over.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
-import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { startTestService } from '../support/service.ts';
 
 const CONTEXT = {
   task_context: { original_query: 'Who are the top five?', task_description: 'Find them.' },
@@ -17,7 +17,6 @@ const CONTEXT = {
 
 describe('handoffs', () => {
   let api: TestApi;
-  let workers: Workers;
   let model: FakeServer;
   let key: string;
   let tenant: { id: string; key: string };
@@ -73,15 +72,9 @@ describe('handoffs', () => {
       const name = /I am (\w+)\./.exec(JSON.stringify(request.system))?.[1] ?? '?';
       return say(name, JSON.stringify(request.messages), request) ?? { content: [], hang: true };
     });
-    const env = { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url };
-    api = await startTestApi(undefined, { env });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
   beforeEach(async () => {
     tenant = await api.newTenant();
     ({ key } = tenant);
@@ -125,6 +118,28 @@ describe('handoffs', () => {
       ['handoff.initiated', 'handoff.accepted', 'handoff.completed'],
     );
     assert.equal((await read(`/v1/handoffs?source_agent_id=${ids['ann']}`)).handoffs.length, 1);
+  });
+
+  it('say in the words of a model what a long conversation came to', async () => {
+    const requirements = { preferred_agents: [ids['ann']], required_capabilities: ['ann'] };
+    const description = 'Find them, and look everywhere. '.repeat(100);
+    const { id } = await make('/v1/tasks', { description, requirements }, 202);
+    await inState(`/v1/tasks/${id}`, 'in_progress');
+    const asked: string[] = [];
+    const shorten = (summary: string) => {
+      say = (name, said, { tools = [] }) => {
+        if (tools[0]?.name !== 'submit_summary') return name === 'ann' ? undefined : text(`done by ${name}`);
+        asked.push(said);
+        return use('submit_summary', { summary });
+      };
+    };
+    shorten('Everywhere was looked.');
+    const made = await hand(id, { context: {}, target_tokens: 200 });
+    assert.deepEqual(made.summary, { summarized_history: ['Everywhere was looked.'] });
+    assert.match(asked[0] ?? '', /<conversation>user: .*look everywhere/);
+    const done = await inState(`/v1/tasks/${id}`, 'completed');
+    assert.equal(done.output.result, 'done by bob');
+    assert.equal(asked.length, 1);
   });
 
   it('refuse what does not fit, goes nowhere, or is not theirs', async () => {

@@ -11,7 +11,7 @@ describe('a key that may write tools and agents, but not approve', () => {
   let approver: string;
   let number = 0;
   before(async () => {
-    api = await startTestApi('embedded');
+    api = await startTestApi();
     const scopes = ['tools:write', 'tools:read', 'agents:write', 'agents:read'];
     writer = await keyWith(scopes);
     approver = await keyWith([...scopes, 'approvals:write']);
@@ -38,7 +38,7 @@ describe('a key that may write tools and agents, but not approve', () => {
   const limited = { guardrail_config: { tool_rails: { max_calls_per_turn: 3, allowed_tools: ['calculator'] } } };
   const rails = (tool_rails: Body) => ({ guardrail_config: { tool_rails } });
 
-  const CHANGES: [what: string, kind: 'tools' | 'agents', before: Body, change: Body, loosened: Body][] = [
+  const CHANGES: Change[] = [
     [
       'lower the risk of a tool',
       'tools',
@@ -124,6 +124,7 @@ describe('a key that may write tools and agents, but not approve', () => {
       rails({ max_calls_per_turn: 3, allowed_tools: ['calculator', 'http_get'] }),
       { allowed_tools: { from: ['calculator'], to: ['calculator', 'http_get'] } },
     ],
+    ...bindingChanges(),
   ];
   for (const [what, kind, before_, change, loosened] of CHANGES) {
     it(`may not ${what}; one that may approve may, and the audit log has the difference`, async () => {
@@ -174,6 +175,13 @@ describe('a key that may write tools and agents, but not approve', () => {
     const agent = await make('agents', { autonomy_level: 3, ...limited });
     const changes = [
       { description: 'Other.' },
+      {
+        tool_bindings: [
+          { tool_uri: 'builtin://calculator', rate_limit: 5, is_enabled: false },
+          { tool_id: 'http_get' },
+        ],
+      },
+      { tool_bindings: [{ tool_uri: 'builtin://calculator', rate_limit: 4, is_enabled: false }] },
       { autonomy_level: 1 },
       rails({ max_calls_per_turn: 2, allowed_tools: [] }),
     ];
@@ -215,3 +223,32 @@ describe('a key that may write tools and agents, but not approve', () => {
     }
   });
 });
+
+type Change = [what: string, kind: 'tools' | 'agents', before: Body, change: Body, loosened: Body];
+
+/** What takes a restriction of a binding away, each alone. */
+function bindingChanges(): Change[] {
+  const subject = { tool_uri: 'builtin://calculator' };
+  const bind = (...bindings: Body[]) => ({ tool_bindings: bindings });
+  const cases: [what: string, from: Body, to: Body | undefined][] = [
+    ['permit more in a binding', { permissions: ['read'] }, { permissions: ['read', 'write'] }],
+    ['take the permissions out of a binding', { permissions: ['read'] }, {}],
+    ['raise the rate of a binding', { rate_limit: 5 }, { rate_limit: 6 }],
+    ['give more time by a binding', { config_overrides: { timeout_ms: 50 } }, { config_overrides: { timeout_ms: 60 } }],
+    ['take the settings out of a binding', { config_overrides: { retry_config: { max_retries: 0 } } }, {}],
+    ['enable what a binding disabled', { is_enabled: false }, { is_enabled: true }],
+    ['drop a binding', { rate_limit: 5 }, undefined],
+  ];
+  const changes = cases.map(([what, from, to]): Change => {
+    const [before, after] = [{ ...subject, ...from }, to && { ...subject, ...to }];
+    const loosened = { tool_bindings: { from: [before], to: [after ?? null] } };
+    return [what, 'agents', bind(before), after ? bind(after) : { tool_bindings: null }, loosened];
+  });
+  const strict = { ...subject, rate_limit: 5 };
+  const loose = { tool_id: 'calculator' };
+  const behind = { tool_bindings: { from: [strict], to: [loose] } };
+  return [
+    ...changes,
+    ['put a binding in front of a stricter one', 'agents', bind(strict), bind(loose, strict), behind],
+  ];
+}

@@ -108,6 +108,21 @@ describe('A contradiction in memory', () => {
     }
   });
 
+  it('is found by a correction, too, and not by one that is withdrawn at once', async () => {
+    const path = (id: string) => `/v1/agents/${agent}/memory/${id}`;
+    const { id: first } = await add('The gate opens at 7.');
+    const { id: other } = await add('The door is green.');
+    const body = { content: 'The gate opens at 9.' };
+    const withdrawn = await api.call('PATCH', path(other), { body: { ...body, status: 'archived' } });
+    assert.deepEqual([withdrawn.status, (await read(path(first))).status], [200, 'active']);
+    const { id: third } = await add('The roof is red.');
+    const { json, status } = await api.call('PATCH', path(third), { body });
+    assert.deepEqual([status, json.status, (await read(path(first))).status], [200, 'disputed', 'disputed']);
+    const asked = (await pending()).find(({ memory_id: about }) => about === json.id);
+    assert.equal(asked?.arguments['conflicts_with'], first);
+    await post(`/v1/agents/${agent}/memory/forget`, { query: 'gate' });
+  });
+
   it('refuses decisions that do not fit, and those of others', async () => {
     const { approval } = await disagree();
     for (const body of [

@@ -68,6 +68,18 @@ describe('/v1/memory spaces', () => {
     assert.deepEqual([(await asks('eve')).status, (await asks('ada')).status], [403, 200]);
   });
 
+  it('of a team that there is not let in nobody but whom they allow', async () => {
+    for (const team of ['no team at all', randomUUID()]) {
+      const closed = await make({ team_id: team, allowed_agents: ['ada'] });
+      const statuses = ['eve', 'ada'].map(
+        async (agent) => (await send('x', { space_id: closed.id, agent_id: agent })).status,
+      );
+      assert.deepEqual(await Promise.all(statuses), [403, 201]);
+      const open = await make({ team_id: team });
+      assert.equal((await send('x', { space_id: open.id, agent_id: 'eve' })).status, 403);
+    }
+  });
+
   it('let nobody resolve what is not theirs to see', async () => {
     const resolve = async (id: string, agent: string) => {
       const body = { content: 'mine now', agent_id: agent };

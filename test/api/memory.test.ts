@@ -54,6 +54,13 @@ describe('/v1/agents/{id}/memory', () => {
     assert.deepEqual([json.embedding_generated, json.version, json.history.length], [false, 1, 1]);
   });
 
+  it('takes the conversation of an entry from its metadata where no thread is named', async () => {
+    const threadOf = async (more: Record<string, unknown>) => (await add('Ada lives in Oslo.', more)).thread_id;
+    assert.equal(await threadOf({ metadata: { session_id: 'talk-7' } }), 'talk-7');
+    assert.equal(await threadOf({ metadata: { session_id: 'talk-7' }, thread_id: 'talk-8' }), 'talk-8');
+    assert.equal(await threadOf({}), null);
+  });
+
   it('refuses what is no entry and no question', async () => {
     const bodies = [
       {},

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { issueRunToken } from '../../modules/tenants/run-tokens.ts';
+import { issueToken } from '../../modules/tenants/tokens.ts';
 import { ROUTES } from '../../api/routes.ts';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
@@ -166,7 +166,8 @@ describe('a token for a run', () => {
       quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
       isOperator: false,
     };
-    return (await issueRunToken(api.context, caller, { runId: run, scopes: ['read'], ttlSeconds })).token;
+    return (await issueToken(api.context, caller, { target: { kind: 'run', id: run }, scopes: ['read'], ttlSeconds }))
+      .token;
   }
 
   it('is worth nothing once it has expired, been changed, or its key been revoked', async () => {

@@ -10,7 +10,7 @@ describe('the hosts of a secret', () => {
   let writer: string;
   let number = 0;
   before(async () => {
-    api = await startTestApi('embedded');
+    api = await startTestApi();
     server = await startServer((request, response) => {
       const to = new URL(request.path, 'http://here').searchParams.get('to');
       if (to !== null) response.writeHead(307, { location: to }).end();

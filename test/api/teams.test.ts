@@ -103,6 +103,9 @@ describe('teams', () => {
     ]);
     const missing = await make('/v1/teams/compose', { task: { required_roles: [role('wizard', 'magic')] } }, 422);
     assert.deepEqual([missing.code, missing.role], ['InsufficientAgents', 'wizard']);
+    const capped = { name: 'lawyer', requirements: { required_capabilities: ['law'], max_cost: 4000 } };
+    const one = await make('/v1/teams/compose', { task: { required_roles: [capped] } }, 200);
+    assert.equal(one.team[0].role, 'lawyer');
   });
 
   it('work in their way: all at once and merged, by vote, or one after the other', async () => {

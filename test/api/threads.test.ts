@@ -7,7 +7,7 @@ describe('threads', () => {
   let platform: TestPlatform;
   let agent: string;
   before(async () => {
-    platform = await openTestPlatform('embedded', { workers: true, api: true, env: { DROVER_MODEL: 'offline' } });
+    platform = await openTestPlatform(undefined, { workers: true, api: true, env: { DROVER_MODEL: 'offline' } });
     agent = (await call('POST', '/v1/agents', { name: 'keeper' })).json.id;
   });
   after(() => platform.close());

@@ -104,7 +104,7 @@ describe('the UI message stream of the AI SDK', () => {
     await byId.chat.sendMessage({ text: 'say three' });
     assert.equal(about(byId.chat).thread_id, thread_id);
     const { json } = await api.call('GET', `/v1/runs?thread_id=${thread_id}`);
-    assert.equal(json.runs.length, 3, id);
+    assert.equal(json.runs.length, 1, `the run of ${id} stays open`);
     assert.equal(api.model.asked('say three')[0]?.messages.length, 5);
   });
 
@@ -162,6 +162,86 @@ describe('the UI message stream of the AI SDK', () => {
     await chat.sendMessage({ text: 'ten' });
     const shown = chat.messages.find(({ role }) => role === 'assistant');
     assert.match(JSON.stringify(shown?.parts), /done: .*ten/, text() + JSON.stringify(tools()));
+  });
+
+  const asked = (text: string) => waitUntil('the model is asked', () => api.model.asked(text).length > 0);
+  /** Until so many messages have come for the turn at work in the newest run. */
+  const queued = (count = 1) =>
+    waitUntil('it waits', async () => {
+      const run = (await api.call('GET', '/v1/runs?limit=1')).json.runs[0].run_id;
+      const { json } = await api.call('GET', `/v1/runs/${run}/events?types=message.queued`);
+      return json.events.length === count;
+    });
+  const wordsOf = ({ messages }: { messages: UIMessage[] }) =>
+    messages.map(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join(''));
+  const data = (parts: Parts) => parts.filter(({ type }) => type === 'data-message').map((part) => part.data.status);
+
+  it('takes a message while a turn is at work, and shows the turn that it begins', async () => {
+    const { chat, errors } = open();
+    const sent = chat.sendMessage({ text: 'held two say first of two' });
+    await asked('first of two');
+    await chat.stop();
+    const told = chat.sendMessage({ text: 'say second of two' });
+    await queued();
+    api.model.release('two');
+    await Promise.all([told, sent]);
+    assert.deepEqual([errors, chat.status], [[], 'ready']);
+    const [one, ...rest] = wordsOf(chat);
+    assert.deepEqual(
+      [one, rest.at(-2), rest.at(-1)],
+      ['held two say first of two', 'say second of two', 'second of two'],
+    );
+  });
+
+  it('lets the turn at work read a message in mode steer, which has its place in it', async () => {
+    const { chat } = open();
+    const sent = chat.sendMessage({
+      text: 'held steered call calculator {"expression":"6*7"} | call calculator {"expression":"1"} | say not told',
+    });
+    await asked('not told');
+    const told = chat.sendMessage({ text: 'say as told here' }, { body: { mode: 'steer' } });
+    await queued();
+    api.model.release('steered');
+    await Promise.all([told, sent]);
+    const turns = chat.messages.filter(({ role }) => role === 'assistant');
+    assert.deepEqual(
+      [new Set(turns.map(({ id }) => id)).size, wordsOf({ messages: turns }).at(-1)],
+      [1, 'as told here'],
+    );
+    assert.deepEqual(data(turns.at(-1)?.parts ?? []), ['read']);
+  });
+
+  it('refuses a message in mode reject while a turn is at work, and tells of one whose place a newer one takes', async () => {
+    const { id, chat } = open();
+    const sent = chat.sendMessage({ text: 'held long say long enough' });
+    await asked('long enough');
+    assert.equal((await post({ id, messages: says('say x'), mode: 'reject' })).status, 409);
+    assert.equal((await post({ id, messages: says('say x'), mode: 'loud' })).status, 400);
+    const early = post({ id, messages: says('say early') });
+    await queued();
+    const late = post({ id, messages: says('say late') });
+    await queued(2);
+    api.model.release('long');
+    assert.match((await early).text, /"status":"replaced"\},"transient":true\}/);
+    assert.match((await late).text, /"delta":"late"/);
+    await sent;
+    assert.equal(api.model.asked('say early').length, 0);
+  });
+
+  it('takes a message while it asks along with the decision, which is in the message before', async () => {
+    const { chat, settled } = open({ agentId: await newAgent(0) });
+    await chat.sendMessage({ text: 'call calculator {"expression":"6*7"} | say not told' });
+    await chat.sendMessage({ text: 'say decided on' });
+    const shown = () => chat.messages.findLast(({ role }) => role === 'assistant');
+    const calls: Parts = (shown()?.parts ?? []).filter(({ type }) => type.startsWith('tool-'));
+    const [call] = calls;
+    assert.equal(call.state, 'approval-requested');
+    await chat.addToolApprovalResponse({ id: call.approval.id, approved: true });
+    if (chat.messages.at(-1)?.role === 'user') {
+      const messages = chat.messages;
+      const answer = await post({ id: chat.id, messages, messageId: shown()?.id, trigger: 'submit-message' });
+      assert.match(answer.text, /"type":"text-delta"/);
+    } else await settled('the turn ends', () => wordsOf({ messages: [shown() as UIMessage] })[0] === 'decided on');
   });
 
   it('shows what waits for approval after a reload, and goes on from there', async () => {

@@ -84,6 +84,16 @@ describe('what a run waits for', () => {
     assert.match(run.waiting_for.hook_url, /\/v1\/hooks\//);
   });
 
+  it('is its first turn where it has had none', async () => {
+    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'patient' } });
+    const { json: started } = await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} });
+    const { json } = await api.call('GET', `/v1/runs/${started.run_id}`);
+    assert.deepEqual([json.status, json.waits], ['created', undefined]);
+    const { until, ...wait } = json.waiting_for;
+    assert.deepEqual(wait, { wait_id: null, type: 'turn', name: null });
+    assert.equal(Date.parse(until) - Date.parse(json.created_at), 86_400_000);
+  });
+
   it('is its next turn between two turns', async () => {
     const run = await waiting('say hello', [], { keep_open: true });
     await waitUntil('the turn is over', async () => {

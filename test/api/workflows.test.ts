@@ -251,10 +251,12 @@ describe('workflows', () => {
       requirements: { required_capabilities: ['law'] },
     });
     assert.equal(alone.status, 'pending');
+    assert.equal(alone.progress, null);
     const inMs = Date.parse(alone.estimated_completion) - Date.parse(alone.created_at);
     assert.ok(inMs > 0 && inMs <= 30_000, `${inMs}`);
     const done = await ended(alone.id, 'tasks');
     assert.deepEqual([done.output.result, done.output.confidence], ['done: it', null]);
+    assert.deepEqual([done.progress.run_status, done.progress.steps], ['completed', 1]);
     assert.deepEqual(done.execution, { status: 'completed', retry_count: 0, last_error: null });
     answer = () => '{"found": 3, "confidence": 0.85}';
     const sure = await make('/v1/tasks', { description: 'Do it.', requirements: { required_capabilities: ['law'] } });
@@ -273,6 +275,15 @@ describe('workflows', () => {
     assert.equal((await make(`/v1/tasks/${unwanted.id}/cancel`, {})).status, 'cancelled');
     assert.equal((await make(`/v1/tasks/${unwanted.id}/cancel`, {}, 200)).status, 'cancelled');
     await make(`/v1/tasks/${done.id}/cancel`, {}, 409);
+  });
+
+  it('shows of a task the deadline among what it requires, and the task that it is a part of', async () => {
+    const deadline = new Date(Date.now() + 3_600_000).toISOString();
+    const whole = await make('/v1/tasks', { description: 'Do it.', parent_task_id: null, requirements: { deadline } });
+    assert.deepEqual([whole.requirements, whole.deadline, whole.parent_task_id], [{ deadline }, deadline, null]);
+    const part = await make('/v1/tasks', { description: 'Do a part of it.', parent_task_id: whole.id });
+    assert.equal((await read(`/v1/tasks/${part.id}`)).parent_task_id, whole.id);
+    await make('/v1/tasks', { description: 'Do it.', parent_task_id: whole.run_id ?? whole.workflow_id }, 404);
   });
 
   it('is tried again from what it has finished, none of which is repeated', async () => {

@@ -10,7 +10,7 @@ describe('a key that is bound to a workspace', () => {
   let api: TestApi;
   let bound: string;
   before(async () => {
-    api = await startTestApi('embedded');
+    api = await startTestApi();
     const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
     const { workspace_id } = (await api.call('GET', `/v1/agents/${agent.id}`)).json;
     const body = { name: 'bound', scopes: ['admin'], workspace_id };

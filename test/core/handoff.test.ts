@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { checksumOf, handoffContext, isKnownSchema, loopFault, type HandoffContext } from '../../core/handoff.ts';
-import { memoryScore, summarizeHandoff, type FullHandoff, type HandoffMessage } from '../../core/handoff-summary.ts';
+import {
+  memoryScore,
+  messagesToTell,
+  summarizeHandoff,
+  type FullHandoff,
+  type HandoffMessage,
+} from '../../core/handoff-summary.ts';
 import { estimateTokens } from '../../llm/estimate-tokens.ts';
 
 const NOW = Date.UTC(2026, 0, 27);
@@ -51,6 +57,26 @@ describe('the summary of a handoff', () => {
     const { content, isShortened, tokens, fullTokens } = summarizeHandoff(full({ context, history }), limits(1000));
     assert.deepEqual(content, { ...context, conversation_history: history });
     assert.deepEqual([isShortened, tokens], [false, fullTokens]);
+  });
+
+  const long = 'x'.repeat(4000);
+
+  it('has what a model has said of earlier messages, where there is room for it', () => {
+    const history = [1, 2, 3, 4, 5].map((n) => say('user', n < 3 ? `decided ${n}. ${long}` : `question ${n}`));
+    const given = full({ context: {}, history });
+    assert.deepEqual(messagesToTell(given, limits(300)), history.slice(0, 2));
+    const { content } = summarizeHandoff({ ...given, told: 'It was decided.' }, limits(300));
+    assert.deepEqual(content['summarized_history'], ['It was decided.']);
+    const tooLong = summarizeHandoff({ ...given, told: long }, limits(300)).content;
+    assert.deepEqual(tooLong, summarizeHandoff(given, limits(300)).content);
+  });
+
+  it('has it in place of the last turns where even these are too much', () => {
+    const given = full({ context: {}, history: [say('user', long)] });
+    assert.deepEqual(messagesToTell(given, limits(100)), given.history);
+    const { content } = summarizeHandoff({ ...given, told: 'x was said often.' }, limits(100));
+    assert.deepEqual(content, { summarized_history: ['x was said often.'] });
+    assert.deepEqual(messagesToTell(given, limits(10_000)), []);
   });
 
   /** What is left, from 1,000 tokens of a long context, by what it is about. */

@@ -56,7 +56,7 @@ describe('The intents of an answer', () => {
         const kinds = intentsOf(answer, TOOLS).map(({ kind }) => kind);
         const calls = answer.content.filter(({ type }) => type === 'tool_use').length;
         assert.ok(kinds.every((kind) => INTENT_KINDS.includes(kind)));
-        if (calls >= LIMITS.planCalls) assert.deepEqual(kinds, ['plan']);
+        if (calls >= LIMITS.callBatchMin) assert.deepEqual(kinds, ['plan']);
         else if (calls === 0) assert.deepEqual(kinds, answer.paused || isBlank(answer) ? [] : ['complete']);
         else assert.ok(kinds.length === calls && kinds.every((kind) => kind === 'tool_call' || kind === 'ask_user'));
       }),

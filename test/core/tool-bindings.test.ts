@@ -24,7 +24,8 @@ describe('the binding of a tool', () => {
   }
 
   it('says what may be called, and how often', () => {
-    const fault = (binding: ToolBinding, tool = remote, recent?: number) => bindingFault(binding, tool, recent)?.code;
+    const fault = (binding: ToolBinding, tool = remote, isOverRate?: boolean) =>
+      bindingFault(binding, tool, isOverRate)?.code;
     const reading = { ...remote, risk_level: 'READ_ONLY' as const };
     assert.equal(fault({}), undefined);
     assert.equal(fault({ is_enabled: false }), 'tool_disabled');
@@ -33,8 +34,8 @@ describe('the binding of a tool', () => {
     assert.equal(fault({ permissions: ['read'] }, reading), undefined);
     assert.equal(fault({ permissions: ['write'] }, reading), 'permission_denied');
     assert.equal(fault({ permissions: [] }), 'permission_denied');
-    assert.equal(fault({ rate_limit: 2 }, remote, 1), undefined);
-    assert.equal(fault({ rate_limit: 2 }, remote, 2), 'rate_limited');
+    assert.equal(fault({ rate_limit: 2 }, remote, false), undefined);
+    assert.equal(fault({ rate_limit: 2 }, remote, true), 'rate_limited');
     assert.equal(fault({ rate_limit: 2 }), undefined);
   });
 

@@ -68,14 +68,15 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   // To claim those that are due it may write one column.
   waits: ['delete', 'select'],
   webhook_deliveries: ['delete', 'select'],
-  // Whose turn it is, and to give it: columns of their own.
-  webhooks: ['select'],
+  // Whose turn it is, and to give it: columns of their own. Those of one run go with it.
+  webhooks: ['delete', 'select'],
   workspaces: ['select'],
 };
 
 const CATALOG = `
   select c.relname as name, json_agg(json_build_object('name', a.attname, 'type', format_type(coalesce(nullif(t.typbasetype, 0), t.oid), null),
-    'needed', a.attnotnull and not a.atthasdef,
+    'needed', a.attnotnull and not a.atthasdef or exists (select from pg_constraint k
+      where k.conrelid = c.oid and k.contype = 'c' and k.conkey[1] = a.attnum and pg_get_constraintdef(k.oid) ~ 'IS NOT NULL\\) OR'),
     'refers', (select k.confrelid::regclass::text from pg_constraint k where k.conrelid = c.oid and k.contype = 'f' and k.conkey = array[a.attnum]),
     'check', (select pg_get_constraintdef(k.oid) from pg_constraint k where k.contype = 'c'
       and (k.conrelid = c.oid and k.conkey = array[a.attnum] or k.contypid = t.oid) limit 1)) order by a.attnum) as columns

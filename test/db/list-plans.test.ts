@@ -3,7 +3,7 @@ import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import { listAgentTurns, listThreadTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
-import { countWaiting, readUsage } from '../../db/dashboard.ts';
+import { countWaiting, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import { listRuns } from '../../db/runs.ts';
@@ -14,6 +14,22 @@ import { sized } from '../support/size.ts';
 
 const ROWS = sized({ usual: 20_000, nightly: 100_000 });
 const limit = 51;
+const LARGE = [
+  'agent_versions',
+  'agents',
+  'api_keys',
+  'audit_log',
+  'due_titles',
+  'own_model_calls',
+  'runs',
+  'tool_calls',
+  'tool_versions',
+  'tools',
+  'turns',
+  'usage_daily',
+  'webhook_deliveries',
+  'webhooks',
+];
 
 describe(`the queries behind lists, at ${ROWS} rows`, () => {
   const tenant = newId();
@@ -54,6 +70,19 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         select $tenant, $workspace, ${ids('a')}, current_date - i % 365, 'run', 'completed', 1, 0, 1, 1, 1, 1, 0, 1 ${series}`);
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type)
         select ${ids('l')}, $tenant, 'agent.created', 'api_key', ${ids('k')}, 'agent' ${series}`);
+      await run(`insert into own_model_calls (id, tenant_id, workspace_id, purpose, provider, model, state, created_at)
+        select ${ids('o')}, $tenant, $workspace, 'title', 'p', 'm', 'settled', now() - i % 365 * interval '1 day' ${series}`);
+      await run(`insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, name, mode, arguments, effect,
+          idempotency_key, status, attempt, created_at)
+        select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 1, 0, 'u', 't', 'queued', '{}', 'unknown', i,
+          case when i % 200 = 0 then 'pending' else 'succeeded' end, 1, now() ${series}`);
+      await run(`insert into webhooks (id, tenant_id, url, events, status)
+        select ${ids('w')}, case when i <= 20 then $tenant else ${ids('x')} end, 'u', '{}', 'active' ${series}`);
+      await run(`insert into webhook_deliveries (id, tenant_id, webhook_id, type, status)
+        select ${ids('d')}, $tenant, md5('w' || i % 20 + 1)::uuid, 't',
+          case when i % 200 = 0 then 'pending' else 'delivered' end ${series}`);
+      await run(`insert into due_titles (thread_id, tenant_id, due_at)
+        select ${ids('h')}, case when i % 200 = 0 then $tenant else ${ids('x')} end, now() ${series}`);
       await client.query('set session_replication_role = origin');
       await client.query('analyze');
       const { rows } = await client.query<{ id: string }>(`select md5('a1')::uuid as id`);
@@ -100,6 +129,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'answers in conversations': (tx) => listTurnAnswers(tx, [agent, middle]),
     'sums of a dashboard by day': (tx) => readUsage(tx, { ...week, by: 'day' }),
     'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),
+    'what Drover has asked models for itself': (tx) => readOwnUsage(tx, week),
+    'work by queue': (tx) => readQueueStates(tx, tenant),
     'people who are waited for': (tx) => countWaiting(tx, week),
     'audit, first page': (tx) => listAuditRows(tx, { limit }),
     'audit of a key, a later page': (tx) => listAuditRows(tx, { actorId: agent, before: middle, limit }),
@@ -110,11 +141,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     it(`${what}: read an index and sort nothing`, async () => {
       const plans = await plansOf(list);
       assert.match(plans, /Index|Bitmap/);
-      assert.doesNotMatch(
-        plans,
-        /Seq Scan on (runs|turns|usage_daily|audit_log|agents|agent_versions|tools|tool_versions|api_keys)\b/,
-        plans,
-      );
+      const large = plans.match(/(?<=Seq Scan on )\w+/g)?.filter((table) => LARGE.includes(table)) ?? [];
+      assert.deepEqual(large, [], plans);
       // The waits of a run are sorted, as many as it has.
       if (what.includes('page')) assert.doesNotMatch(plans, /Sort Key: (?!w\.)/, plans);
     });

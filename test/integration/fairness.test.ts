@@ -3,13 +3,13 @@ import { TURNS } from '../../jobs/turns.ts';
 import { newId } from '../../lib/new-id.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
-import { MODES } from '../support/modes.ts';
+import { FAULT_MODES } from '../support/modes.ts';
 import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const FLOOD = sized({ usual: 80, nightly: 300 });
 
-for (const mode of MODES) {
+for (const mode of FAULT_MODES) {
   describe(`two tenants on one worker in ${mode} mode`, function suite() {
     this.timeout(180_000);
     let api: TestApi;

@@ -4,9 +4,8 @@ import { Redis } from 'ioredis';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { DOMAIN_MODE, MODES, TEST_REDIS_URL } from '../support/modes.ts';
+import { FAULT_MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { startRun, untilRun } from '../support/runs.ts';
-import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const PREFIX = `memory-faults-${process.pid}`;
@@ -16,9 +15,8 @@ const env = {
   DROVER_EMBEDDING_MODEL: 'off',
   DROVER_QUEUE_PREFIX: PREFIX,
 };
-const most = MODES.includes('full') ? 'full' : DOMAIN_MODE;
 
-for (const mode of sized({ usual: [most], nightly: MODES })) {
+for (const mode of FAULT_MODES) {
   describe(`memory under processes that die, in ${mode} mode`, () => {
     let drover: Installation;
     let model: FakeServer;
@@ -30,7 +28,7 @@ for (const mode of sized({ usual: [most], nightly: MODES })) {
       model = await startFakeAnthropic((request) => answer(request));
       drover = await startInstallation(mode, { env: { ...env, ANTHROPIC_BASE_URL: model.url }, workers: ['one'] });
       const memory_config = {
-        long_term: { enabled: true },
+        long_term: { enabled: true, extract: true },
         consolidation: { min_age_hours: 0, importance_threshold: 0 },
       };
       const made = await drover.call('POST', '/v1/agents', { body: { name: 'learner', memory_config } });

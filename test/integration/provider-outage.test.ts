@@ -4,17 +4,22 @@ import { request } from '../support/api.ts';
 import { text } from '../support/engine.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
-import { MODES } from '../support/modes.ts';
+import { FAULT_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const RUNS = 50;
 const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'away' } };
 const WAIT_MS = 90_000;
+/** Of the long outage; three minutes are for the nightly command. */
+const OUTAGE_SECONDS = sized({ usual: 0, nightly: 180 });
+/** The longest pause before a provider is asked again, and what fifty runs take then. */
+const BACK_MS = 420_000;
 
-for (const mode of MODES) {
+for (const mode of FAULT_MODES) {
   describe(`with a provider that is away (${mode})`, function suite() {
-    this.timeout(240_000);
+    this.timeout(OUTAGE_SECONDS * 1000 + 600_000);
     let model: FakeServer;
     let platform: TestPlatform;
     let agent: string;
@@ -52,7 +57,7 @@ for (const mode of MODES) {
       const { runs: rows } = await call('GET', '/v1/runs?limit=200');
       return ids.map((id) => rows.find((row: { id: string }) => row.id === id));
     };
-    const untilCompleted = (ids: readonly string[]) =>
+    const untilCompleted = (ids: readonly string[], waitMs = WAIT_MS) =>
       waitUntil(
         'all have completed',
         async () => {
@@ -62,7 +67,7 @@ for (const mode of MODES) {
           });
           return statuses.every((status) => status === 'completed');
         },
-        WAIT_MS,
+        waitMs,
       );
 
     it('for three seconds no run fails', async () => {
@@ -70,6 +75,17 @@ for (const mode of MODES) {
       isAway = () => Date.now() < backAt;
       await untilCompleted(await startAll());
     });
+
+    if (OUTAGE_SECONDS > 0) {
+      it('for three minutes no run fails, and few requests find it away', async () => {
+        const before = model.requests.length;
+        const backAt = Date.now() + OUTAGE_SECONDS * 1000;
+        isAway = () => Date.now() < backAt;
+        await untilCompleted(await startAll(), OUTAGE_SECONDS * 1000 + BACK_MS);
+        const inVain = asked(before, 'claude-sonnet-5') - RUNS;
+        assert.ok(inVain < RUNS, `${inVain} requests found it away`);
+      });
+    }
 
     it('for longer all wait without a worker, one asks for all, and all go on when it is back', async () => {
       isAway = (name) => name === 'claude-sonnet-5';

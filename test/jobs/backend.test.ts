@@ -61,6 +61,14 @@ for (const mode of MODES) {
       assert.equal((await queue.getJobCounts('waiting')).waiting, 1);
     });
 
+    it('tells the states of many jobs in their order, and which of them it does not have', async () => {
+      const queue = backend.queue('asked');
+      await queue.add('work', {}, { jobId: 'a' });
+      await queue.add('work', {}, { jobId: 'later', delay: 60_000 });
+      const states = await backend.states('asked', ['later', 'lost', 'a', 'gone']);
+      assert.deepEqual(states, ['delayed', 'unknown', 'waiting', 'unknown']);
+    });
+
     it('runs a flow’s parent after its children, also when one fails for good', async () => {
       const order: string[] = [];
       const children = backend.worker('children', async (job) => {

@@ -164,6 +164,16 @@ describe('drover, the command line', function () {
     assert.match((await there('teams', 'show', id)).out, new RegExp(`name +readers\n[^]*${agent} +critic +3`));
   });
 
+  it("shows an agent's graph", async () => {
+    const nodes = [{ name: 'answer', type: 'llm', config: {} }];
+    const body = { name: 'grapher', workflow_graph: { entry_point: 'answer', nodes, edges: [] } };
+    const { id } = await post('/v1/agents', body);
+    assert.match((await there('graphs', 'show', 'grapher')).out, /^flowchart TD\n[^]*"answer"/);
+    assert.deepEqual(JSON.parse((await there('graphs', 'show', id, '--json')).out).nodes, nodes);
+    assert.equal((await there('graphs', 'show', 'nobody')).code, 2);
+    await api.call('DELETE', `/v1/agents/${id}`);
+  });
+
   it('adds to a memory, finds it, corrects it, consolidates and forgets', async () => {
     const consolidation = { min_age_hours: 0, importance_threshold: 0.5, max_entry_tokens: 50 };
     await post('/v1/agents', { name: 'remembers', memory_config: { consolidation } });
@@ -211,6 +221,7 @@ describe('drover, the command line', function () {
       'workflows',
       'tasks',
       'teams',
+      'graphs',
       'memory',
       'audit',
       'keys',

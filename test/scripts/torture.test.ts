@@ -9,6 +9,7 @@ import { compareConversations } from '../../scripts/torture/examine-conversation
 import { findRepeated, findUnknownViolations, type Findings } from '../../scripts/torture/examine.ts';
 import { findForgotten } from '../../scripts/torture/examine-sessions.ts';
 import { KILL_POINTS } from '../../scripts/torture/kill-points.ts';
+import { judgeMemory, planLessons, submitted } from '../../scripts/torture/memory.ts';
 import { planRuns, renamed, type PlannedRun } from '../../scripts/torture/plan.ts';
 import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
 import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
@@ -151,6 +152,30 @@ describe('The sessions of a torture', () => {
   });
 });
 
+describe('The memories of a torture', () => {
+  const lessons = ['lesson-1', 'lesson-2'].map((label) => ({ label, learnt: true }));
+  const contents = lessons.map(({ label }) => `The fact of ${label} is remembered.`);
+  const wrongOf = (found: Partial<Parameters<typeof judgeMemory>[0]>) =>
+    judgeMemory({ lessons, contents, kept: ['a', 'b'], ...found }).wrong.length;
+
+  it('are there once, and were consolidated once', () => {
+    assert.equal(wrongOf({}), 0);
+    assert.equal(wrongOf({ lessons: [{ label: 'lesson-1', learnt: false }], contents: [], kept: [] }), 1);
+    assert.equal(wrongOf({ contents: contents.slice(1), kept: ['b'] }), 1);
+    assert.equal(wrongOf({ contents: [...contents, ...contents.slice(1)], kept: ['a', 'b', 'c'] }), 1);
+    assert.equal(wrongOf({ kept: ['a', 'a'] }), 1);
+    assert.equal(wrongOf({ kept: ['a'] }), 1);
+  });
+
+  it('are what the stand-in for a model reads in the words of the user', () => {
+    const [planned] = planLessons(1, { runs: 1, withinMs: 1 });
+    assert.ok(planned);
+    const material = `<memories>lesson-9</memories><user>${JSON.stringify(planned)}</user>`;
+    assert.match(JSON.stringify(submitted(material)), /fact of lesson-1 is/);
+    assert.deepEqual(submitted('<user>Hello.</user>'), { add: [] });
+  });
+});
+
 describe('A run of a torture that is asked for again', () => {
   it('has the same work, and shares no intent with the first', () => {
     const work = { runs: 5, withinMs: 1000, leaseMs: 2000, threads: true, hugeOutputs: true };
@@ -221,6 +246,8 @@ describe('The examination after a torture', () => {
       untold: ['j'],
       hugeOutputs: 0,
       cutShort: ['k'],
+      remembered: 0,
+      memories: ['l'],
       deferred: 0,
       recoveriesMs: [10, 20, 90],
     };

@@ -53,6 +53,8 @@ export interface Engine {
   finish: (run: string) => Promise<void>;
   /** Until every model may be asked again. */
   gatesOpen: () => Promise<void>;
+  /** As if every provider that is known to be away had been asked, and had answered. */
+  providersBack: () => Promise<void>;
   /** As if every process that holds anything had died long ago. */
   everyoneDies: () => Promise<void>;
   log: (run: string) => Promise<RunEvent[]>;
@@ -198,6 +200,9 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
         const shut = await inTenant('select name from model_rates where closed_until > clock_timestamp()');
         return shut.length === 0;
       }),
+    async providersBack() {
+      await db.asMaintenance((tx) => tx.query('delete from model_outages'));
+    },
     async everyoneDies() {
       context.runCache.clear();
       await db.asMaintenance((tx) => tx.query('select void_leases()'));

@@ -30,10 +30,60 @@ export interface AnthropicRequest extends Record<string, unknown> {
   tools?: { name: string }[];
 }
 
+/** A file of the Files API. */
+export interface FakeFile {
+  filename: string;
+  mime_type: string;
+  content: Buffer;
+  /** In place of the content. */
+  status?: number;
+  location?: string;
+  /** The content begins and then falls silent, or never ends. */
+  hang?: boolean;
+}
+
+function answerFile(
+  { path, headers }: FakeRequest,
+  response: ServerResponse,
+  files: ReadonlyMap<string, FakeFile> | undefined,
+): boolean {
+  const [, id = '', content] = /^\/v1\/files\/([\w-]+)(\/content)?(?:\?.*)?$/.exec(path) ?? [];
+  const file = files?.get(id);
+  const isAllowed = headers['anthropic-beta'] === 'files-api-2025-04-14' && headers.authorization !== undefined;
+  if (!file || !isAllowed) return false;
+  const { filename, mime_type, status, location, hang = false } = file;
+  if (content === undefined) {
+    const about = { id, type: 'file', filename, mime_type, size_bytes: file.content.length, downloadable: true };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ ...about, created_at: '2026-01-01T00:00:00Z' }));
+  } else if (status !== undefined) {
+    response.writeHead(status, { 'content-type': 'application/json', ...(location && { location }) });
+    response.end(JSON.stringify(errorBody('not_found_error', 'no such file')));
+  } else {
+    response.writeHead(200, { 'content-type': mime_type });
+    response.write(file.content);
+    if (!hang) response.end();
+  }
+  return true;
+}
+
+const OWN_TOOLS = ['submit_summary', 'submit_title'];
+
+/** Whether Drover asks for something of its own, a summary or a title, by forcing its tool. */
+export const isOwnRequest = ({ tools }: AnthropicRequest) => OWN_TOOLS.includes(tools?.[0]?.name ?? '');
+
+/** What conversations have asked the model, without what Drover has asked for itself. */
+export function conversationRequests({ requests }: FakeServer): (FakeRequest & { body: AnthropicRequest })[] {
+  return requests.flatMap((request) => {
+    const body = request.body as AnthropicRequest;
+    return isOwnRequest(body) ? [] : [{ ...request, body }];
+  });
+}
+
 /** Answers `POST /v1/messages` with what the script says; `n` counts requests from 0. Close it after the test. */
 export function startFakeAnthropic(
   script: (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>,
-  options: { scriptsTitles?: boolean } = {},
+  options: { scriptsTitles?: boolean; files?: ReadonlyMap<string, FakeFile> } = {},
 ): Promise<FakeServer> {
   return startFakeHttp(
     async ({ path, body }, response, n) => {
@@ -48,7 +98,10 @@ export function startFakeAnthropic(
       if (response.destroyed) return;
       await answer(response, { ...reply, model: reply.model ?? request.model });
     },
-    options.scriptsTitles ? undefined : answerTitle,
+    async (request, response) => {
+      if (answerFile(request, response, options.files)) return true;
+      return options.scriptsTitles ? false : answerTitle(request, response);
+    },
   );
 }
 

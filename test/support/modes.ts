@@ -19,6 +19,9 @@ export const MODES = CHOSEN.contract;
 export const DOMAIN_MODE = CHOSEN.domain;
 export const DOMAIN_MODES: readonly Mode[] = [DOMAIN_MODE];
 
+/** The mode of floods, outages and deaths: the fullest that is allowed. Each night they run in every mode, one after another. */
+export const FAULT_MODES: readonly Mode[] = CHOSEN.contract.slice(-1);
+
 /** What has to be tested is not left out where a server is missing: it fails. */
 export const MUST_BE_COMPLETE = CHOSEN.mustBeComplete;
 

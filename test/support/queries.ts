@@ -1,5 +1,5 @@
 /** What tests read and move in tables, where no function of Drover does. One function for each question. */
-import type { Database } from '../../db/database.ts';
+import type { Database, Tx } from '../../db/database.ts';
 import { listWorkers } from '../../db/workers.ts';
 import type { Engine } from './engine.ts';
 import { query } from './template.ts';
@@ -26,6 +26,16 @@ export function callOfRun(engine: Rows, run: string): Promise<CallRow> {
 
 export function callsOfRun(engine: Rows, run: string): Promise<CallRow[]> {
   return engine.rows<CallRow>('select status, attempt from tool_calls where run_id = $1 order by place', run);
+}
+
+/** How the run's only call stands, with what came of it. */
+export function endOfCall(engine: Rows, run: string): Promise<CallRow & { code: string | null; output: unknown }> {
+  return engine.row("select status, attempt, error->>'code' as code, output from tool_calls where run_id = $1", run);
+}
+
+/** In the order in which they were proposed. */
+export function batchesOfRun<R extends object>(engine: Rows, run: string): Promise<R[]> {
+  return engine.rows<R>('select * from plans where run_id = $1 order by step', run);
 }
 
 /** In the order in which they were asked for. */
@@ -56,6 +66,18 @@ type Owned = Pick<Database, 'asOwner'>;
 export async function expireApprovals(db: Owned): Promise<void> {
   const text = `update approvals set expires_at = now() - interval '1 second' where status = 'pending'`;
   await db.asOwner((client) => client.query(text));
+}
+
+/** How many push configurations a run has. */
+export async function countPushConfigsOf(db: Owned, runId: string): Promise<number> {
+  const text = 'select count(*)::int as count from webhooks where run_id = $1';
+  return (await db.asOwner((client) => client.query<{ count: number }>(text, [runId]))).rows[0]?.count ?? 0;
+}
+
+/** As if a run had ended so many hours ago. */
+export async function ageEnd(db: Owned, runId: string, hours: number): Promise<void> {
+  const text = `update runs set completed_at = now() - $2 * interval '1 hour' where id = $1`;
+  await db.asOwner((client) => client.query(text, [runId, hours]));
 }
 
 /** What webhooks are told of beside the logs of runs, by type. */
@@ -112,4 +134,13 @@ export async function planOfDiscovery(
     return listWorkers({ ...tx, ...explained }, { workspaceId, skills: [['skill_7']] });
   });
   return (rows as unknown as { 'QUERY PLAN': string }[]).map((row) => row['QUERY PLAN']).join('\n');
+}
+
+/** How many rows of a table the transaction has read so far, whether it needed them or not. */
+export async function readRows(tx: Tx, table: string): Promise<number> {
+  const [row] = await tx.query<{ rows: number }>(
+    'select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = $1',
+    [table],
+  );
+  return row?.rows ?? 0;
 }

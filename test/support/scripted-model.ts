@@ -20,6 +20,8 @@ export interface ScriptedModel {
   url: string;
   /** The requests whose message holds `text`. */
   asked: (text: string) => Asked[];
+  /** Lets the answers go on that are held under this name. */
+  release: (name: string) => void;
   close: () => Promise<void>;
 }
 
@@ -29,22 +31,35 @@ export interface ScriptedModel {
  * - `call TOOL {json} & TOOL {json}`
  * - `wait MS STEP`: begins its answer after a while
  * - `hang STEP`: the first answer never ends, any later one is the step
+ * - `held NAME STEP`: begins its answer once `release(NAME)` was called
  * - `throttle SECONDS STEP`: the first answer is 429 with that `retry-after`, any later one is the step
  * After the last step it says `done: ` and the results of all calls of the turn.
  */
 export async function startScriptedModel(): Promise<ScriptedModel> {
   const asked: Asked[] = [];
-  const server: FakeServer = await startFakeAnthropic((request, n) => {
+  const gates = new Map<string, { opened: Promise<void>; open: () => void }>();
+  const gateOf = (name: string) => {
+    let open = () => undefined as void;
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    const gate = gates.get(name) ?? { opened, open };
+    gates.set(name, gate);
+    return gate;
+  };
+  const server: FakeServer = await startFakeAnthropic(async (request, n) => {
     const key = server.requests[n]?.headers.authorization?.replace('Bearer ', '') ?? '';
     const about = readRequest(request, key);
     const before = asked.filter(({ message, step }) => message === about.message && step === about.step).length;
     asked.push(about);
     const steps = about.message.split(' | ');
-    return replyTo(steps[about.step] ?? `say done: ${about.results.join(', ')}`, before);
+    const step = steps[about.step] ?? `say done: ${about.results.join(', ')}`;
+    const [, held, then = ''] = /^held (\S+) (.*)$/s.exec(step) ?? [];
+    if (held !== undefined) await gateOf(held).opened;
+    return replyTo(held === undefined ? step : then, before);
   });
   return {
     url: server.url,
     asked: (text) => asked.filter(({ message }) => message.includes(text)),
+    release: (name) => gateOf(name).open(),
     close: server.close,
   };
 }

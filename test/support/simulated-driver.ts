@@ -20,7 +20,7 @@ import {
   resumeModelCall,
 } from '../../core/decision-events/model-calls.ts';
 import { recordMemories } from '../../core/decision-events/memory.ts';
-import { completePlan } from '../../core/decision-events/plans.ts';
+import { completeCallBatch } from '../../core/decision-events/call-batches.ts';
 import {
   beginAttempt,
   requestCall,
@@ -50,7 +50,7 @@ import { NO_TOKENS, type StopReason } from '../../core/model.ts';
 import { fold, isSettled, type CallState, type RunState } from '../../core/state.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { decideOnBudget, lookAtBudget } from './simulated-budget.ts';
-import { decideOnPlan, proposeCalls } from './simulated-plans.ts';
+import { decideOnCallBatch, proposeCalls } from './simulated-call-batches.ts';
 import { complete, enter, type OnPaper } from './simulated-graph.ts';
 import { actOn, idsFrom, type People } from './simulated-people.ts';
 
@@ -135,7 +135,7 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
       return emit(simulation, ...changeStatus(state, 'executing'));
     case 'complete_turn':
       assert.ok(state.calls.every(isSettled), 'a turn completes before its calls have settled');
-      emit(simulation, ...completePlan(state));
+      emit(simulation, ...completeCallBatch(state));
       return emit(simulation, ...completeTurn(simulation.state, decision, undefined));
     case 'fail_turn':
       return fail(simulation);
@@ -150,7 +150,7 @@ function onPaper(simulation: Simulation): OnPaper {
     emit: (...events) => emit(simulation, ...events),
     pick,
     limits: { ...limits, graph: limits.graph },
-    ask: (step) => wish(simulation, { place: 0, step, isPlan: false }),
+    ask: (step) => wish(simulation, { place: 0, step, isBatch: false }),
   };
 }
 
@@ -214,8 +214,8 @@ function peopleAct(simulation: Simulation, calls: readonly CallState[]): void {
   if (asked) return decideOnBudget(people(simulation));
   const call = calls[simulation.pick(calls.length)] ?? calls[0];
   if (!call) return undefined;
-  const isOfPlan = call.status === 'awaiting_approval' && simulation.state.plan?.calls.includes(call.id);
-  if (isOfPlan) return decideOnPlan(people(simulation), call);
+  const isOfCallBatch = call.status === 'awaiting_approval' && simulation.state.plan?.calls.includes(call.id);
+  if (isOfCallBatch) return decideOnCallBatch(people(simulation), call);
   return actOn(people(simulation), call);
 }
 
@@ -246,7 +246,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   assert.equal(call.step, state.steps + 1);
   const isLast = limitReached(state, limits) !== undefined && (turn.steps >= limits.maxSteps || !state.graph?.open);
   if (!call.announced) assert.equal(call.toolChoice, isLast ? 'none' : 'auto');
-  emit(simulation, ...completePlan(state));
+  emit(simulation, ...completeCallBatch(state));
   if (!call.announced) {
     const { queued, unread = [] } = state;
     const read = turn.begun ? 0 : unread.length + 1;
@@ -318,14 +318,14 @@ function respond(simulation: Simulation, answer: { step: number; stopReason: Sto
   if (state.modelCall?.deferred) emit(simulation, resumeModelCall(state, step, { model: 'm', waited_ms: 1 }));
   emit(simulation, recordAnswer(state, { ...said, step, toolCalls, ordinal: state.length, intents: [] }));
   checkAnswer(simulation, step);
-  const isPlan = toolCalls >= LIMITS.planCalls;
+  const isBatch = toolCalls >= LIMITS.callBatchMin;
   const invalid = Array.from({ length: toolCalls }, () => pick(3) === 2);
   const attempt = invalid.includes(false) ? 0 : invalidAnswersBefore(simulation.state) + 1;
   for (const [place, isInvalid] of invalid.entries()) {
     if (isInvalid) request(simulation, { place, step, mode: 'queued', outcome: () => ({ ...INVALID, attempt }) });
-    else wish(simulation, { place, step, isPlan });
+    else wish(simulation, { place, step, isBatch });
   }
-  if (isPlan) proposeCalls(people(simulation), simulation.state.calls);
+  if (isBatch) proposeCalls(people(simulation), simulation.state.calls);
 }
 
 /** An answer that would end the turn may have to fit a schema: it does, or the model is told, or has had its chances. */
@@ -349,11 +349,14 @@ function checkAnswer(simulation: Simulation, step: number): void {
 const INVALID = { kind: 'invalid', error: PROBLEM } as const;
 
 /** A valid wish: it is made, refused, or asked about. */
-function wish(simulation: Simulation, { place, step, isPlan }: { place: number; step: number; isPlan: boolean }): void {
+function wish(
+  simulation: Simulation,
+  { place, step, isBatch }: { place: number; step: number; isBatch: boolean },
+): void {
   const { pick } = simulation;
   const mode = (['pure', 'inline', 'queued', 'wait'] as const)[pick(4)] ?? 'pure';
   const isRefused = mode === 'queued' && pick(4) === 3;
-  const mayAsk = !isPlan && !isRefused && (mode === 'queued' || mode === 'wait');
+  const mayAsk = !isBatch && !isRefused && (mode === 'queued' || mode === 'wait');
   const isAsked = mayAsk && pick(3) === 2;
   const about = { kind: 'approval' as const, tool: 't', digest: 'd', expires_in_seconds: 1 };
   const outcome = (tool_call_id: string): RequestOutcome => {
@@ -433,7 +436,7 @@ function interrupt(simulation: Simulation): void {
   for (const call of simulation.state.calls.filter((each) => !isSettled(each))) {
     emit(simulation, { type: 'tool.denied', actor: 'system', payload: { tool_call_id: call.id, error } });
   }
-  emit(simulation, ...completePlan(simulation.state));
+  emit(simulation, ...completeCallBatch(simulation.state));
   emit(simulation, ...interruptTurn({ status: simulation.state.status, turnId: turn.id }, 'interrupt'));
 }
 

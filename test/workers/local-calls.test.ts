@@ -4,7 +4,7 @@ import { createPolicy } from '../../modules/governance/write-policy.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
-import { statusOfRun } from '../support/queries.ts';
+import { callsOfRun, statusOfRun } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** The call that a job is for, which carries ids and nothing else. */
@@ -51,11 +51,7 @@ describe('Locally dispatched tool calls', () => {
   };
   const completed = (run: string) =>
     waitUntil(`run ${run} is completed`, async () => (await statusOfRun(engine, run)) === 'completed');
-  const callsOf = (run: string) =>
-    engine.rows<{ status: string; attempt: number }>(
-      'select status, attempt from tool_calls where run_id = $1 order by place',
-      run,
-    );
+  const callsOf = (run: string) => callsOfRun(engine, run);
   const asksOnce = (count = 1) =>
     engine.say((request) => {
       const calls = Array.from({ length: count }, () => ({ name: offered(request, 'send') }));
@@ -85,23 +81,62 @@ describe('Locally dispatched tool calls', () => {
     assert.deepEqual(differences, []);
   });
 
-  it('continue a run that its process remembers, even where the tool answers at once', async () => {
+  it('are committed with the next step of their run, where they are over soon', async () => {
+    const commits: string[][] = [];
+    const commit: Context['commit'] = (change) => {
+      commits.push(change.events.map(({ type }) => String(type)));
+      return engine.context.commit(change);
+    };
+    await serve(5, { commit });
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await completed(run);
+    const settled = commits.filter((types) => types.includes('tool.succeeded'));
+    assert.deepEqual(settled, [['tool.succeeded', 'model.called']]);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 1 }]);
+  });
+
+  it('that take longer leave the run without a driver, and continue it in the process that remembers it', async () => {
     const known: boolean[] = [];
     const commit: Context['commit'] = (change) => {
       if (change.then_claim) known.push(change.then_claim.known !== undefined);
       return engine.context.commit(change);
     };
-    const execute: Context['tools']['execute'] = async () => ({ kind: 'succeeded', output: {} });
-    await serve(5, { commit, tools: { ...engine.context.tools, execute } });
+    const slow = door();
+    engine.toolsAnswer(async () => {
+      await slow.pass();
+      return { status: 200, body: {} };
+    });
+    await serve(5, { commit });
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await waitUntil('the run is left', async () => (await statusOfRun(engine, run)) === 'awaiting_tool');
+    slow.open();
+    await completed(run);
+    assert.deepEqual(known, [true]);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 1 }]);
+  });
+
+  it('settle by themselves what they come to after their driver was lost', async () => {
+    let isCut = false;
+    const commit: Context['commit'] = (change) => {
+      if (!change.events.some(({ type }) => type === 'tool.succeeded') || change.open || isCut)
+        return engine.context.commit(change);
+      isCut = true;
+      return Promise.reject(new Error('a fault of ours'));
+    };
+    await serve(5, { commit });
     asksOnce();
     const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
     await completed(run);
-    assert.deepEqual(known, [true]);
+    assert.ok(isCut);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 1 }]);
+    assert.equal(engine.tools.seen.length, 1);
   });
 
   it('are as many as the process has room for; the rest is sent', async () => {
     await serve(2);
-    asksOnce(5);
+    asksOnce(3);
     const two = door();
     engine.toolsAnswer(async () => {
       if (engine.tools.seen.length === 2) two.open();
@@ -110,8 +145,33 @@ describe('Locally dispatched tool calls', () => {
     });
     const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
     await completed(run);
-    assert.equal(new Set(jobs).size, 3);
-    assert.equal(engine.tools.seen.length, 5);
+    assert.equal(new Set(jobs).size, 1);
+    assert.equal(engine.tools.seen.length, 3);
+  });
+
+  it('are as many as the process has room for; more than one beyond that are a flow under the turn that follows', async () => {
+    await serve(1);
+    asksOnce(4);
+    const all = door();
+    engine.toolsAnswer(async () => {
+      await all.pass();
+      return { status: 200, body: {} };
+    });
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    const turns = engine.context.queues.queue('turns');
+    const parents = async () => (await turns.getJobs(['waiting-children'])).filter(({ data }) => data.runId === run);
+    await waitUntil('the turn waits for its calls', async () => (await parents()).length === 1);
+    const [parent] = await parents();
+    assert.equal((await parent?.getDependenciesCount())?.unprocessed, 3);
+    all.open();
+    await completed(run);
+    assert.equal(engine.tools.seen.length, 4);
+    await waitUntil('nothing waits for children', async () => (await parents()).length === 0);
+    const calls = await callsOf(run);
+    assert.deepEqual(
+      calls,
+      calls.map(() => ({ status: 'succeeded', attempt: 1 })),
+    );
   });
 
   it('go to the queue where they are to be made again', async () => {

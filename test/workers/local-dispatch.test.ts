@@ -111,8 +111,16 @@ describe('Locally dispatched turns', () => {
       unsent.push(...(await engine.rows(`select from outbox where queue = 'turns'`)));
       return n === 0 ? use({ name: offered(request, 'queued') }) : text('done');
     });
+    const slow = door();
+    engine.toolsAnswer(async () => {
+      await slow.pass();
+      return { status: 200, body: {} };
+    });
     const { run } = await engine.start(agent, 'hello');
+    await waitUntil('the run is left', async () => (await statusOfRun(engine, run)) === 'awaiting_tool');
+    slow.open();
     await completed(run);
+    engine.toolsAnswer(() => undefined);
     assert.deepEqual({ claims, unsent, jobs }, { claims: [], unsent: [], jobs: [] });
     const fence = await fenceOfRun(engine, run);
     assert.equal(fence, 2);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
-import { statusOfRun } from '../support/queries.ts';
+import { callOfRun, statusOfRun } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('A call that is made again by its queue', () => {
@@ -35,11 +35,7 @@ describe('A call that is made again by its queue', () => {
     engine.toolsAnswer(async (_request, n) => ({ status: n < 2 ? 503 : 200, body: {} }));
     const { run } = await engine.start(agent, 'hello');
     await waitUntil('the run is completed', async () => (await statusOfRun(engine, run)) === 'completed');
-    const [call] = await engine.rows<{ status: string; attempt: number }>(
-      'select status, attempt from tool_calls where run_id = $1',
-      run,
-    );
-    assert.deepEqual(call, { status: 'succeeded', attempt: 3 });
+    assert.deepEqual(await callOfRun(engine, run), { status: 'succeeded', attempt: 3 });
     assert.deepEqual(refused, []);
   });
 });

@@ -22,8 +22,8 @@ export interface GateInput extends OfferedTools {
   arguments: Record<string, unknown>;
   /** Calls of this turn before this one. */
   callsInTurn: number;
-  /** Calls of the tool by the agent in the last minute, where they are counted. */
-  callsInMinute?: number | undefined;
+  /** The agent has made all the calls of the tool that its binding permits in a minute. */
+  isOverRate?: boolean | undefined;
   /** The events of the turn that brought untrusted content before the call was asked for. */
   taintedBy?: readonly number[] | undefined;
   /** A budget of which nothing is left. */

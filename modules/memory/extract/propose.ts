@@ -71,7 +71,7 @@ export async function proposeMemories(context: ExtractionContext, asked: Asked, 
   const byRules = (): Proposed => ({
     kind: 'made',
     by: 'rules',
-    proposal: extractByRules(turn.input.message, shown),
+    proposal: extractByRules(saidIn(turn), shown),
   });
   const first = primaryModelOf(definition, turn.config.model_override);
   if ((first ?? context.models.defaultName()).split('/')[0] === 'offline') return byRules();
@@ -92,6 +92,11 @@ export async function proposeMemories(context: ExtractionContext, asked: Asked, 
   return answer.fault.code === 'unavailable' && asked.mayWait ? { kind: 'later' } : byRules();
 }
 
+/** What the user has said in a turn: the message that it began with, and those that came in the middle of it. */
+export function saidIn({ heard }: Pick<LearntTurn, 'heard'>): string {
+  return heard.map(({ message }) => message).join('\n\n');
+}
+
 /** What was said, and what is remembered that is like it: data, each in its place. What tools answered is not among it. */
 function materialOf({ turn, shown }: Asked): string {
   const memories = shown.map(
@@ -102,7 +107,7 @@ function materialOf({ turn, shown }: Asked): string {
     '<memories>',
     ...memories,
     '</memories>',
-    `<user>${escapeText(turn.input.message.slice(0, SHOWN_CHARS))}</user>`,
+    `<user>${escapeText(saidIn(turn).slice(0, SHOWN_CHARS))}</user>`,
     `<agent>${escapeText(answer.slice(0, SHOWN_CHARS))}</agent>`,
   ]
     .join('\n')

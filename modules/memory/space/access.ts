@@ -10,7 +10,7 @@ export async function accessible(
   agentId: string | undefined,
 ): Promise<SpaceRow[]> {
   if (agentId === undefined) return [...spaces];
-  const teams = spaces.some((space) => space.is_of_team) ? await listTeamsOf(tx, agentId) : [];
+  const teams = spaces.some((space) => space.team_id !== null) ? await listTeamsOf(tx, agentId) : [];
   return spaces.filter((space) => isIn(space, { agentId, teams }));
 }
 
@@ -20,12 +20,12 @@ export async function requireAccess(tx: Tx, space: SpaceRow, agentId: string | u
   if (!open) throw forbidden('This agent is not let into this space.');
 }
 
-/** A team's space lets its members in, and whoever it names beside them. */
+/** A team's space lets its members in, and whoever it names beside them. A team that there is not has no members. */
 function isIn(
-  { allowed_agents: allowed, denied_agents: denied, is_of_team: isOfTeam, team_id: team }: SpaceRow,
+  { allowed_agents: allowed, denied_agents: denied, team_id: team }: SpaceRow,
   { agentId, teams }: { agentId: string; teams: readonly string[] },
 ): boolean {
   if (denied.includes(agentId)) return false;
   if (allowed.includes(agentId)) return true;
-  return isOfTeam ? team !== null && teams.includes(team) : allowed.length === 0;
+  return team === null ? allowed.length === 0 : teams.includes(team);
 }

@@ -228,8 +228,9 @@ function firstEvents(
       { type: 'run.started', actor: 'system', payload: {} },
       ...become(['initializing', 'planning', 'awaiting_human']),
     ];
-  const { input, begun, steps, toolCalls } = turn;
-  const continues = begun ? { continues: { steps, tool_calls: toolCalls } } : {};
+  const { input, begun, steps, toolCalls, untrusted } = turn;
+  const tainted = untrusted && { untrusted };
+  const continues = begun ? { continues: { steps, tool_calls: toolCalls, ...tainted } } : {};
   const payload = { number: turnCount + 1, input, requested_by: requestedBy, ...continues };
   return [{ type: 'turn.started', actor: 'user', turn_id: turnId, payload }];
 }

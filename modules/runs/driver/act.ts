@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallState } from '../../../core/state.ts';
 import { attempt } from '../../tool-calls/attempt.ts';
-import { commitWithSteps, type InTurn } from './commit-attempts.ts';
+import { commitWithSteps, serialize, type InTurn } from './commit-attempts.ts';
 import type { DriveSession } from './session.ts';
 
 /**
@@ -37,14 +37,4 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
     if (end.kind === 'done') return;
     await sleep(end.waitMs, undefined, { signal });
   }
-}
-
-/** Lets the commits of calls that end at the same time happen one after the other. */
-function serialize(): InTurn {
-  let last: Promise<void> = Promise.resolve();
-  return (work) => {
-    const next = last.then(work);
-    last = next.catch(() => undefined);
-    return next;
-  };
 }

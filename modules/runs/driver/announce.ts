@@ -1,11 +1,11 @@
 /** Before a model call: the log says that it is made, and what it may use of its budgets is set aside, in one commit. */
 import { announceModelCall, reachStepLimit } from '../../../core/decision-events/model-calls.ts';
-import { completePlan } from '../../../core/decision-events/plans.ts';
+import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { limitReached } from '../../../core/graph/graph-step.ts';
 import { mustCompact } from './compact.ts';
 import { modelsFor } from './ask-model.ts';
-import { appendEvent, lengthOf } from '../../run-log/run-log.ts';
+import { appendEvent, lengthOf, mark, rewind } from '../../run-log/run-log.ts';
 import { besideTokens, sourceOf, toRequest } from './build-request.ts';
 import { recordCut } from './record-cut.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
@@ -44,7 +44,15 @@ export function announceNext(session: DriveSession): void {
   const next = decide(session.log.state, session.limits);
   // A conversation that has to be compacted is announced after that.
   if (next.kind !== 'call_model' || next.announced || mustCompact(session)) return;
-  appendEvent(session.log, ...completePlan(session.log.state));
+  // Nor is one before which the model is to read what its user has said meanwhile.
+  if (session.log.state.queued?.mode === 'steer') return;
+  const point = mark(session.log);
+  const { step } = session;
+  appendEvent(session.log, ...completeCallBatch(session.log.state));
   announce(session, next);
   reserveCall(session, next);
+  session.uncommitted.unannounce = () => {
+    rewind(session.log, point);
+    session.step = step;
+  };
 }

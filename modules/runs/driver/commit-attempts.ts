@@ -26,6 +26,16 @@ import { currentRun, type DriveSession } from './session.ts';
 /** Lets what is committed for a call happen after what is committed for another one of the step. */
 export type InTurn = (work: () => Promise<void>) => Promise<void>;
 
+/** Lets the commits of calls that end at the same time happen one after the other. */
+export function serialize(): InTurn {
+  let last: Promise<void> = Promise.resolve();
+  return (work) => {
+    const next = last.then(work);
+    last = next.catch(() => undefined);
+    return next;
+  };
+}
+
 /** The attempts of one call. */
 interface Attempts {
   session: DriveSession;
@@ -162,7 +172,7 @@ async function settle(attempts: Attempts, { outcome, settlement, latencyMs, fact
 }
 
 interface Finished {
-  call: CallState;
+  call: Pick<CallState, 'id' | 'mode'>;
   from?: CallStatus[];
   attempt: number;
   settlement: SettledAs;
@@ -171,7 +181,8 @@ interface Finished {
   facts?: readonly FileFact[];
 }
 
-async function finish(session: DriveSession, finished: Finished): Promise<void> {
+/** Commits how a call ended; with the last one of its step, that the model is called next. */
+export async function finish(session: DriveSession, finished: Finished): Promise<void> {
   const { call, attempt, latencyMs, facts = [] } = finished;
   const room = { storedBytes: session.outputBytes, limitBytes: session.context.config.runOutputBytes };
   const settlement = withinOutputLimit(finished.settlement, room);

@@ -6,6 +6,7 @@ import type { MessageRow } from '../../../db/claim-run.ts';
 import type { CommitResult, OutboxRow, ReservationChange, RunChange, StoredMessage } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
+import { TURNS } from '../../../jobs/turns.ts';
 import { toCreation } from './initial-commit.ts';
 import { checkpointRow } from '../../run-log/checkpoint.ts';
 import { makeDispatched } from './dispatch-calls.ts';
@@ -51,6 +52,8 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
     if (outcome.why !== 'policy_epoch' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
     const catchUp = outcome.why === 'policy_epoch' ? reauthorizePending : reload;
     await retryWhileUnavailable(() => catchUp(session), retryWindowOf(session));
+    // Its user has said something meanwhile that the model is to read before it is called.
+    if (outcome.why === 'behind' && session.log.state.queued?.mode === 'steer') session.uncommitted.unannounce?.();
     if (!handOver) continue;
     // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
     if (outcome.why === 'policy_epoch') await commit(session);
@@ -117,7 +120,7 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
-/** Plans of a session that run by themselves: where a person approves one, that is audited. */
+/** Call batches of a session that run by themselves: where a person approves one, that is audited. */
 function auditOf({ run, log }: DriveSession): NonNullable<RunChange['audit']> {
   if (run.config.session === undefined) return [];
   return log.pending.events.flatMap((event) => {
@@ -178,16 +181,21 @@ function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' 
     ...(turnId && { turnId }),
     ...(traceparent && { traceparent }),
   };
-  const turn: OutboxRow = { id: newId(), queue: 'turns', at_position: true, payload: ids };
+  const turn: OutboxRow = { id: newId(), queue: TURNS.name, at_position: true, payload: ids };
   if (handOver === 'again') return [turn];
   if ('afterMs' in handOver) return [{ ...turn, delay_ms: handOver.afterMs }];
   const { steps: step } = session.log.state;
-  return handOver.awaitCalls.map(({ id: callId, attempt }) => ({
+  const { awaitCalls } = handOver;
+  // Calls of one answer are the children of the turn that goes on after them. Whether it does, the database decides.
+  const isFlow = awaitCalls.length > 1;
+  const calls = awaitCalls.map(({ id: callId, attempt }) => ({
     id: newId(),
     queue: TOOL_CALLS.name,
     job_id: TOOL_CALLS.id({ callId, attempt }),
     payload: { ...ids, callId, attempt, step, policyEpoch: session.step.gatedAt.get(callId) },
+    ...(isFlow && { parent: { queue: TURNS.name, at_position: true as const } }),
   }));
+  return isFlow ? [turn, ...calls] : calls;
 }
 
 interface Committed {

@@ -55,7 +55,7 @@ function claim(session: DriveSession, call: CallState): boolean {
 
 /** Makes the calls that a commit has begun. */
 export function makeDispatched(session: DriveSession, events: readonly NewEvent[]): void {
-  const { context, step, run, tools, limits } = session;
+  const { context, step, run, tools, limits, attached } = session;
   for (const event of events) {
     if (event.type !== 'tool.started') continue;
     const dispatched = step.dispatched.get(event.payload.tool_call_id);
@@ -73,16 +73,22 @@ export function makeDispatched(session: DriveSession, events: readonly NewEvent[
       retry: tool.execution.retry_config,
       acceptsDuplicates: limits.onUnknown === 'retry',
     };
+    attached?.open.add(row.id);
     slot.make(payload, async (stop, tell) => {
-      // A tool may answer at once: the drive ends before that, and leaves what it knows in the run cache.
-      await setImmediate();
-      return runClaimedCall(context, { ...payload, tell }, { claimed, sinceMs, stop });
+      try {
+        // A tool may answer at once: a driver that leaves the run ends before that, and leaves what it knows in the run cache.
+        if (!attached) await setImmediate();
+        return await runClaimedCall(context, { ...payload, tell }, { claimed, sinceMs, stop, offer: attached?.offer });
+      } finally {
+        attached?.ended(row.id);
+      }
     });
   }
 }
 
 /** Lets go what no commit has claimed for sure: a claim that was made all the same is given back, since nothing was sent. */
-export function leaveDispatched({ context, step }: DriveSession): void {
+export function leaveDispatched({ context, step, attached }: DriveSession): void {
+  attached?.left();
   for (const { slot, job } of step.dispatched.values()) {
     slot.leave();
     giveBackClaim(context, job).catch((error: unknown) =>

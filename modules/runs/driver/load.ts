@@ -137,6 +137,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     step: newStep(),
     outputBytes: run.output_bytes ?? 0,
     uncommitted: newUncommitted(options.initialCommit),
+    attached: null,
     replaySource: await loadReplaySource(context, run, position.state),
     memory: await readMemory(context, run, position.state),
     signal: options.signal,

@@ -1,7 +1,8 @@
 /** Messages of a turn: what the user has said, and what the model has said last. */
-import { textOf, type Attachment } from '../../../core/content.ts';
+import { textOf, type Attachment, type UserBlock } from '../../../core/content.ts';
 import type { TurnInput } from '../../../core/events.ts';
 import { turnInstructions } from '../../../core/output-format.ts';
+import { isTaintedInput } from '../../../core/taint.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { DriveSession } from './session.ts';
 
@@ -13,9 +14,18 @@ export function findLastSaid({ log: { messages, state } }: DriveSession): number
   return messages.findLast(isWords)?.ordinal;
 }
 
-/** What a user's message says, attachments first. */
-export function userContent({ message, attachments = [] }: TurnInput): Attachment[] {
-  return [...attachments, { type: 'text', text: message }];
+/** What a user says, attachments first. */
+export function userMessage(input: TurnInput): Omit<MessageRow, 'ordinal' | 'chain'> {
+  const { message, attachments = [] } = input;
+  const content: UserBlock[] = [...attachments.map(asBlock), { type: 'text', text: message }];
+  const said = { role: 'user' as const, content, outcomes: null };
+  return isTaintedInput(input) ? { ...said, trust: 'untrusted' } : said;
+}
+
+function asBlock(attachment: Attachment): UserBlock {
+  if (attachment.type !== 'file') return attachment;
+  const { type, file_id, media_type, filename, size } = attachment;
+  return { type, file_id, media_type, filename, size };
 }
 
 /** What Drover says after the message of a turn whose answer has to fit a schema of its own. */

@@ -28,14 +28,15 @@ export async function readOutput(
   if (outcome?.ordinal === undefined) return ofInput(log.state.turn?.input);
   const message = log.messages[outcome.ordinal - log.before.messages];
   if (!message) return undefined;
-  const untrusted = message.trust === 'untrusted';
+  const call = log.state.calls.find(({ id }) => id === outcome.tool_call_id);
+  const untrusted = message.trust === 'untrusted' || call?.untrusted === true;
   if (outcome.tool_call_id === undefined) return { ...ofText(textOf(message.content)), untrusted };
   const result = message.outcomes?.[outcome.tool_call_id];
   return { ...(await ofCall(session, { result, outcome })), untrusted };
 }
 
 function ofInput(input: TurnInput | undefined): NodeOutput {
-  return { ...ofText(input?.message ?? ''), untrusted: false };
+  return { ...ofText(input?.message ?? ''), untrusted: input?.untrusted ?? false };
 }
 
 type Read = Omit<NodeOutput, 'untrusted'>;

@@ -254,6 +254,7 @@ export function outcomeInRecord(call: RecordedCall): CallOutcome {
 /** A call that the record answers, as its row in the ledger, into which the output is copied, and the event that settles it. */
 export function settledByRecord(call: RecordedCall, callId: string) {
   const { is_error, error, output_bytes } = call;
+  const tainted = call.trust === 'untrusted' && { untrusted: true as const };
   const made = { attempt: 0, recorded_from: call.id, finished_at: 'now' };
   const row = { ...made, copies_output: true, output_bytes: output_bytes ?? 0 };
   const about = { tool_call_id: callId };
@@ -263,7 +264,7 @@ export function settledByRecord(call: RecordedCall, callId: string) {
         row: { ...row, status: 'succeeded' as const, is_error },
         event: {
           type: 'tool.succeeded' as const,
-          payload: { ...about, latency_ms: 0, output_bytes: output_bytes ?? 0 },
+          payload: { ...about, latency_ms: 0, output_bytes: output_bytes ?? 0, ...tainted },
         },
       };
     case 'failed':

@@ -14,7 +14,7 @@ import { suspendedBy } from '../../governance/governance.ts';
 import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts';
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
-import { recordPlan, type PlanStep } from '../../approvals/propose-plan.ts';
+import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
 import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 
@@ -34,27 +34,27 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   }));
   const isAllInvalid = verdicts.every(({ decision }) => isRejected(decision));
   const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(session.log.state) + 1 : 0;
-  // In a session, what has to be asked about is one plan, however little it is.
+  // In a session, what has to be asked about is one call batch, however little it is.
   const asks = verdicts.some(({ decision }) => decision.kind === 'ask');
   const isWhole = intents.some(({ kind }) => kind === 'plan');
-  const formsPlan = isWhole || (asks && session.run.config.session !== undefined);
-  const asksAsPlan = formsPlan && asks;
-  const steps: PlanStep[] = [];
+  const formsBatch = isWhole || (asks && session.run.config.session !== undefined);
+  const asksAsBatch = formsBatch && asks;
+  const steps: CallBatchStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
-    const waits = asksAsPlan && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
+    const waits = asksAsBatch && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
     const id = requestCall(session, { use, place, step, decision, waits, attempt, seconds: asked.node?.seconds });
     outcomes[id] = outcomeOf(decision);
-    const planned: PlanStep = {
+    const batched: CallBatchStep = {
       id,
       use,
       tool: decision.tool,
       decision: decision.kind === 'recorded' ? undefined : decision,
       waits,
     };
-    if (isWhole || waits) steps.push(planned);
+    if (isWhole || waits) steps.push(batched);
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
-  if (formsPlan) recordPlan(session, steps, step);
+  if (formsBatch) recordCallBatch(session, steps, step);
   const results = { role: 'user' as const, content, outcomes };
   appendMessage(session.log, isUntrusted(session, calls) ? { ...results, trust: 'untrusted' } : results);
 }
@@ -69,8 +69,8 @@ export interface AskedIn {
   step: number;
   /** A budget that the answer has used up: its calls are not made. */
   usedUp: BudgetStanding | undefined;
-  /** Calls that the agent has made of tools with a limit in the last minute. */
-  recent?: ReadonlyMap<string, number> | undefined;
+  /** Of tools that a binding limits: how many calls of the answer the last minute still permits. */
+  granted?: ReadonlyMap<string, number> | undefined;
   /** Tools that the model was offered; all of the run's where a node of the graph asks. */
   offered?: ReadonlyMap<string, ToolDefinition> | undefined;
   /** A node of the graph asks, and not a model: where `approval` says so, a person is asked that, for so long. */
@@ -93,7 +93,7 @@ interface Requested {
   place: number;
   step: number;
   decision: Verdict;
-  /** It is held until its plan is approved. */
+  /** It is held until its call batch is approved. */
   waits: boolean;
   /** The `attempt` of `intent.rejected`, where a model has asked. */
   attempt: number | undefined;
@@ -232,16 +232,15 @@ function decideOn(
   session: DriveSession,
   asked: AskedIn & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
 ): Verdict {
-  const { use, place, step, before, usedUp, recent, calls, offered = session.tools } = asked;
+  const { use, place, step, before, usedUp, granted, calls, offered = session.tools } = asked;
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
-  const known = recent?.get(use.name);
   const inAnswer = calls.slice(0, place).filter(({ name }) => name === use.name).length;
-  const callsInMinute = known === undefined ? undefined : known + inAnswer;
+  const isOverRate = inAnswer >= (granted?.get(use.name) ?? Infinity);
   const taintedBy = session.log.state.turn?.untrusted;
   const callsInTurn = before + place;
-  const wanted = { name: use.name, arguments: use.input, callsInTurn, callsInMinute, step, taintedBy };
+  const wanted = { name: use.name, arguments: use.input, callsInTurn, isOverRate, step, taintedBy };
   const decision = askedByNode(gateCall({ ...gatedRun(session), tools: offered, usedUp }, wanted), asked.node);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;

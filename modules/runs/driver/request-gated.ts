@@ -1,7 +1,7 @@
 /** Calls on their way into the ledger: asked for under the policies of one epoch, and anew where that has advanced by the commit. */
-import type { Intent } from '../../../core/intents.ts';
+import { callsOf, type Intent } from '../../../core/intents.ts';
 import { bindingOf } from '../../../core/tool-bindings.ts';
-import { countRecentCalls } from '../../../db/recent-calls.ts';
+import { takeCalls } from '../../../db/rate-counts.ts';
 import { mark, rewind } from '../../run-log/run-log.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { runPureCalls } from './act.ts';
@@ -16,10 +16,10 @@ const PATIENCE_MS = 30_000;
 export async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
   const point = mark(session.log);
   const { step } = session;
-  const recent = await recentCalls(session);
+  const granted = await takeLimitedCalls(session, intents);
   const recorded = session.replaySource && [...session.replaySource.calls];
   const request = async () => {
-    requestCalls(session, intents, { ...answer, recent });
+    requestCalls(session, intents, { ...answer, granted });
     await runPureCalls(session);
     goOn(session);
   };
@@ -38,15 +38,27 @@ export function goOn(session: DriveSession): void {
   announceNext(session);
 }
 
-/** Of tools that a binding limits; undefined for an agent without any. */
-async function recentCalls({ context, tenantId, run, definition, tools, signal }: DriveSession) {
-  if (!definition.tool_bindings?.some(({ rate_limit: limit }) => limit !== undefined)) return undefined;
-  const limited = [...tools.values()].filter((tool) => bindingOf(definition, tool)?.rate_limit !== undefined);
-  const names = limited.map(({ name }) => name);
-  const of = { agentId: run.agent_id, runId: run.id, names };
+/** How many of the calls the minute still permits, of each tool that a binding limits. They are taken, whatever becomes of them. */
+async function takeLimitedCalls(session: DriveSession, intents: readonly Intent[]) {
+  const { context, tenantId, run, definition, tools, signal } = session;
+  const calls = callsOf(intents);
+  const wanted = new Map<string, { name: string; wanted: number; most: number }>();
+  for (const { use } of calls) {
+    const tool = tools.get(use.name);
+    const most = tool && bindingOf(definition, tool)?.rate_limit;
+    if (!tool || most === undefined) continue;
+    const name = nameOfCount(run.agent_id, tool.id);
+    wanted.set(use.name, { name, wanted: (wanted.get(use.name)?.wanted ?? 0) + 1, most });
+  }
+  if (wanted.size === 0) return undefined;
   // The answer is paid for: a database that is away for a moment must not lose it.
-  return retryWhileUnavailable(() => context.db.withTenant(tenantId, (tx) => countRecentCalls(tx, of)), {
-    forMs: PATIENCE_MS,
-    signal,
-  });
+  const taken = await retryWhileUnavailable(
+    () => context.db.withTenant(tenantId, (tx) => takeCalls(tx, [...wanted.values()])),
+    { forMs: PATIENCE_MS, signal },
+  );
+  return new Map([...wanted].map(([name, count]) => [name, taken.get(count.name) ?? 0]));
+}
+
+function nameOfCount(agentId: string, toolId: string): string {
+  return `calls:${agentId}:${toolId}`;
 }

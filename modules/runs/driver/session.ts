@@ -10,7 +10,7 @@ import type { Context } from '../../governance/context.ts';
 import type { GatedRun } from '../../governance/gate-call.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { RunLog } from '../../run-log/run-log.ts';
-import type { LedgerCall } from '../../tool-calls/attempt.ts';
+import type { LedgerCall, MadeAttempt } from '../../tool-calls/attempt.ts';
 import type { ReplaySource } from './replay-source.ts';
 
 /** What a drive has from its start to its end. */
@@ -51,6 +51,20 @@ export interface DriveSession extends Drive {
   /** Bytes that the run's calls have stored, pending ones included: whoever else stores something makes the driver load again. */
   outputBytes: number;
   uncommitted: Uncommitted;
+  /** Queued calls that this process makes and the driver waits for, while it does. */
+  attached: AttachedCalls | null;
+}
+
+/** See await-attached.ts. */
+export interface AttachedCalls {
+  /** Which are under way. */
+  readonly open: Set<string>;
+  /** Commits what a call came to, with the run's next step; false once the driver has left the run, so that the call is settled by itself. */
+  offer: (made: MadeAttempt) => Promise<boolean>;
+  /** The attempt is over, whatever became of it. */
+  ended: (callId: string) => void;
+  /** The driver has left the run. */
+  left: () => void;
 }
 
 /** What a model is told with the message at `ordinal`. */
@@ -98,6 +112,8 @@ export interface Uncommitted {
   partial: PartialAnswer | null;
   /** Gates the pending calls again, by what the session then has as its governance. */
   reauthorize: (() => Promise<void>) | null;
+  /** Takes back that the model is called next, which goes with the results before it. */
+  unannounce: (() => void) | null;
 }
 
 /** The answer that is being written; `text` is what has come of it so far. */
@@ -114,7 +130,7 @@ export function newStep(): Step {
 
 /** A new set of uncommitted things: empty, or with the initial commit of the run. */
 export function newUncommitted(initialCommit: InitialCommit | null = null): Uncommitted {
-  return { initialCommit, partial: null, reauthorize: null };
+  return { initialCommit, partial: null, reauthorize: null, unannounce: null };
 }
 
 /** The run as the gate sees it. */

@@ -1,7 +1,7 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
 import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson } from '../../../core/content.ts';
-import { recordAnswer, rejectEmptyAnswer } from '../../../core/decision-events/model-calls.ts';
+import { recordAnswer, recordFile, rejectEmptyAnswer } from '../../../core/decision-events/model-calls.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -12,6 +12,7 @@ import { askModels, modelsFor } from './ask-model.ts';
 import { checkFinalAnswer } from './check-answer.ts';
 import { commit } from './commit.ts';
 import { settleAnswer } from '../../budgets/hold-to-budget.ts';
+import { keepGeneratedFiles } from '../../files/generated-files.ts';
 import { appendEvent, appendMessage } from '../../run-log/run-log.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { goOn, requestGated } from './request-gated.ts';
@@ -30,6 +31,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const response = recorded ? replayed.response : await askModels(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const content = usable(response, call, session);
+  const files = recorded ? [] : await keepGeneratedFiles(session.context, filesFor(session), response);
   const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
   const isLast = call.last || response.stopReason === 'refusal';
   const offered = offeredTools(session);
@@ -54,6 +56,7 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const kinds = intents.map(({ kind }) => kind);
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
+  appendEvent(session.log, ...files.map((fact) => recordFile(session.log.state, call.step, fact)));
   const usedUp = settleAnswer(session, { response, cost, recorded });
   if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
   // The answer of a node is the turn's where the graph ends with it: then it is checked.
@@ -65,6 +68,10 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   // Where only others have something to do, the hand-over to them is the commit.
   const { kind } = decide(session.log.state, session.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+}
+
+function filesFor({ tenantId, run, signal }: DriveSession) {
+  return { tenantId, runId: run.id, signal };
 }
 
 /** What the cost of an answer is made of; nothing where the record gave it. */

@@ -1,4 +1,4 @@
-/** What is open in a run whose turn is ended from outside: its calls, approvals and plan are closed in the same commit. */
+/** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { settleForGood } from '../../../core/ledger.ts';
@@ -6,7 +6,7 @@ import { listOpenApprovals } from '../../../db/approvals.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { CallChange } from '../../../db/commit-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import { findExecutingPlan } from '../../../db/plans.ts';
+import { findExecutingCallBatch } from '../../../db/call-batches.ts';
 import { listOpenCalls, type OpenCall } from '../../../db/turns.ts';
 import { settlementChange } from '../../run-log/settlement.ts';
 
@@ -67,14 +67,14 @@ export async function closeApprovals(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn
   });
 }
 
-/** A plan that is under way ends with what it has. */
-export async function closePlan(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<NewEvent[]> {
-  const plan = run.open_turn_id && (await findExecutingPlan(tx, run.id));
-  if (!plan) return [];
-  const status = plan.failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
-  const payload = { plan_id: plan.id, status, failed: plan.failed };
+/** A call batch that is under way ends with what it has. */
+export async function closeCallBatch(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<NewEvent[]> {
+  const batch = run.open_turn_id && (await findExecutingCallBatch(tx, run.id));
+  if (!batch) return [];
+  const status = batch.failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
+  const payload = { plan_id: batch.id, status, failed: batch.failed };
   return [
-    { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: plan.step, payload },
+    { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: batch.step, payload },
   ];
 }
 

@@ -2,7 +2,7 @@
 import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import type { AgentStatus } from '../../../core/agent-lifecycle.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
-import type { ScheduledTask } from '../../../db/tasks.ts';
+import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
@@ -46,7 +46,7 @@ export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Pro
   const favourite = usable.find(({ id }) => id === preferred);
   const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
   if (!chosen || !(await takePlace(step, found, chosen.id))) return 'busy';
-  return toWorker(chosen, task.agent_id, preferred);
+  return toWorker(chosen, wanted);
 }
 
 interface Wanted {
@@ -87,7 +87,9 @@ async function candidates(
   { similar, statuses }: { similar: SimilarSkills; statuses?: readonly AgentStatus[] },
 ): Promise<WorkerRow[]> {
   const { tx, workflow } = step;
-  const named = preferred ? await lookUp(step, { skills: [], ids: [preferred], statuses }) : [];
+  const named = preferred
+    ? await lookUp(step, { skills: [], ids: [preferred], statuses, ...(!isOpen && { isHealthless: true }) })
+    : [];
   // A team's work is done by its members.
   const team = isOpen && workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
   const ids = team?.members.map(({ agent_id }) => agent_id);
@@ -117,21 +119,27 @@ export function countStart({ workers }: WorkflowStep, agentId: string): void {
   }
 }
 
-function isFree(workers: readonly WorkerRow[], id: string): boolean {
+/** Whether it has room for one more task, as far as was read. */
+export function isFree(workers: readonly WorkerRow[], id: string): boolean {
   const worker = workers.find((each) => each.id === id);
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
 }
 
 /** Of several workflows that see the same agent free at the same time, as many get it as it takes. */
-export async function takePlace({ tx }: WorkflowStep, workers: readonly WorkerRow[], id: string): Promise<boolean> {
+export async function takePlace(
+  { tx }: Pick<WorkflowStep, 'tx'>,
+  workers: readonly WorkerRow[],
+  id: string,
+): Promise<boolean> {
   const most = workers.find((each) => each.id === id)?.definition.constraints?.max_concurrent_tasks;
   if (most === undefined) return true;
   const running = await holdTaskPlaces(tx, id);
   return running !== undefined && running < most;
 }
 
-function toWorker({ id, score }: Match, named: string | null, preferred: string | null): Worker {
-  if (id === named) return { agentId: id, reason: 'named' };
+function toWorker({ id, score }: Match, { task, preferred, isOpen }: Wanted): Worker {
+  if (id === task.agent_id) return { agentId: id, reason: 'named' };
+  if (!isOpen) return { agentId: id, reason: 'workflow_agent' };
   const rounded = Math.round(score * 1000) / 1000;
   return { agentId: id, reason: id === preferred ? 'workflow_agent' : 'matched', score: rounded };
 }

@@ -4,6 +4,7 @@ import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import { majority } from '../../../core/team.ts';
 import { lastSubtasks } from '../../../core/workflow.ts';
+import { isAnyUntrusted } from '../../../db/task-inputs.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { findWorkflow, rememberVerdict } from '../../../db/workflows.ts';
@@ -52,8 +53,11 @@ export async function recordedConclusion({ tx, workflow }: WorkflowStep): Promis
 }
 
 /** Ends the run with an answer, whose message and that of the question make its conversation. */
-export function concluded(step: WorkflowStep, { result, meetsCriteria, gaps }: Conclusion): AppendedChange {
-  const { run, workflow, events } = step;
+export async function concluded(
+  step: WorkflowStep,
+  { result, meetsCriteria, gaps }: Conclusion,
+): Promise<AppendedChange> {
+  const { tx, run, workflow, events } = step;
   const turnId = run.open_turn_id ?? undefined;
   const by = { actor: 'system' as const, turn_id: turnId };
   const question = workflow.input.user_query ?? step.tasks[0]?.description ?? workflow.name;
@@ -61,6 +65,7 @@ export function concluded(step: WorkflowStep, { result, meetsCriteria, gaps }: C
     { role: 'user', text: question },
     { role: 'assistant', text: result },
   ]);
+  const untrusted = (await isAnyUntrusted(tx, { workflowId: workflow.id })) && { untrusted: true as const };
   const ordinal = run.length + messages.length - 1;
   const payload = { ordinal, length: ordinal + 1, meets_criteria: meetsCriteria, gaps };
   const way: RunStatus[] = ['reflecting', 'completed'];
@@ -69,7 +74,7 @@ export function concluded(step: WorkflowStep, { result, meetsCriteria, gaps }: C
     { ...by, type: 'workflow.concluded', payload },
     ...way.map((to, index) => statusChanged({ from: way[index - 1] ?? from, to, turnId, actor: 'system' })),
     { ...by, type: 'run.completed', payload: { stop_reason: 'end_turn', output_ordinal: ordinal } },
-    { ...by, type: 'turn.completed', payload: { stop_reason: 'end_turn', ordinal } },
+    { ...by, type: 'turn.completed', payload: { stop_reason: 'end_turn', ordinal, ...untrusted } },
   ];
   return { events: [...events, ...ends], messages, release: true };
 }

@@ -1,7 +1,8 @@
 /** What the ends of children mean for their tasks: done, tried again, or failed for good. */
 import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { changeTask, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
+import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
 import { settleHandoff } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
@@ -96,7 +97,7 @@ async function again(
   task: ScheduledTask,
   { error, failedAgent, asked }: { error: Problem; failedAgent: string | null; asked: boolean },
 ): Promise<void> {
-  await changeTask(step.tx, task.id, { to: 'pending', error, failed_agent: failedAgent });
+  await changeTask(step.tx, task.id, { to: 'pending', error, failed_agent: failedAgent, asked });
   const retry = task.retry_count + 1;
   const failed_agents = [...task.failed_agents, ...(failedAgent ? [failedAgent] : [])];
   become(step, task.id, {
@@ -106,6 +107,7 @@ async function again(
     approval_status: null,
     run: null,
     is_stranded: false,
+    ...(asked && { is_due: false }),
   });
   tell(step, { type: 'task.retried', payload: { task_id: task.id, retry, asked } });
 }

@@ -3,14 +3,16 @@ import { textOf } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
-import { changeTask, readTaskResults, type ScheduledTask, type TaskStatus } from '../../../db/tasks.ts';
+import { inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
+import { listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { isAnyUntrusted, recountInputs } from '../../../db/task-inputs.ts';
+import { changeTask, readTaskNames, readTaskResults, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { writeRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, type Worker } from './choose-worker.ts';
 import { fail } from './settle-tasks.ts';
-import { acceptHandoff, handedOver, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
+import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
 
 const STATES: Record<TaskStatus, SubtaskState['state']> = {
@@ -30,11 +32,7 @@ export function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState
 
 /** Starts as many as there is room for; answers whether one has to wait for an agent that is busy, or is tried again at once. */
 export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean }> {
-  const states = step.tasks.map((task) => ({ ...task, state: stateOf(task) }));
-  const running = states.filter(({ state }) => state === 'running').length;
-  const { execution } = step.workflow.settings;
-  const next = nextSubtasks(states, { slots: LIMITS.subtasksAtOnce - running, execution });
-  if (execution === 'levels') tellLevel(step, next);
+  const next = await nextTasks(step);
   let isBusy = false;
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
@@ -46,6 +44,32 @@ export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean 
     isBusy ||= step.tasks.find(({ id }) => id === task.id)?.status === 'pending';
   }
   return { isBusy };
+}
+
+async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
+  const states = step.tasks.map((task) => ({ ...task, state: stateOf(task) }));
+  const running = states.filter(({ state }) => state === 'running').length;
+  const slots = LIMITS.subtasksAtOnce - running;
+  if (step.workflow.settings.execution === 'levels') {
+    const next = nextSubtasks(states, { slots, execution: 'levels' });
+    tellLevel(step, next);
+    return next;
+  }
+  if (slots <= 0) return [];
+  const ready = await readyTasks(step, { slots, isIdle: running === 0 });
+  const ids = new Set(ready.map(({ id }) => id));
+  step.tasks = [...step.tasks.filter(({ id }) => !ids.has(id)), ...ready];
+  return inTurn(ready, ({ path }) => path);
+}
+
+/** Where nothing runs and nothing can start, what the rows say of open inputs is looked at once more: a join trusts the tasks themselves. */
+async function readyTasks(
+  { tx, run }: WorkflowStep,
+  { slots, isIdle }: { slots: number; isIdle: boolean },
+): Promise<ScheduledTask[]> {
+  const ready = await listReadyTasks(tx, run.id, slots);
+  if (ready.length > 0 || !isIdle || !(await recountInputs(tx, run.id))) return ready;
+  return listReadyTasks(tx, run.id, slots);
 }
 
 const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.' };
@@ -82,13 +106,17 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
   const { max_cost_tokens } = task.requirements;
   const lead = await leadOf(step, worker.agentId);
   const message = await messageFor(step, task);
+  const untrusted = await isFromStrangers(step, task);
   const attempt = task.retry_count + task.handoff_count;
   const { body, written } = await writeRun(context, tx, {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
     agentId: worker.agentId,
     ...(lead && { moreTools: lead.tools }),
-    input: { message: lead ? `${message}\n\n${lead.members}` : message },
+    input: {
+      message: lead ? `${message}\n\n${lead.members}` : message,
+      ...(untrusted && { untrusted: true as const }),
+    },
     config: max_cost_tokens === undefined ? {} : { budget: { max_tokens: max_cost_tokens } },
     mayRaiseAutonomy: false,
     child: { parent: run, taskId: task.id, attempt },
@@ -110,18 +138,26 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
 
 /** What a worker reads: its own description, what was given with it, and the results of what it depends on. Nothing else. */
 async function messageFor(step: WorkflowStep, task: ScheduledTask): Promise<string> {
-  const { tx, tasks } = step;
+  const { tx } = step;
   const results = await readTaskResults(tx, task.dependencies);
+  const names = await readTaskNames(tx, task.dependencies);
   const given = Object.entries(task.input ?? {}).flatMap(([name, value]) =>
     value === undefined || value === null
       ? []
       : [`${name}:\n${typeof value === 'string' ? value : canonicalJson(value)}`],
   );
   const inherited = task.dependencies.map((id) => {
-    const name = tasks.find((each) => each.id === id)?.name ?? id;
-    return `Result of ${name}:\n${shortened(textOf(results.get(id) ?? []), id)}`;
+    return `Result of ${names.get(id) ?? id}:\n${shortened(textOf(results.get(id) ?? []), id)}`;
   });
   return [task.description, ...given, ...inherited, ...(await handedOver(step, task))].join('\n\n');
+}
+
+/** Whether what a worker reads holds anything for which nobody vouches: an input, what was handed over, or the words of a planner that had read the results of an earlier plan. */
+async function isFromStrangers(step: WorkflowStep, task: ScheduledTask): Promise<boolean> {
+  const { tx, workflow } = step;
+  const isReplanned = workflow.plans > 1 || task.is_early;
+  const read = { ids: task.dependencies, ...(isReplanned && { workflowId: workflow.id }) };
+  return (await isAnyUntrusted(tx, read)) || isHandedByStrangers(step, task);
 }
 
 function shortened(text: string, taskId: string): string {

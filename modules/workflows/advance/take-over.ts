@@ -1,9 +1,11 @@
 /** Handoffs of tasks: what the end of a child means for them, and how their targets take over. */
-import { changeTask, handOverTask, returnTask, type ScheduledTask } from '../../../db/tasks.ts';
+import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { changeTask, handOverTask, returnTask } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import {
   changeHandoff,
   findHandoffFrom,
+  isHandedUntrusted,
   lastHandoffs,
   lockHandoffTo,
   noteReturned,
@@ -89,6 +91,13 @@ export async function handedOver(step: WorkflowStep, task: ScheduledTask): Promi
   if (!last) return [];
   const brief = await briefOf(step.tx, last);
   return last.status === 'rejected' ? [brief, await rejectionNote(step.tx, last)] : [brief];
+}
+
+/** Whether those who handed it over, or gave it back, had read anything for which nobody vouches. */
+export async function isHandedByStrangers({ tx }: WorkflowStep, task: ScheduledTask): Promise<boolean> {
+  if (task.handoff_count === 0) return false;
+  const last = (await lastHandoffs(tx, [task.id])).get(task.id);
+  return last ? isHandedUntrusted(tx, last.id) : false;
 }
 
 /** The run in which the source goes on, where a handoff has come back to it. */

@@ -3,7 +3,7 @@ import type { NewEvent } from '../../../core/events.ts';
 import type { WorkerRow } from '../../../db/workers.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import type { ScheduledTask } from '../../../db/tasks.ts';
+import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
@@ -14,7 +14,7 @@ export interface WorkflowStep {
   tx: Tx;
   run: RunRow;
   workflow: WorkflowRow;
-  /** As they stand now, what this step has changed included. */
+  /** Those that this look has to do with, as they stand now, what it has changed included: all of them, or none that only wait or are done. */
   tasks: ScheduledTask[];
   /** Agents that were looked up, by what they were looked up for; each start counts among its running tasks. */
   workers: Map<string, WorkerRow[]>;

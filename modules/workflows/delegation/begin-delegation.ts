@@ -1,4 +1,4 @@
-/** Begins what an agent has delegated: chooses who does it, and creates the child with the event that says so. */
+/** Begins what an agent has delegated: chooses who does it, and creates its task and the child with the event that says so. */
 import { DEFAULT_AUTONOMY } from '../../../core/definition.ts';
 import { unchangedBrief } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
@@ -9,11 +9,14 @@ import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
 import { findTeam } from '../../../db/teams.ts';
+import { noteAssigned } from '../../../db/agent-lifecycle.ts';
+import { changeTask, insertTasks, type NewTask } from '../../../db/tasks.ts';
 import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
 import { toCandidate } from '../../agents/find-workers.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { writeRun } from '../../runs/create-run.ts';
+import { isFree, takePlace } from '../advance/choose-worker.ts';
 
 interface Asked {
   description: string;
@@ -28,14 +31,17 @@ interface Begun {
   event: Pick<Extract<NewEvent, { type: 'task.assigned' }>, 'type' | 'payload'>;
 }
 
-/** Throws a `DroverError`, which the model reads, where nobody can do it, or where it hands on what it was asked itself. */
+/** `busy`: whoever could do it has as many tasks as it takes. Throws a `DroverError`, which the model reads, where nobody can do it, or where it hands on what it was asked itself. */
 export async function beginDelegation(
   { context, tx, run }: { context: Context; tx: Tx; run: RunRow },
-  { id, arguments: args }: Delegation,
-): Promise<Begun> {
-  const asked = args as unknown as Asked;
+  delegation: Delegation,
+): Promise<Begun | 'busy'> {
+  const { id, task_status } = delegation;
+  const asked = delegation.arguments as unknown as Asked;
   await mustBeNew(tx, run, asked.description);
   const worker = await chooseDelegate(tx, run, asked);
+  if (task_status === null) await insertTasks(tx, [taskOf(run, id, asked)]);
+  if (worker === 'busy') return 'busy';
   const { autonomy_level } = run.config;
   const { max_cost_tokens } = asked;
   const { body, written } = await writeRun(context, tx, {
@@ -53,6 +59,9 @@ export async function beginDelegation(
     traceparent: run.traceparent ?? undefined,
   });
   const { agentId: agent_id, reason, score } = worker;
+  await noteAssigned(tx, agent_id);
+  const why = score === undefined ? reason : `${reason}, score ${score}`;
+  await changeTask(tx, id, { to: 'in_progress', run_id: body.run_id, agent_id, reason: why });
   const payload = {
     task_id: id,
     run_id: body.run_id,
@@ -62,6 +71,24 @@ export async function beginDelegation(
     ...(score !== undefined && { score }),
   };
   return { written, event: { type: 'task.assigned', payload } };
+}
+
+function taskOf(run: RunRow, id: string, { description, capability, context, max_cost_tokens }: Asked): NewTask {
+  return {
+    id,
+    tenantId: run.tenant_id,
+    workspaceId: run.workspace_id,
+    workflowId: null,
+    parent: { runId: run.id, taskId: run.parent_task_id },
+    name: 'delegated',
+    place: 0,
+    description,
+    input: context === undefined ? null : { context },
+    requirements: { ...(capability !== undefined && { required_capabilities: [capability] }), max_cost_tokens },
+    agentId: null,
+    dependencies: [],
+    deadline: null,
+  };
 }
 
 /** A brief that goes from one agent to the next unchanged comes to nothing, at the price of each of them. */
@@ -84,7 +111,11 @@ interface Delegate {
 }
 
 /** A member of the team in whose workflow the run works, else any agent of the workspace; never the one that asks. */
-async function chooseDelegate(tx: Tx, run: RunRow, { agent, capability, max_cost_tokens }: Asked): Promise<Delegate> {
+async function chooseDelegate(
+  tx: Tx,
+  run: RunRow,
+  { agent, capability, max_cost_tokens }: Asked,
+): Promise<Delegate | 'busy'> {
   const teamId = await findTeamOfRun(tx, run.id);
   const team = teamId === undefined ? undefined : await findTeam(tx, teamId);
   const ids = team?.members.map(({ agent_id }) => agent_id);
@@ -95,12 +126,15 @@ async function chooseDelegate(tx: Tx, run: RunRow, { agent, capability, max_cost
   if (agent !== undefined) {
     const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
     if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
+    if (!isFree(others, named.id) || !(await takePlace({ tx }, others, named.id))) return 'busy';
     return { agentId: named.id, autonomyLevel: levelOf(named), reason: 'named' };
   }
-  const [best] = matchAgents({ required_capabilities: skills, max_cost_tokens }, others.map(toCandidate));
-  const row = others.find(({ id }) => id === best?.id);
-  if (!best || !row)
+  const matches = matchAgents({ required_capabilities: skills, max_cost_tokens }, others.map(toCandidate));
+  if (matches.length === 0)
     throw nobody(capability ? `No agent has the capability "${capability}".` : 'There is no other agent.', []);
+  const best = matches.find(({ id }) => isFree(others, id));
+  const row = others.find(({ id }) => id === best?.id);
+  if (!best || !row || !(await takePlace({ tx }, others, row.id))) return 'busy';
   return {
     agentId: row.id,
     autonomyLevel: levelOf(row),

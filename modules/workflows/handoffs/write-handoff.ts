@@ -6,7 +6,6 @@ import { summarizeHandoff, type HandoffFragment } from '../../../core/handoff-su
 import { LIMITS } from '../../../core/limits.ts';
 import type { AgentRow } from '../../../db/agents.ts';
 import { listWorkers } from '../../../db/workers.ts';
-import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import {
   chainBefore,
@@ -16,17 +15,16 @@ import {
   type HandoffCarrier,
   type HandoffRow,
 } from '../../../db/handoffs.ts';
-import { findRunRow } from '../../../db/runs.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { newId } from '../../../lib/new-id.ts';
-import { historyOf } from './brief.ts';
+import { conversationOf } from './summarize-history.ts';
 
 export interface HandoffWish {
   tenantId: string;
   workspaceId: string;
   source: { agentId: string; runId: string | null };
   target: AgentRow;
-  task?: { id: string; workflow_id: string } | undefined;
+  task?: { id: string; workflow_id: string | null } | undefined;
   carriedBy: HandoffCarrier;
   context: HandoffContext;
   reason: string;
@@ -34,11 +32,11 @@ export interface HandoffWish {
   expectedAction: string | null;
   targetTokens?: number | undefined;
   toolCallId?: string | undefined;
+  /** What a model says that the conversation came to. */
+  told?: string | undefined;
   requestedBy: string | null;
 }
 
-/** How many of the last messages of a conversation are looked at. */
-const MOST_MESSAGES = 200;
 /** What is expected of an agent that has as much as it takes, and of which nothing is known. */
 const BUSY_MS = 5000;
 const FREE_MS = 1000;
@@ -60,7 +58,7 @@ export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRo
     throw impossible(fault, [{ path: 'body.target_agent_id', message: 'is the source' }]);
   }
   if (fault) throw conflict(fault, { chain: chain.map(({ id }) => id) });
-  const limit = wish.targetTokens ?? target.definition.constraints?.max_context_tokens ?? LIMITS.handoffTokens;
+  const limit = handoffTokens(target, wish.targetTokens);
   const { content, tokens, fullTokens } = await summaryOf(tx, wish, limit);
   const id = newId();
   await insertHandoff(tx, {
@@ -114,14 +112,12 @@ async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
     relevance: NAMED_RELEVANCE,
   }));
   const limits = { targetTokens, nowMs: Date.now(), countTokens: estimateTokens };
-  return summarizeHandoff({ context, history, fragments }, limits);
+  return summarizeHandoff({ context, history, fragments, told: wish.told }, limits);
 }
 
-async function conversationOf(tx: Tx, runId: string | null) {
-  const run = runId === null ? undefined : await findRunRow(tx, runId);
-  if (!run || run.erased_at) return [];
-  const from = Math.max(run.base_length, run.length - MOST_MESSAGES);
-  return historyOf(await readMessages(tx, run.id, { from, length: run.length }));
+/** How much the target is given at most. */
+export function handoffTokens(target: AgentRow, wanted: number | undefined): number {
+  return wanted ?? target.definition.constraints?.max_context_tokens ?? LIMITS.handoffTokens;
 }
 
 async function pickupMs(tx: Tx, { id, workspace_id: workspaceId, definition }: AgentRow): Promise<number> {

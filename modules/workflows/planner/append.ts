@@ -1,6 +1,6 @@
 /** Appends to a workflow's log what came of asking its planner. */
 import { isTerminal } from '../../../core/events.ts';
-import { listScheduledTasks, type ScheduledTask } from '../../../db/tasks.ts';
+import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { findWorkflow } from '../../../db/workflows.ts';
 import { appendToRun, type AppendedChange } from '../../run-log/append-to-run.ts';
 import { announceCancelled, type CancelledRun } from '../../runs/cancel-children.ts';

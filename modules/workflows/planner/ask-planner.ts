@@ -69,15 +69,18 @@ export function askForPlan(
     gaps: readonly string[];
     /** What was begun of a plan that was never whole. */
     begun?: readonly string[];
+    /** What of it has failed for good. */
+    failed?: readonly string[];
     /** Hears the plan as it is written. */
     onArguments?: ((json: string) => void) | undefined;
   },
 ): Promise<ToolAnswer<Plan>> {
-  const { done, gaps, skills, begun = [], onArguments } = about;
+  const { done, gaps, skills, begun = [], failed = [], onArguments } = about;
   const underWay =
     begun.length > 0
       ? [`Under way already; where you need one of these, plan it in the same words:\n${begun.join('\n')}`]
       : [];
+  const hopeless = failed.length > 0 ? [`Has failed for good; plan a way without it:\n${failed.join('\n')}`] : [];
   const missing = gaps.length > 0 ? [`Plan only what is missing:\n${gaps.map((gap) => `- ${gap}`).join('\n')}`] : [];
   const known = skills.length > 0 ? [`Capabilities that workers have: ${skills.join(', ')}`] : [];
   return ask(planning, {
@@ -85,7 +88,9 @@ export function askForPlan(
     tool: submitPlan(done.map(({ name }) => name)),
     system:
       'You split work into subtasks for workers who see nothing but the description of their own subtask and the results of those that it depends on. Give each an id, what is to be done in full, and the ids of the subtasks whose results it needs. Subtasks that need nothing of each other are done at the same time.',
-    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...underWay, ...known].join('\n\n'),
+    text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...underWay, ...hopeless, ...known].join(
+      '\n\n',
+    ),
     onArguments,
   });
 }

@@ -8,7 +8,8 @@ import { sameWork, wholeElements, type PlannedWork } from '../../../core/plan-st
 import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { dropEarlyTasks, keepEarlyTasks, type ScheduledTask } from '../../../db/tasks.ts';
+import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { dropEarlyTasks, keepEarlyTasks } from '../../../db/tasks.ts';
 import { rememberPlanning } from '../../../db/workflows.ts';
 import { lookAtChildren } from '../../run-log/join-parent.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';

@@ -1,7 +1,8 @@
 /** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
 import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
-import { listScheduledTasks, readTaskResults } from '../../../db/tasks.ts';
+import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { readTaskResults } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import { findWorkflow, rememberPlan, rememberVerdict } from '../../../db/workflows.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
@@ -41,8 +42,7 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
       const done = tasks
         .filter(({ is_early }) => !is_early)
         .map(({ id, name, description }) => ({ name, description, result: textOf(results.get(id) ?? []) }));
-      const begun = worksOf(tasks).map((work) => canonicalJson(work));
-      return workflow && { workflow, done, skills, begun };
+      return workflow && { workflow, done, skills, ...begunOf(tasks) };
     });
     if (!found) return;
     const planning: Planning = { ...held, context, workflow: found.workflow };
@@ -50,6 +50,15 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
     if (need === 'plan') await plan(planning, { ...found, gaps: found.workflow.gaps });
     else await answer(planning, found);
   });
+}
+
+/** What an earlier plan that was never whole has begun, as a planner is told of it. */
+function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed'> {
+  const hopeless = new Set(tasks.filter(({ status }) => status === 'failed').map(({ name }) => name));
+  const works = worksOf(tasks);
+  const written = (isFailed: boolean) =>
+    works.filter(({ id }) => hopeless.has(id) === isFailed).map((work) => canonicalJson(work));
+  return { begun: written(false), failed: written(true) };
 }
 
 /** Skills that a planner is told of. */
@@ -66,6 +75,8 @@ interface Known {
   skills: string[];
   /** Subtasks that were begun of a plan that was never whole. */
   begun: string[];
+  /** Those of them that have failed for good. */
+  failed: string[];
 }
 
 async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {

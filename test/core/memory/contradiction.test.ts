@@ -19,6 +19,8 @@ describe('A contradiction by rules', () => {
     ['The launch is in May.', 'The office is closed on Fridays.'],
     ['The launch is in May.', 'The launch in May is for the whole team and its guests.'],
     ['Ada has a dog.', 'Ada has a cat.'],
+    ['The budget of May is 30 thousand.', 'The budget of June is 45 thousand.'],
+    ['The fact of lesson-1 is known.', 'The fact of lesson-2 is known.'],
     ['The code of the gate is 1234.', 'The code of the gate is 1234 now.'],
   ];
 

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { readMetadata } from '../../../core/memory/entry.ts';
+import { readSaid } from '../../../core/memory/said.ts';
+import { passageSignal } from '../../../core/memory/passage.ts';
 import { rank, RECALL_WEIGHTS, type Candidate } from '../../../core/memory/ranking.ts';
 
 const AT = new Date('2026-03-18T12:00:00Z');
@@ -16,6 +19,7 @@ function candidate(id: string, over: Partial<Candidate> = {}): Candidate {
     created_at: AT,
     valid_from: null,
     lexical: 0,
+    passage: 0,
     cosine: undefined,
     neighbours: [],
     ...over,
@@ -55,10 +59,42 @@ describe('the ranking of memories', () => {
     assert.deepEqual(order('What does Bob like?', both), ['Bob', 'Ada']);
   });
 
+  it('reads who says a text, when, and where, as clients from elsewhere write it', () => {
+    const both = ['Ada', 'Bob'].map((name) => candidate(name, { lexical: 0.4, content: `${name}: I like plums.` }));
+    assert.deepEqual(order('What does Bob like?', both), ['Bob', 'Ada']);
+    assert.deepEqual(order('What are Ada’s favourites?', both), ['Ada', 'Bob']);
+    const said = [
+      candidate('answer', { lexical: 0.4, content: 'Assistant: Plums, then.' }),
+      candidate('wish', { lexical: 0.4, content: 'User: Always offer plums.' }),
+    ];
+    assert.deepEqual(order('Which fruit?', said), ['wish', 'answer']);
+    assert.equal(readSaid('Note to self: http://x', {}).text, 'http://x');
+    assert.equal(readSaid('Ada: hello', { role: 'assistant', speaker: 'Eve' }).speaker, 'Eve');
+    for (const [metadata, at] of [
+      [{ occurred_at: '2026-03-10T09:00:00Z', timestamp: 'x' }, '2026-03-10T09:00:00.000Z'],
+      [{ timestamp: 1_773_133_200 }, '2026-03-10T09:00:00.000Z'],
+      [{ date: 1_773_133_200_000 }, '2026-03-10T09:00:00.000Z'],
+      [{ time: '2026-03-10' }, '2026-03-10T00:00:00.000Z'],
+      [{ time: 'noon', created_at: true }, undefined],
+    ] as const)
+      assert.equal(readMetadata(metadata).occurredAt?.toISOString(), at);
+    assert.deepEqual([readMetadata({ session_id: 7 }).conversation, readMetadata({}).conversation], ['7', undefined]);
+  });
+
+  it('prefers an entry that has the words of the question in one sentence', () => {
+    const words = new Map([['deploy', 2], ['deadlin', 1], ['studi', 1]]); // prettier-ignore
+    assert.equal(passageSignal('We deployed it. The deadline is near.', words), 0.5);
+    assert.equal(passageSignal('The deadline of the deployment study is near.', words), 1);
+    assert.equal(passageSignal('Redeploy. ```deploy```', words), 0);
+    assert.equal(passageSignal('', new Map()), 0);
+    const both = [candidate('far', { lexical: 0.5 }), candidate('near', { lexical: 0.5, passage: 0.8 })];
+    assert.deepEqual(order('When is the deadline?', both), ['near', 'far']);
+  });
+
   it('lifts what stands beside a good hit in the same conversation', () => {
     const found = [
-      candidate('question', { thread_id: 't', lexical: 0.9, neighbours: ['answer'] }),
-      candidate('answer', { thread_id: 't', lexical: 0.1, neighbours: ['question'] }),
+      candidate('question', { thread_id: 't', lexical: 0.9, neighbours: [{ id: 'answer', steps: 1 }] }),
+      candidate('answer', { thread_id: 't', lexical: 0.1, neighbours: [{ id: 'question', steps: 1 }] }),
       candidate('elsewhere', { thread_id: 'u', lexical: 0.15 }),
     ];
     assert.deepEqual(order('how long does it take', found), ['question', 'answer', 'elsewhere']);

@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
-import { startTestApi, type TestApi } from '../../support/api.ts';
+import type { TestApi } from '../../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../../support/fake-anthropic.ts';
-import type { FakeServer } from '../../support/fake-http.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
+import { startTestService } from '../../support/service.ts';
 
 describe('the bindings of an agent to its tools', () => {
   let api: TestApi;
-  let workers: Workers;
-  let model: FakeServer;
   const offered: string[][] = [];
 
   before(async () => {
-    model = await startFakeAnthropic((request: AnthropicRequest) => {
+    const model = await startFakeAnthropic((request: AnthropicRequest) => {
       offered.push((request.tools ?? []).map(({ name }) => name));
       const last = JSON.stringify(request.messages.at(-1));
       if (last.includes('tool_result') || !/call (\w+)/.test(last))
@@ -22,14 +19,9 @@ describe('the bindings of an agent to its tools', () => {
       const use = (n: number) => ({ type: 'tool_use', id: `toolu_${n}`, name, input });
       return { content: [use(1), use(2)], stop_reason: 'tool_use' };
     });
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ model });
   });
-  after(async () => {
-    await workers.stop(5000);
-    await api.close();
-    await model.close();
-  });
+  after(() => api.close());
 
   const agent = async (body: Record<string, unknown>, expected = 201) => {
     const { status, json, text } = await api.call('POST', '/v1/agents', { body: { name: 'bound', ...body } });
@@ -61,6 +53,26 @@ describe('the bindings of an agent to its tools', () => {
     await run(id, 'hello');
     assert.deepEqual(offered, [['web_search']]);
     await agent({ tool_bindings: [{ tool_id: 'nothing' }] }, 422);
+  });
+
+  it('find a tool that is registered under another name than its server has for it', async () => {
+    const transport = { type: 'mcp_http', endpoint: 'https://mcp.example.com/mcp', tool: 'create-ticket' };
+    const tool = { name: 'desk_create_ticket', description: 'Opens a ticket.', transport };
+    assert.equal((await api.call('POST', '/v1/tools', { body: tool })).status, 201);
+    const { id } = await agent({ tool_bindings: [{ tool_uri: 'mcp://mcp.example.com/create-ticket' }] });
+    await run(id, 'hello');
+    assert.deepEqual(offered, [['desk_create_ticket']]);
+    const elsewhere = await agent({ tool_bindings: [{ tool_uri: 'mcp://other.example.com/create-ticket' }] });
+    await run(elsewhere.id, 'hello');
+    assert.deepEqual(offered, [[]]);
+  });
+
+  it('hold runs at the same time to one rate together', async () => {
+    const tool_bindings = [{ tool_uri: 'builtin://calculator', rate_limit: 5 }];
+    const { id } = await agent({ tools: ['calculator'], tool_bindings });
+    const ends = await Promise.all(Array.from({ length: 8 }, () => run(id, 'call calculator')));
+    const counted = ends.flat();
+    assert.deepEqual([counted.filter((end) => end === 'succeeded').length, counted.length], [5, 16]);
   });
 
   it('take tools away, and say what of them may be called and how often', async () => {

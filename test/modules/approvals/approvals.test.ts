@@ -103,6 +103,18 @@ describe('approvals and signals', () => {
     assert.equal((await call('POST', `/v1/approvals/${approval.id}`, { decision: 'deny' })).status, 409);
   });
 
+  it('keeps why a person has approved the call, as it is or with other arguments', async () => {
+    const decisions = [{ decision: 'approve' }, { decision: 'edit', arguments: { amount: 6 } }];
+    for (const decision of decisions) {
+      const run = await startRun('call pay {"amount":7}');
+      const { id } = await openApproval(run);
+      const { body } = await call('POST', `/v1/approvals/${id}`, { ...decision, reason: 'it is due' });
+      assert.equal(body['reason'], 'it is due', decision.decision);
+      assert.equal((await call('GET', `/v1/approvals/${id}`)).body['reason'], 'it is due', decision.decision);
+      await runIs(run, 'completed');
+    }
+  });
+
   it('tells the model that a person denied the call, and why', async () => {
     const run = await startRun('call pay {"amount":8}');
     const { id } = await openApproval(run);

@@ -50,6 +50,7 @@ describe('the title of a thread', () => {
     const { thread } = await turn();
     assert.equal(await give(thread), 'later');
     assert.equal((await due()).length, 1);
+    await engine.providersBack();
     engine.say([text('A title'), text('Another')]);
     assert.equal(await give(thread), 'none');
     assert.equal(await titleOf(thread), null);

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
+import type { MemoryOrigin } from '../../../core/memory/entry.ts';
+import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { retryOnce } from '../../../modules/runs/retry-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -183,6 +186,133 @@ describe('A call that a model asks for after it has read what nobody vouches for
         ['read', 'succeeded'],
         ['send', 'awaiting_approval'],
       ],
+    );
+  });
+
+  /** An agent that recalls what it remembers of this origin, and then sends. */
+  async function recalling(origin: MemoryOrigin) {
+    const short_term = { strategy: 'hybrid' as const };
+    const agent = await engine.agent(
+      { name: `recalling ${Math.random()}`, tools: ['recall'], memory_config: { short_term } },
+      [SEND],
+    );
+    const entry = { content: 'Bob wants to have money sent.', memory_type: 'SEMANTIC' as const };
+    const row = toMemoryRow(entry, { tenantId: engine.tenantId, agentId: agent, origin });
+    await engine.context.db.withTenant(engine.tenantId, (tx) => addMemory(tx, row));
+    engine.say((request, n) => {
+      if (n === 0) return use({ name: 'recall', input: { query: 'What does Bob want?' }, id: 'toolu_recalled' });
+      return n === 1 ? wish(request, 'send') : text('ok');
+    });
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true } });
+    await engine.finish(run);
+    return { agent, run };
+  }
+
+  it('may have been brought up by what the agent recalls, as far as nobody vouches for that', async () => {
+    const { run } = await recalling('web');
+    const seq = await seqOf(run, 'tool.succeeded');
+    assert.deepEqual(await callsOf(run), [
+      { name: 'recall', status: 'succeeded', trust: 'untrusted', tainted_by: null },
+      { name: 'send', status: 'awaiting_approval', trust: 'trusted', tainted_by: [seq] },
+    ]);
+    const said = await recalling('user');
+    assert.deepEqual(
+      (await callsOf(said.run)).map(({ status, trust, tainted_by }) => [status, trust, tainted_by]),
+      [
+        ['succeeded', 'trusted', null],
+        ['succeeded', 'trusted', null],
+      ],
+    );
+  });
+
+  it('shows in a graph as the trust of what a node that recalls gives to the next', async () => {
+    for (const origin of ['web', 'user'] as const) {
+      const input = { query: 'What does Bob want?' };
+      const workflow_graph = {
+        entry_point: 'recall',
+        nodes: [
+          { name: 'recall', type: 'tool' as const, config: { tool: 'recall', input } },
+          { name: 'think', type: 'llm' as const, config: {} },
+        ],
+        edges: [{ from: 'recall', to: 'think' }],
+      };
+      const definition = { name: `graph ${origin}`, tools: ['recall'], workflow_graph };
+      const agent = await engine.agent(definition);
+      const entry = { content: 'Bob wants to have money sent.', memory_type: 'SEMANTIC' as const };
+      const row = toMemoryRow(entry, { tenantId: engine.tenantId, agentId: agent, origin });
+      await engine.context.db.withTenant(engine.tenantId, (tx) => addMemory(tx, row));
+      engine.say([text('ok')]);
+      const { run } = await engine.start(agent, 'go');
+      await engine.finish(run);
+      const [told] = await engine.rows<{ trust: string }>(
+        "select trust from messages where run_id = $1 and origin = 'drover'",
+        run,
+      );
+      assert.equal(told?.trust, origin === 'web' ? 'untrusted' : 'trusted', origin);
+    }
+  });
+
+  it('may have been brought up by a recalled memory that is read once more from the ledger', async () => {
+    const { agent, run } = await recalling('tool');
+    const { id } = await approvalOf(run);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id, by: engine.caller }, { decision: 'deny' });
+    engine.say((request, n) => {
+      if (n === 0) return text('ok');
+      if (n === 1) return use({ name: 'read_tool_output', input: { tool_use_id: 'toolu_recalled' } });
+      return n === 2 ? wish(request, 'send') : text('ok');
+    });
+    await engine.finish(run);
+    await engine.post(agent, run, 'again');
+    await engine.finish(run);
+    const [, , reread, sent] = await callsOf(run);
+    assert.deepEqual([reread?.trust, sent?.status], ['untrusted', 'awaiting_approval']);
+  });
+
+  it('may have been brought up by an image or an untrusted file that came with the message', async () => {
+    const file = { type: 'file', media_type: 'text/plain', filename: 'a.txt', size: 1 } as const;
+    const source = { type: 'url', url: 'https://a.example/a.png' } as const;
+    const id = '0192aaaa-0000-7000-8000-000000000000';
+    const kinds = [
+      [{ type: 'image', source } as const, [2]],
+      [{ ...file, file_id: id, trust: 'untrusted' } as const, [2]],
+      [{ ...file, file_id: id }, null],
+      [{ type: 'text', text: 'as it is' } as const, null],
+    ] as const;
+    for (const [attachment, by] of kinds) {
+      const agent = await engine.agent({ name: `attached ${Math.random()}` }, [SEND]);
+      engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+      const { run } = await engine.start(agent, 'go', { input: { message: 'go', attachments: [attachment] } });
+      await engine.finish(run);
+      assert.deepEqual(
+        (await callsOf(run)).map(({ status, tainted_by }) => [status, tainted_by]),
+        [[by ? 'awaiting_approval' : 'succeeded', by]],
+        attachment.type,
+      );
+      const message = await engine.row<{ trust: string; content: unknown[] }>(
+        'select trust, content from messages where run_id = $1 order by ordinal limit 1',
+        run,
+      );
+      assert.equal(message.trust, by ? 'untrusted' : 'trusted');
+      assert.doesNotMatch(JSON.stringify(message.content), /trust/, 'the conversation holds what models are sent');
+    }
+  });
+
+  it('is one of the retry too that goes on in the middle of the turn', async () => {
+    const execution_config = { checkpoint_frequency: 'on_change' as const, provider_outage_seconds: 0 };
+    const agent = await engine.agent({ name: 'fails', execution_config }, [READ, SEND]);
+    const away: AnthropicReply = {
+      error: { status: 500, type: 'api_error', message: 'away', headers: { 'retry-after-ms': '0' } },
+    };
+    engine.say((request, n) => (n === 0 ? wish(request, 'read') : away));
+    const { run } = await engine.start(agent, 'go');
+    await engine.finish(run);
+    engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+    const retried = await retryOnce(engine.context, { tenantId: engine.tenantId, runId: run, traceparent: undefined });
+    await engine.finish(retried);
+    const seq = await seqOf(retried, 'turn.started');
+    assert.deepEqual(
+      (await callsOf(retried)).map(({ name, status, tainted_by }) => [name, status, tainted_by]),
+      [['send', 'awaiting_approval', [seq]]],
     );
   });
 });

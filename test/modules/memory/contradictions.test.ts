@@ -74,6 +74,7 @@ describe('A contradiction that a model is asked about', () => {
     engine.say([{ error: { status: 529, type: 'overloaded_error', retryAfter: 60 } }]);
     assert.deepEqual(await check(newer), { later: 1 });
     await engine.gatesOpen();
+    await engine.providersBack();
     engine.say([text('no tool'), text('none')]);
     assert.deepEqual(await check(newer), { contradicted: 1 });
   });

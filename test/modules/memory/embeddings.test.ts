@@ -2,24 +2,19 @@ import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
-import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
-import { startTestApi, type TestApi } from '../../support/api.ts';
+import type { TestApi } from '../../support/api.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { startTestService } from '../../support/service.ts';
 
 describe('embeddings of memories', () => {
   let api: TestApi;
-  let workers: Workers;
   let agent: string;
 
   before(async () => {
-    api = await startTestApi(undefined, { env: { DROVER_EMBEDDING_MODEL: 'offline' } });
-    workers = await startWorkers(api.context);
+    api = await startTestService({ env: { DROVER_EMBEDDING_MODEL: 'offline' } });
     agent = (await api.call('POST', '/v1/agents', { body: { name: 'a' } })).json.id;
   });
-  after(async () => {
-    await workers.stop(3000);
-    await api.close();
-  });
+  after(() => api.close());
 
   it('follow an entry, which then is found by its meaning', async () => {
     const body = { content: 'I love espresso.', memory_type: 'SEMANTIC' };

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import type { readEvent } from '../../../core/events.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { checkContradictions } from '../../../modules/memory/contradictions.ts';
 import { consolidateDue } from '../../../modules/memory/dispatch-consolidations.ts';
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
+import { appendIn } from '../../../modules/run-log/append-to-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 
@@ -14,7 +17,7 @@ describe('What an agent learns from its turns', () => {
   let engine: Engine;
   let agent: string;
   const never = new AbortController().signal;
-  const memory_config = { long_term: { enabled: true } };
+  const memory_config = { long_term: { enabled: true, extract: true } };
 
   before(async () => {
     engine = await openEngine();
@@ -48,6 +51,14 @@ describe('What an agent learns from its turns', () => {
     }
     return all;
   };
+  /** A message for the turn that is open. */
+  const steer = (run: string, message: string) =>
+    engine.context.db.withTenant(engine.tenantId, (tx) =>
+      appendIn(tx, { tenantId: engine.tenantId, runId: run }, ({ open_turn_id: turn }) => {
+        const payload = { message_id: newId(), mode: 'steer' as const, input: { message }, requested_by: newId() };
+        return { events: [{ type: 'message.queued', actor: 'user', turn_id: turn ?? undefined, payload }] };
+      }),
+    );
   const submit = (input: Record<string, unknown>): AnthropicReply => use({ name: 'submit_memories', input });
   const add = (content: string, origin: MemoryOrigin = 'user') => {
     const row = toMemoryRow(
@@ -85,6 +96,28 @@ describe('What an agent learns from its turns', () => {
     assert.equal(purpose, 'memories');
   });
 
+  it('is read from messages that came in the middle of the turn, too, and says which it comes from', async () => {
+    agent = await engine.agent({ memory_config }, [{ name: 'lookup', risk_level: 'READ_ONLY' }]);
+    let run = '';
+    engine.say(async (request, n) => {
+      if (n === 0) {
+        await steer(run, 'And I am allergic to peanuts.');
+        return use({ name: request.tools?.[0]?.name ?? '' });
+      }
+      if (n === 1) return text('Noted.');
+      return submit({ add: [{ content: 'The user is allergic to peanuts.', memory_type: 'SEMANTIC' }] });
+    });
+    run = (await engine.start(agent, 'Look for a dinner.')).run;
+    await engine.finish(run);
+    assert.deepEqual(await learn(), [{ added: 1, superseded: 0, refused: 0 }]);
+    const asked = JSON.stringify(engine.model.requests[2]?.body);
+    assert.match(asked, /<user>Look for a dinner\.[\\n]+And I am allergic to peanuts\.<\/user>/);
+    const [entry] = await live();
+    const events = await engine.log(run);
+    const from = events.find(({ seq }) => seq === entry?.seq);
+    assert.deepEqual([entry?.origin, from?.type], ['user', 'message.queued']);
+  });
+
   it('corrects with a reason, and overwrites nothing', async () => {
     const { id } = await add('The user lives in Oslo.');
     engine.say([
@@ -106,6 +139,53 @@ describe('What an agent learns from its turns', () => {
       [old.status, old.content, old.superseded_by],
       ['superseded', 'The user lives in Oslo.', entry?.id],
     );
+  });
+
+  it('is held against what is there: by rules at once, by a model later, and never against what another user has said', async () => {
+    const states = async () => (await engine.rows<{ status: string }>(`select status from memory_entries where agent_id = $1 order by id`, agent)).map(({ status }) => status); // prettier-ignore
+    const teach = async (content: string) => {
+      engine.say([text('ok'), submit({ add: [{ content, memory_type: 'SEMANTIC' }] })]);
+      await ask(content);
+      assert.deepEqual(await learn(), [{ added: 1, superseded: 0, refused: 0 }]);
+    };
+    const bob = toMemoryRow(
+      { content: 'The launch is in April.', memory_type: 'SEMANTIC', metadata: { user_id: 'bob' } },
+      { tenantId: engine.tenantId, agentId: agent, origin: 'user' },
+    );
+    const ada = {
+      ...bob,
+      id: newId(),
+      root_id: newId(),
+      metadata: { user_id: 'ada' },
+      content: 'The launch is in May.',
+    };
+    await engine.context.db.withTenant(engine.tenantId, async (tx) => {
+      await addMemory(tx, bob);
+      const { id } = await addMemory(tx, ada);
+      const { tenantId, workspaceId } = engine.caller;
+      const entry = { id, content: ada.content };
+      const definition = { name: 'a', memory_config };
+      await checkContradictions(tx, { tenantId, workspaceId, agentId: agent, definition, by: { tenantId }, entry });
+    });
+    assert.deepEqual(await states(), ['active', 'active']);
+    await teach('The launch is in June.');
+    assert.deepEqual(await states(), ['disputed', 'disputed', 'disputed']);
+    agent = await engine.agent({
+      memory_config: { long_term: { ...memory_config.long_term, conflict_check: 'model' } },
+    });
+    await teach('The launch is in June.');
+    assert.deepEqual(await states(), ['active']);
+    const checks = await engine.rows(`select from memory_checks where owner_id = $1`, agent);
+    assert.equal(checks.length, 1);
+  });
+
+  it('is held against what is there where the agent remembers it of its own accord', async () => {
+    agent = await engine.agent({ memory_config, tools: ['remember'], autonomy_level: 3 });
+    const { id } = await add('The office is in Oslo.');
+    engine.say([use({ name: 'remember', input: { content: 'The office is in Bergen.' } }), text('ok')]);
+    await ask('Where is the office?');
+    const { status } = await engine.row<{ status: string }>('select status from memory_entries where id = $1', id);
+    assert.equal(status, 'disputed');
   });
 
   it('is learnt once, however often its job comes', async () => {
@@ -184,7 +264,7 @@ describe('What an agent learns from its turns', () => {
   it('is not trusted where the agent remembers it after it has read what nobody vouches for', async () => {
     const tool = { name: 'lookup', risk_level: 'READ_ONLY' as const, output_trust: 'untrusted' as const };
     agent = await engine.agent(
-      { memory_config: { long_term: { enabled: true, extract: false } }, tools: ['remember'], autonomy_level: 3 },
+      { memory_config: { long_term: { enabled: true } }, tools: ['remember'], autonomy_level: 3 },
       [tool],
     );
     engine.say((request, n) => {
@@ -246,6 +326,7 @@ describe('What an agent learns from its turns', () => {
     assert.deepEqual(await learn(), [{ later: 1 }]);
     assert.equal((await due()).length, 1);
     await engine.gatesOpen();
+    await engine.providersBack();
   });
 
   it('is nothing where the run is erased meanwhile, and where the agent does not ask for it', async () => {
@@ -254,7 +335,7 @@ describe('What an agent learns from its turns', () => {
     await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
     const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: row?.turn_id ?? '' };
     assert.deepEqual(await extractMemories(engine.context, job, never), { skipped: 1 });
-    const without = [undefined, { long_term: { enabled: true, extract: false } }, { long_term: { enabled: false } }];
+    const without = [undefined, { long_term: { enabled: true } }, { long_term: { enabled: false, extract: true } }];
     for (const config of without) {
       agent = await engine.agent(config && { memory_config: config });
       await ask('I prefer quiet rooms.');

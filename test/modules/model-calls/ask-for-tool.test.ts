@@ -6,13 +6,16 @@ import { newId } from '../../../lib/new-id.ts';
 import { askForTool, type OwnTool, type ToolAsk } from '../../../modules/model-calls/ask-for-tool.ts';
 import { findBudgetDrift, settleBudgets } from '../../../modules/budgets/settle-budgets.ts';
 import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
+import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 
 const VERDICT: OwnTool<{ meets: boolean; gaps: string[] }> = {
   name: 'submit_verdict',
   description: 'Gives the verdict.',
   arguments: z.object({ meets: z.boolean(), gaps: z.array(z.string()) }),
 };
+const HAIKU = 'anthropic/claude-haiku-4-5';
 const GOOD = { meets: true, gaps: [] };
 
 describe('a model call that Drover makes for itself', () => {
@@ -27,7 +30,7 @@ describe('a model call that Drover makes for itself', () => {
       tenantId: engine.tenantId,
       workspaceId: engine.platform.workspaceId,
       purpose: 'verdict',
-      models: ['anthropic/claude-haiku-4-5'],
+      models: [HAIKU],
       tool: VERDICT,
       system: 'Judge.',
       messages: [{ role: 'user', content: [{ type: 'text', text: 'Is it done?' }] }],
@@ -86,6 +89,62 @@ describe('a model call that Drover makes for itself', () => {
         ['settled', null],
       ],
     );
+    await forget();
+  });
+
+  const AWAY: AnthropicReply = {
+    error: { status: 500, type: 'api_error', message: 'away', headers: { 'retry-after-ms': '0' } },
+  };
+  const GOOD_REPLY = use({ name: 'submit_verdict', input: GOOD });
+  const dueNow = () => engine.tamper(`update model_outages set next_at = now() - interval '1 second'`);
+  const faultOf = (answer: Awaited<ReturnType<typeof ask>>) => ('fault' in answer ? answer.fault.code : 'answered');
+  const askMany = async () => (await Promise.all(Array.from({ length: 5 }, () => ask()))).map(faultOf).toSorted();
+
+  it('is not made while its provider is known to be away, but for one that asks for all', async () => {
+    engine.say(() => AWAY);
+    assert.equal(faultOf(await ask()), 'unavailable');
+    assert.equal(engine.model.requests.length, 3);
+    assert.deepEqual(await askMany(), Array(5).fill('unavailable'));
+    assert.equal(engine.model.requests.length, 3, 'nobody asks before the time');
+    await dueNow();
+    await askMany();
+    assert.equal(engine.model.requests.length, 4, 'one asks for all, once');
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    engine.say(() => text('well'));
+    await engine.finish(run);
+    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+    assert.equal(status, 'completed', 'no run waits for what calls of Drover have met');
+    await dueNow();
+    engine.say(() => GOOD_REPLY);
+    assert.ok((await askMany()).includes('answered'));
+    assert.deepEqual(await askMany(), Array(5).fill('answered'));
+    await forget();
+  });
+
+  it('waits for a provider that runs have found away, and may be what finds it back for them', async () => {
+    engine.say(() => AWAY);
+    const { run } = await engine.start(await engine.agent({ llm_config: { default_model: HAIKU } }), 'hello');
+    assert.equal(await engine.drive(run), 'dormant');
+    const before = engine.model.requests.length;
+    assert.equal(faultOf(await ask()), 'unavailable');
+    assert.equal(engine.model.requests.length, before);
+    await dueNow();
+    engine.say((request) => (request.tools?.[0]?.name === 'submit_verdict' ? GOOD_REPLY : text('back')));
+    assert.equal(faultOf(await ask()), 'answered');
+    assert.equal(await wakeParkedRuns(engine.context), 1, 'the run goes on');
+    await engine.finish(run);
+    await forget();
+  });
+
+  it('costs what the provider had counted where the answer breaks off', async () => {
+    const error = { type: 'api_error', message: 'broken', midStream: true };
+    engine.say((_, n) => (n === 0 ? { ...GOOD_REPLY, error } : GOOD_REPLY));
+    assert.equal(faultOf(await ask()), 'answered');
+    const [broken, whole] = await rows();
+    assert.deepEqual([broken?.state, broken?.reserved, broken?.error_code], ['settled', 'settled', 'unavailable']);
+    assert.ok(Number(broken?.cost_usd) > 0);
+    assert.equal(whole?.state, 'settled');
+    assert.deepEqual(await findBudgetDrift(engine.context.db), []);
     await forget();
   });
 

@@ -10,6 +10,7 @@ const ASK = use({ name: 'ask_user', input: { question: 'Go on?' } });
 const NOTHING = {
   idempotency_keys: 0,
   webhook_deliveries: 0,
+  webhooks: 0,
   waits: 0,
   signals: 0,
   reservations: 0,

@@ -5,55 +5,52 @@ import { TURNS } from '../../../jobs/turns.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
-import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
-for (const mode of MODES) {
-  describe(`Reconciliation in ${mode} mode`, () => {
-    let engine: Engine;
-    before(async () => {
-      engine = await openEngine(mode);
-    });
-    after(() => engine.close());
-
-    it('looks for the jobs of many runs in one round trip, and sends those that are missing in another', async () => {
-      const { context } = engine;
-      const queue = context.queues.queue(TURNS.name);
-      const agent = await engine.agent();
-      const ids: string[] = [];
-      for (let n = 0; n < 5; n++) {
-        const { run: runId } = await engine.start(agent, 'hello');
-        const at = await engine.row<{ seq: number; fence: number }>(
-          'select last_seq as seq, fence from runs where id = $1',
-          runId,
-        );
-        ids.push(positionJobId({ runId, ...at }));
-      }
-      const states = () => context.queues.states(TURNS.name, ids);
-      const areThere = async () => !(await states()).includes('unknown');
-      await waitUntil('the jobs are there', areThere);
-      assert.equal((await reconcile(context, 0)).turns, 0);
-      const [, alive, ...lost] = ids;
-      for (const id of lost) await queue.remove(id);
-      const trips: number[] = [];
-      const queues: Context['queues'] = {
-        ...context.queues,
-        states: (name, wanted) => {
-          if (name === TURNS.name) trips.push(wanted.length);
-          return context.queues.states(name, wanted);
-        },
-      };
-      assert.equal((await reconcile({ ...context, queues }, 0)).turns, lost.length);
-      assert.deepEqual(trips, [ids.length]);
-      assert.ok(await areThere());
-      assert.ok(await queue.getJob(alive ?? ''));
-      assert.equal((await reconcile(context, 0)).turns, 0);
-    });
-
-    it('is done by one of many processes that start together', async () => {
-      const early = { act: 'reconcile', everyMs: 15_000, recentMs: 1000 };
-      const taken = await Promise.all(Array.from({ length: 10 }, () => claimEarly(engine.context.db, early)));
-      assert.equal(taken.filter(Boolean).length, 1);
-    });
+describe('Reconciliation', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
   });
-}
+  after(() => engine.close());
+
+  it('looks for the jobs of many runs in one round trip, and sends those that are missing in another', async () => {
+    const { context } = engine;
+    const queue = context.queues.queue(TURNS.name);
+    const agent = await engine.agent();
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) {
+      const { run: runId } = await engine.start(agent, 'hello');
+      const at = await engine.row<{ seq: number; fence: number }>(
+        'select last_seq as seq, fence from runs where id = $1',
+        runId,
+      );
+      ids.push(positionJobId({ runId, ...at }));
+    }
+    const states = () => context.queues.states(TURNS.name, ids);
+    const areThere = async () => !(await states()).includes('unknown');
+    await waitUntil('the jobs are there', areThere);
+    assert.equal((await reconcile(context, 0)).turns, 0);
+    const [, alive, ...lost] = ids;
+    for (const id of lost) await queue.remove(id);
+    const trips: number[] = [];
+    const queues: Context['queues'] = {
+      ...context.queues,
+      states: (name, wanted) => {
+        if (name === TURNS.name) trips.push(wanted.length);
+        return context.queues.states(name, wanted);
+      },
+    };
+    assert.equal((await reconcile({ ...context, queues }, 0)).turns, lost.length);
+    assert.deepEqual(trips, [ids.length]);
+    assert.ok(await areThere());
+    assert.ok(await queue.getJob(alive ?? ''));
+    assert.equal((await reconcile(context, 0)).turns, 0);
+  });
+
+  it('is done by one of many processes that start together', async () => {
+    const early = { act: 'reconcile', everyMs: 15_000, recentMs: 1000 };
+    const taken = await Promise.all(Array.from({ length: 10 }, () => claimEarly(engine.context.db, early)));
+    assert.equal(taken.filter(Boolean).length, 1);
+  });
+});

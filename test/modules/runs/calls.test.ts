@@ -7,7 +7,7 @@ import { handleJob } from '../../../workers/handle-job.ts';
 import { handler } from '../../../workers/handlers/tool-calls.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { endOfCall, statusOfRun } from '../../support/queries.ts';
 
 const IDEMPOTENT = { annotations: { idempotentHint: true } };
 const HASTY = { retry_config: { max_retries: 3, backoff_ms: 1 } };
@@ -32,8 +32,7 @@ describe('A call that another worker makes', () => {
     return { run, call: id };
   }
 
-  const ledger = (run: string) =>
-    engine.row("select status, attempt, error->>'code' as code, output from tool_calls where run_id = $1", run);
+  const ledger = (run: string) => endOfCall(engine, run);
   const keys = () => engine.tools.seen.map(({ headers }) => headers['idempotency-key']);
   const toolEvents = async (run: string) =>
     (await engine.log(run)).map(({ type }) => type).filter((type) => /^tool\.(?!requested)/.test(type));

@@ -8,7 +8,12 @@ import { messagesFor, setAside, summaryMessage } from '../../../modules/run-log/
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import {
+  conversationRequests,
+  isOwnRequest,
+  type AnthropicReply,
+  type AnthropicRequest,
+} from '../../support/fake-anthropic.ts';
 
 const WORD = 'lorem ipsum ';
 /** About so many tokens. */
@@ -35,15 +40,10 @@ describe('A conversation that has grown too long', () => {
   /** Answers what is asked of Drover's own with a summary, all else as the script says. */
   const script = (answer: (n: number) => AnthropicReply, summary: () => AnthropicReply) => {
     let n = 0;
-    engine.say((request) => (isOwn(request) ? summary() : answer(n++)));
+    engine.say((request) => (isOwnRequest(request) ? summary() : answer(n++)));
   };
-  const isOwn = (request: AnthropicRequest) => request.tools?.[0]?.name === 'submit_summary';
   const summaryOf = (words: string) => use({ name: 'submit_summary', input: { summary: words } });
-  const sent = () =>
-    engine.model.requests
-      .map(({ body }) => body as AnthropicRequest)
-      .filter((request) => !isOwn(request))
-      .map(({ messages }) => messages);
+  const sent = () => conversationRequests(engine.model).map(({ body }) => body.messages);
   const agentOf = (strategy: string, more: Record<string, unknown> = {}) =>
     engine.agent({
       name: `${strategy} ${Math.random()}`,

@@ -4,6 +4,7 @@ import { renewRunLease } from '../../../db/leases.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 describe('The lease of a driver', () => {
   let engine: Engine;
@@ -65,8 +66,7 @@ describe('The lease of a driver', () => {
     engine.say([text('hello again')]);
     await engine.everyoneDies();
     await engine.finish(run);
-    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
-    assert.equal(status, 'completed');
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
   it('is not given up before an answer that was paid for is committed, where the process is to stop', async () => {
@@ -83,7 +83,6 @@ describe('The lease of a driver', () => {
     assert.ok(stop.signal.aborted);
     await engine.finish(run);
     assert.equal(engine.model.requests.length, 1, 'answers that were paid for');
-    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
-    assert.equal(status, 'completed');
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 });

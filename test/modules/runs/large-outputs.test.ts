@@ -9,6 +9,7 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { startProcess, type TestProcess } from '../../support/processes.ts';
 import { attemptOf, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 const MB = 1_000_000;
 const LIMIT_BYTES = 3 * MB;
@@ -99,8 +100,7 @@ describe('A run with large outputs', function () {
     await storeAsBefore(run, 9.6 * MB);
     await engine.everyoneDies();
     assert.equal(await engine.drive(run), 'dormant');
-    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
-    assert.equal(status, 'completed');
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
   /** As 0.1.0 stored them: in one piece. */

@@ -4,6 +4,7 @@ import type { Tx } from '../../../db/database.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 const DEFAULTS = 'run_events_default, messages_default, checkpoints_default';
 const PARENTS = 'run_events, messages, checkpoints';
@@ -32,8 +33,7 @@ if (MODES.includes('postgres')) {
       return run;
     };
     const read = <T>(work: (tx: Tx) => Promise<T>) => engine.context.db.withTenant(engine.tenantId, work);
-    const statusOf = async (run: string) =>
-      (await engine.row<{ status: string }>('select status from runs where id = $1', run)).status;
+    const statusOf = (run: string) => statusOfRun(engine, run);
 
     /** Holds locks as another session does while `work` goes on. */
     const beside = (locks: string, work: (other: ClientBase) => Promise<void>) =>

@@ -5,7 +5,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import type { CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { endOfCall, statusOfRun } from '../../support/queries.ts';
 
 const TOOLS = ['charge', 'record', 'note', 'pay'] as const;
 
@@ -101,11 +101,12 @@ describe('A run whose driver dies', () => {
     await engine.finish(run);
     assert.equal(engine.tools.seen.length, 3);
     assert.equal(new Set(engine.tools.seen.map(({ headers }) => headers['idempotency-key'])).size, 1);
-    const call = await engine.row(
-      "select status, attempt, error->>'code' as code from tool_calls where run_id = $1",
-      run,
-    );
-    assert.deepEqual(call, { status: 'failed', attempt: 3, code: 'interrupted' });
+    assert.deepEqual(await endOfCall(engine, run), {
+      status: 'failed',
+      attempt: 3,
+      code: 'interrupted',
+      output: 'The worker was lost during the call.',
+    });
   });
 
   it('has its calls made again as the ledger has them', async () => {

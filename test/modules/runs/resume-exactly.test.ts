@@ -3,9 +3,11 @@ import { STRATEGIES, type Strategy } from '../../../core/compaction.ts';
 import { textOf } from '../../../core/content.ts';
 import { digestOf } from '../../../core/ids.ts';
 import { readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
+import { updateAgent } from '../../../modules/agents/update-agent.ts';
+import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { conversationRequests, type AnthropicReply, type AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { sized } from '../../support/size.ts';
 
 const SEARCH = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 };
@@ -36,6 +38,12 @@ const searched = (n: number): NonNullable<AnthropicReply['content']> => [
   },
 ];
 
+/** Turns of each version, and whether every one of them is a run of its own. */
+interface Pace {
+  turns: number;
+  isCold: boolean;
+}
+
 /** Where two requests differ, and how. */
 function difference(one = '', other = ''): string {
   const at = one.split('').findIndex((unit, index) => other[index] !== unit);
@@ -49,12 +57,11 @@ describe('A thread that is taken up again', () => {
   });
   after(() => engine.close());
 
-  const isOwn = ({ tools }: AnthropicRequest) => ['submit_summary', 'submit_title'].includes(tools?.[0]?.name ?? '');
   /** Requests of the model so far, as bytes, without Drover's own. */
   const sent = () =>
-    engine.model.requests
-      .filter(({ body }) => !isOwn(body as AnthropicRequest))
-      .map(({ body, headers }) => `${String(headers['anthropic-beta'])} ${JSON.stringify(body)}`);
+    conversationRequests(engine.model).map(
+      ({ body, headers }) => `${String(headers['anthropic-beta'])} ${JSON.stringify(body)}`,
+    );
 
   /** What the model answers depends on what it is sent alone, so that the same requests make the same conversation. */
   const script = (request: AnthropicRequest): AnthropicReply => {
@@ -137,6 +144,50 @@ describe('A thread that is taken up again', () => {
       await sameConversations(warm.thread, cold.thread);
     });
   }
+
+  /** A thread whose agent gets a new version for each way to shorten it: a run for each, or for each turn, of a process that knows nothing. */
+  async function overVersions(agent: string, versions: readonly string[], { turns, isCold }: Pace) {
+    let thread: string | undefined;
+    let turn = 0;
+    for (const agent_version of versions) {
+      const on = () => (thread === undefined ? {} : { threadId: thread });
+      const config = { agent_version, keep_open: !isCold };
+      let run: string | undefined;
+      for (let n = 0; n < turns; n++) {
+        turn += 1;
+        if (isCold) await engine.everyoneDies();
+        if (isCold || run === undefined) {
+          ({ run, thread } = await engine.start(agent, messageOf(turn), { ...on(), config }));
+        } else await engine.post(agent, run, messageOf(turn));
+        await engine.finish(run);
+      }
+      if (!isCold) await completeRun(engine.context, { tenantId: engine.tenantId, runId: run ?? '' });
+    }
+    return thread ?? '';
+  }
+
+  it('sends the same bytes over one long thread that is shortened in every way, one after the other', async () => {
+    const agent = await agentOf('fifo');
+    const versions: string[] = [];
+    for (const strategy of STRATEGIES) {
+      const memory_config = { short_term: { max_tokens: strategy === 'fifo' ? 1600 : 1500, strategy } };
+      const { current_version } = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+        updateAgent(tx, engine.caller, { id: agent, patch: { memory_config } }),
+      );
+      versions.push(current_version);
+    }
+    const turns = sized({ usual: 16, nightly: 500 }) / STRATEGIES.length;
+    engine.say(script);
+    const warm = await overVersions(agent, versions, { turns, isCold: false });
+    const whole = sent();
+    engine.say(script);
+    const cold = await overVersions(agent, versions, { turns, isCold: true });
+    const anew = sent();
+    const other = whole.findIndex((request, index) => anew[index] !== request);
+    assert.equal(other, -1, difference(whole[other], anew[other]));
+    assert.equal(anew.length, whole.length);
+    await sameConversations(warm, cold);
+  });
 
   /** Conversation rows say of both threads what their logs and messages say. */
   async function sameConversations(one: string, other: string) {

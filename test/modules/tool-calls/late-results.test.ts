@@ -5,7 +5,7 @@ import type { AttemptEnd } from '../../../modules/tool-calls/attempt.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
-import { approvalsOfRun } from '../../support/queries.ts';
+import { approvalsOfRun, callOfRun, endOfCall, statusOfRun } from '../../support/queries.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 interface LateCall {
@@ -23,11 +23,7 @@ describe('A result that comes later than the lease of its call', () => {
   });
   after(() => engine.close());
 
-  const callOf = (run: string) =>
-    engine.row<{ status: string; attempt: number; output: unknown; code: string | null }>(
-      `select status, attempt, output, error->>'code' as code from tool_calls where run_id = $1`,
-      run,
-    );
+  const callOf = (run: string) => endOfCall(engine, run);
   const typesOf = async (run: string) => (await engine.log(run)).map(({ type }) => type);
   const resolvedOf = async (run: string) => {
     const log = await engine.log(run);
@@ -97,7 +93,7 @@ describe('A result that comes later than the lease of its call', () => {
   it('is kept in the ledger alone where the run has ended', async () => {
     const { run, making, answer } = await unknownCall({ on_unknown: 'fail' });
     const types = await typesOf(run);
-    assert.deepEqual(await engine.row('select status from runs where id = $1', run), { status: 'failed' });
+    assert.equal(await statusOfRun(engine, run), 'failed');
     answer();
     await making;
     assert.equal((await callOf(run)).status, 'succeeded');
@@ -176,8 +172,7 @@ describe('A result that comes later than the lease of the driver that makes the 
   });
   after(() => engine.close());
 
-  const callOf = (run: string) =>
-    engine.row<{ status: string; attempt: number }>('select status, attempt from tool_calls where run_id = $1', run);
+  const callOf = (run: string) => callOfRun(engine, run);
 
   /** A call under way by a driver that everybody takes for dead. */
   async function drivenCall(
@@ -262,8 +257,7 @@ describe('A worker that has claimed a call and sent nothing', () => {
     assert.equal(await engine.drive(run), 'handed_over');
     return run;
   }
-  const callOf = (run: string) =>
-    engine.row<{ status: string; attempt: number }>('select status, attempt from tool_calls where run_id = $1', run);
+  const callOf = (run: string) => callOfRun(engine, run);
 
   /** The claim is made, and its answer lost with the connection. */
   function losingAnswers(meanwhile: () => Promise<void> = () => Promise.resolve()): Context {

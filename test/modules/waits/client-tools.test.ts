@@ -164,6 +164,17 @@ describe('tools that the client executes', () => {
     assert.equal((await answer(run, [good])).status, 409);
   });
 
+  it('take results beside a message that is null, or empty', async () => {
+    const run = await openRun();
+    for (const message of [null, '']) {
+      const { body } = await say(run, 'call confirm {"what":"x"}');
+      const tool_results = [{ tool_use_id: body.output.tool_calls[0]?.tool_use_id, content: 'yes' }];
+      const done = await call(`POST /v1/runs/${run}/turns`, { input: { message, tool_results } });
+      assert.deepEqual([done.status, done.body.output.message], [200, 'done: yes']);
+      assert.equal((await call(`POST /v1/runs/${run}/turns`, { input: { message } })).status, 400);
+    }
+  });
+
   it('refuse a message together with results, an empty set, and a message while results are awaited', async () => {
     const run = await openRun();
     const { body } = await say(run, 'call confirm {"what":"x"}');

@@ -23,10 +23,11 @@ function objectIn(schema: JsonSchema | undefined): JsonSchema | undefined {
 }
 
 describe('What is told of an event', () => {
-  it('is listed for every type, by fields that it has', () => {
-    assert.deepEqual(Object.keys(TOLD_FIELDS).toSorted(), EVENT_TYPES.toSorted());
+  it('is listed by fields that its type has', () => {
+    const unknown = Object.keys(TOLD_FIELDS).filter((type) => !EVENT_TYPES.some((each) => each === type));
+    assert.deepEqual(unknown, []);
     for (const type of EVENT_TYPES) {
-      for (const path of TOLD_FIELDS[type]) assert.ok(schemaAt(type, path), `${type} has ${path}`);
+      for (const path of TOLD_FIELDS[type] ?? []) assert.ok(schemaAt(type, path), `${type} has ${path}`);
     }
   });
 
@@ -44,7 +45,7 @@ describe('What is told of an event', () => {
     });
   });
 
-  it('is nothing of a type that this build does not know', () => {
+  it('is nothing of a type that is not listed', () => {
     assert.deepEqual(toldPayload('run.flown', { to: 'of somebody' }), {});
     assert.deepEqual(toldPayload('toString', { to: 'of somebody' }), {});
   });

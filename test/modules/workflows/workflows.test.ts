@@ -8,13 +8,32 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { advanceWorkflow } from '../../../modules/workflows/advance-workflow.ts';
-import { createWorkflow, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
+import { createWorkflow, submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
+import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
 import { requireWorkflow, type TaskRow } from '../../../modules/workflows/read-workflows.ts';
 import { newId } from '../../../lib/new-id.ts';
+import type { Context } from '../../../modules/governance/context.ts';
+import { readRows } from '../../support/queries.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { statusOfRun } from '../../support/queries.ts';
 
 const subtask = (id: string, ...dependencies: string[]) => ({ id, description: `Do ${id}.`, dependencies });
 const FIRST = '00000000-0000-0000-0000-000000000000';
+
+/** A context whose transactions say how many rows of a table they have read. A table of a test is so small that it is read whole where that is not forbidden. */
+function counting(context: Context, table: string): { context: Context; read: () => number } {
+  let rows = 0;
+  const withTenant: Context['db']['withTenant'] = (tenantId, work) =>
+    context.db.withTenant(tenantId, async (tx) => {
+      await tx.query('set local enable_seqscan = off');
+      // What a session has counted in transactions before is told from time to time only, and stands in the sum until then.
+      const before = await readRows(tx, table);
+      const done = await work(tx);
+      rows += (await readRows(tx, table)) - before;
+      return done;
+    });
+  return { context: { ...context, db: { ...context.db, withTenant } }, read: () => rows };
+}
 
 describe('The scheduler of a workflow', () => {
   let engine: Engine;
@@ -75,6 +94,43 @@ describe('The scheduler of a workflow', () => {
     for (const type of ['task.assigned', 'task.completed'] as const) {
       assert.equal(log.filter((each) => each === type).length, 4);
     }
+  });
+
+  it('reads no more for a join of a large workflow than for one of a small one', async () => {
+    const wide = (width: number) => [
+      ...Array.from({ length: width }, (_, at) => subtask(`a${at}`)),
+      ...Array.from({ length: width }, (_, at) => subtask(`b${at}`, `a${at}`, `a${(at + 1) % width}`)),
+    ];
+    const joins = async (width: number): Promise<number> => {
+      const id = await start(wide(width));
+      await advance(id);
+      const { tasks } = await read(id);
+      const begun = tasks.flatMap(({ run_id }) => run_id ?? []).slice(0, 3);
+      let rows = 0;
+      for (const childId of begun) {
+        await engine.finish(childId);
+        const { context, read: seen } = counting(engine.context, 'tasks');
+        assert.equal(await advanceWorkflow(context, { tenantId: engine.tenantId, runId: id, childId }), 'advanced');
+        rows += seen();
+      }
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+      return rows / begun.length;
+    };
+    // As many run at a time in each.
+    const [small, large] = [await joins(70), await joins(400)];
+    assert.ok(large < 400, `${large} of 800`);
+    assert.ok(large <= 2 * small, `${small} rows of 140 tasks, ${large} of 800`);
+  });
+
+  it('goes on where the rows do not say what is ready', async () => {
+    const id = await start([subtask('a'), subtask('b', 'a')]);
+    await advance(id);
+    await engine.finish(await childOf(id, 'a'));
+    await engine.tamper('update tasks set open_inputs = 7 where workflow_id = $1', id);
+    await advance(id);
+    await engine.finish(await childOf(id, 'b'));
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'completed');
   });
 
   it('is found where a child has ended and nobody has told it', async () => {
@@ -142,8 +198,7 @@ describe('The scheduler of a workflow', () => {
       tasks.map(({ status }) => status),
       ['failed', 'cancelled', 'cancelled'],
     );
-    const [other] = await engine.rows<{ status: string }>('select status from runs where id = $1', running);
-    assert.equal(other?.status, 'cancelled');
+    assert.equal(await statusOfRun(engine, running), 'cancelled');
   });
 
   it('asks a person about what has failed for good, while the other subtasks go on', async () => {
@@ -178,6 +233,59 @@ describe('The scheduler of a workflow', () => {
     assert.equal(await childOf(id, 'good'), good, 'what was done was not done again');
   });
 
+  it('gives a task the time anew that it had, where a person has it tried again after its deadline', async () => {
+    const settings = { on_subtask_failure: 'ask' as const, execution: 'eager' as const, max_replans: 0 };
+    const id = await start([subtask('a')], { settings });
+    const HOUR = 3_600_000;
+    const late = await submitTask(
+      engine.context,
+      {
+        caller: engine.caller,
+        description: 'Do late.',
+        workflowId: id,
+        input: undefined,
+        requirements: { deadline: new Date(Date.now() + HOUR).toISOString() },
+        idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+      },
+      (row) => row,
+    );
+    const pass = (workflow: string) =>
+      engine.tamper(
+        `update tasks set created_at = created_at - interval '2 h', asked_at = asked_at - interval '2 h',
+           deadline = deadline - interval '2 h' where workflow_id = $1`,
+        workflow,
+      );
+    const left = async (workflow: string) =>
+      ((await task(workflow, late.body.name)).deadline?.getTime() ?? 0) - Date.now();
+    const fails = async () => {
+      await pass(id);
+      await advance(id);
+      const { status, error, approval_id } = await task(id, late.body.name);
+      assert.deepEqual([status, error?.code], ['failed', 'deadline']);
+      return approval_id ?? '';
+    };
+    for (let time = 0; time < 2; time++) {
+      const approval = await fails();
+      await decideApproval(engine.context, { tenantId: engine.tenantId, id: approval }, { decision: 'approve' });
+      await advance(id);
+      assert.equal((await task(id, late.body.name)).status, 'in_progress');
+      assert.ok(Math.abs((await left(id)) - HOUR) < HOUR / 2, `${await left(id)}`);
+    }
+    await fails();
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+    const again = await retryWorkflow(engine.context, {
+      tenantId: engine.tenantId,
+      runId: id,
+      idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+      traceparent: undefined,
+    });
+    const next = again.body.new_run_id;
+    await advance(next);
+    assert.equal((await task(next, late.body.name)).status, 'in_progress');
+    assert.ok(Math.abs((await left(next)) - HOUR) < HOUR / 2, `${await left(next)}`);
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: next });
+  });
+
   it('leaves nothing running that stands below what is cancelled, and erases it with it', async () => {
     const id = await start([subtask('a'), subtask('b'), subtask('secret', 'a')]);
     await advance(id);
@@ -185,8 +293,7 @@ describe('The scheduler of a workflow', () => {
     await advance(id);
     const lowest = await grandchild(await childOf(id, 'b'));
     assert.equal(await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id }), true);
-    const [row] = await engine.rows<{ status: string }>('select status from runs where id = $1', lowest);
-    assert.equal(row?.status, 'cancelled');
+    assert.equal(await statusOfRun(engine, lowest), 'cancelled');
     assert.deepEqual(
       (await children(id)).filter(({ status }) => status !== 'completed').map(({ status }) => status),
       ['cancelled', 'cancelled'],

@@ -16,6 +16,8 @@ export interface Recording {
   turn: ShownTurn;
   /** In the order in which a client came to know of them. */
   items: StreamItem[];
+  /** How many of them came before the turn. */
+  before: number;
 }
 
 export interface Script {
@@ -26,12 +28,25 @@ export interface Script {
   /** Where it is left: at its end unless this is said. */
   until?: 'it waits' | 'it is cancelled';
   timeoutSeconds?: number;
+  graph?: object;
+  /** Said while the model is held, which its message names first: `held NAME …`. */
+  meanwhile?: { mode: 'queue' | 'steer'; message: string };
 }
 
 const TWO = 'calculator {"expression":"6*7"} & calculator {"expression":"1/"}';
 const LONG = `say ${'word after word, '.repeat(30)}`;
 
-/** Twenty turns of all kinds. */
+const llm = (name: string) => ({ name, type: 'llm', config: { tools: [] } });
+const sum = { name: 'sum', type: 'tool', config: { tool: 'calculator', input: { expression: '6*7' } } };
+const review = { name: 'review', type: 'human', config: { prompt: 'Good enough?' } };
+
+/** Nodes one after the other. */
+export function inTurn(...nodes: { name: string; type: string; config: object }[]): object {
+  const edges = nodes.slice(1).map(({ name }, place) => ({ from: nodes[place]?.name, to: name, condition: null }));
+  return { entry_point: nodes[0]?.name, nodes, edges };
+}
+
+/** Turns of all kinds. */
 export const SCRIPTS: readonly Script[] = [
   { message: 'say hello' },
   { message: LONG },
@@ -60,14 +75,27 @@ export const SCRIPTS: readonly Script[] = [
   { message: 'call calculator {"expression":"8"} | hang say cancelled', until: 'it is cancelled' },
   { message: 'call ask_user {"question":"Really?"} | say never', until: 'it is cancelled' },
   { message: `call ${TWO} | call ${TWO} | call calculator {"expression":"9"} | ${LONG}` },
+  { message: 'say drafted', graph: inTurn(llm('draft'), sum, llm('final')) },
+  { message: 'say summed', graph: inTurn(llm('draft'), sum) },
+  { message: 'say to be reviewed', graph: inTurn(llm('draft'), review, llm('final')), until: 'it waits' },
+  {
+    message: 'held steered call calculator {"expression":"10"} | call calculator {"expression":"1"} | say not told',
+    meanwhile: { mode: 'steer', message: 'call calculator {"expression":"11"} | say as told' },
+  },
+  {
+    message: 'held queued call calculator {"expression":"12"} | say first',
+    meanwhile: { mode: 'queue', message: 'call calculator {"expression":"13"} | say second' },
+  },
 ];
 
-/** Records the turn of a script, from its beginning to where it is left. */
-export async function record(api: ScriptedService, script: Script): Promise<Recording> {
-  const { message, autonomy = 2, decisions = [], until, timeoutSeconds } = script;
+/** Records the turn of a script, from its beginning to where it is left; where a message waits for its end, both turns. */
+export async function record(api: ScriptedService, script: Script): Promise<Recording[]> {
+  const { message, autonomy = 2, decisions = [], until, timeoutSeconds, graph, meanwhile } = script;
   const execution_config = timeoutSeconds === undefined ? {} : { timeout_seconds: timeoutSeconds };
-  const agent = await api.newAgent(undefined, { autonomy_level: autonomy, execution_config });
-  const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message } } });
+  const more = { execution_config, ...(graph && { workflow_graph: graph }) };
+  const agent = await api.newAgent(undefined, { autonomy_level: autonomy, ...more });
+  const config = meanwhile ? { keep_open: true } : {};
+  const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message }, config } });
   const path = `/v1/runs/${json.run_id}`;
   const caller = await createAuthenticator(api.context.db).byKey(api.key);
   assert.ok(caller);
@@ -89,21 +117,75 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
     await waitUntil('it works', async () => api.model.asked(message).length > 0);
     await api.call('POST', `${path}/cancel`, { body: {} });
   }
+  if (meanwhile) await sayMeanwhile(api, { agent, threadId: json.thread_id, script, items });
   const ended = ['completed', 'failed', 'cancelled'];
-  const isLeft = async () => (until === 'it waits' ? isPaused(items) : ended.includes((await read()).status));
   const find = () => api.context.db.withTenant(tenantId, (tx) => findShownTurn(tx, json.thread_id));
+  const isLeft = async () => {
+    if (until === 'it waits') return isPaused(items);
+    return meanwhile ? (await find())?.isOpen === false : ended.includes((await read()).status);
+  };
   const seqOf = (item: StreamItem | undefined) => (item?.kind === 'logged' ? item.event.seq : 0);
   let turn: ShownTurn | undefined;
   await waitUntil(`${message} is over and recorded`, async () => {
+    // Its head is looked up once there is no more to come.
+    if (!(await isLeft())) return false;
     turn = await find();
     const { head = Infinity } = turn ?? {};
     // What comes after the end of a run is in no stream.
-    return (isOver || items.some((item) => seqOf(item) >= head)) && (await isLeft());
+    return isOver || items.some((item) => seqOf(item) >= head);
   });
   assert.ok(turn);
   leave.abort();
   await recorder;
-  return { message, agent, turn, items };
+  const turns = items.filter((item) => item.kind === 'logged' && item.event.type === 'turn.started').length;
+  assert.equal(turns, meanwhile?.mode === 'queue' ? 2 : 1, `turns of ${message}`);
+  if (meanwhile?.mode !== 'queue') return [{ message, agent, turn, items, before: 0 }];
+  return twoTurns({ message, agent, turn, items, before: 0 }, meanwhile.message);
+}
+
+interface Meanwhile {
+  agent: string;
+  threadId: string;
+  script: Script;
+  items: readonly StreamItem[];
+}
+
+/** Lets the model go on once the message waits. */
+async function sayMeanwhile(api: ScriptedService, { agent, threadId, script, items }: Meanwhile): Promise<void> {
+  const { message, meanwhile } = script;
+  await waitUntil('it works', () => api.model.asked(message).length > 0);
+  const parts = [{ type: 'text', text: meanwhile?.message }];
+  const body = { id: threadId, mode: meanwhile?.mode, messages: [{ role: 'user', parts }] };
+  const told = api.call('POST', `/v1/agents/${agent}/ui-stream`, { body });
+  const waits = () => items.some((item) => item.kind === 'logged' && item.event.type === 'message.queued');
+  await waitUntil('the message waits', waits);
+  api.model.release(message.split(' ')[1] ?? '');
+  const { status, text } = await told;
+  assert.equal(status, 200, text);
+}
+
+/** The turn at whose end a message waits, and the one that the message begins. */
+function twoTurns(recording: Recording, message: string): Recording[] {
+  const { items, turn } = recording;
+  const placeOf = (type: string, turnId?: string) =>
+    items.findIndex(
+      (item) =>
+        item.kind === 'logged' &&
+        item.event.type === type &&
+        (turnId === undefined || (item.event.turn_id ?? '') === turnId),
+    );
+  const [begins, ends, next] = [
+    placeOf('turn.started'),
+    placeOf('turn.completed'),
+    placeOf('turn.started', turn.turnId),
+  ];
+  const first = items[begins];
+  assert.ok(first?.kind === 'logged' && first.event.turn_id !== null && begins < ends && ends < next);
+  const firstTurn = { ...turn, turnId: first.event.turn_id, start: first.event.seq };
+  return [
+    { ...recording, turn: firstTurn, items: items.slice(0, ends + 1) },
+    { ...recording, message, before: next + 1 },
+  ];
 }
 
 async function watch(

@@ -1,8 +1,8 @@
-/** Plans: three or more calls of one answer, decided on as a whole. */
+/** Call batches: three or more calls of one answer, decided on as a whole. */
 import type { NewEvent } from '../events.ts';
 import type { Place, Projection, RowChange } from './projection.ts';
 
-export const plans: Projection<'plans'> = {
+export const callBatches: Projection<'plans'> = {
   table: 'plans',
   key: 'id',
   columns: [
@@ -26,9 +26,9 @@ export const plans: Projection<'plans'> = {
   unlogged: [],
   apply(place, event) {
     if (event.type === 'plan.proposed') {
-      const { plan_id: id, ...plan } = event.payload;
+      const { plan_id: id, ...batch } = event.payload;
       const owner = { id, tenant_id: place.tenantId, run_id: place.runId, turn_id: event.turn_id, step: event.step };
-      return { key: id, insert: { ...plan, ...owner, status: 'proposed', created_at: place.at } };
+      return { key: id, insert: { ...batch, ...owner, status: 'proposed', created_at: place.at } };
     }
     return progressOf(place, event);
   },

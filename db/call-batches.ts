@@ -1,8 +1,8 @@
-/** Plans as they are read; `commit_run` writes them. */
+/** Call batches as they are read; `commit_run` writes them. */
 import type { RiskLevel } from '../core/tool.ts';
 import type { Tx } from './database.ts';
 
-export interface PlanRow {
+export interface CallBatchRow {
   id: string;
   step: number;
   purpose: string;
@@ -18,27 +18,27 @@ export interface PlanRow {
   completed_at: Date | null;
 }
 
-export async function listPlans(tx: Tx, runId: string, turnId: string): Promise<PlanRow[]> {
-  return tx.query<PlanRow>(
+export async function listCallBatches(tx: Tx, runId: string, turnId: string): Promise<CallBatchRow[]> {
+  return tx.query<CallBatchRow>(
     `select id, step, purpose, max_risk_level, auto_executing, status, steps, approval_id, reason, created_at, approved_at,
        started_at, completed_at from plans where run_id = $1 and turn_id = $2 order by step`,
     [runId, turnId],
   );
 }
 
-/** The plan of a run whose steps are being made, with those that have no result of their tool; undefined if there is none. */
-export async function findExecutingPlan(
+/** The call batch of a run whose steps are being made, with those that have no result of their tool; undefined if there is none. */
+export async function findExecutingCallBatch(
   tx: Tx,
   runId: string,
 ): Promise<{ id: string; step: number; failed: { tool_call_id: string; tool: string }[] } | undefined> {
-  const [plan] = await tx.query<{ id: string; step: number; failed: { tool_call_id: string; tool: string }[] }>(
+  const [batch] = await tx.query<{ id: string; step: number; failed: { tool_call_id: string; tool: string }[] }>(
     `select p.id, p.step, (select coalesce(jsonb_agg(s - 'risk_level' order by list.place), '[]')
        from jsonb_array_elements(p.steps) with ordinality as list(s, place)
        left join tool_calls k on k.id = (s->>'tool_call_id')::uuid where k.status is distinct from 'succeeded') as failed
      from plans p where p.run_id = $1 and p.status = 'executing'`,
     [runId],
   );
-  return plan;
+  return batch;
 }
 
 /** The policy that asked last about a call; undefined if it was the autonomy matrix, or nobody. */

@@ -1,4 +1,4 @@
-/** Short-lived tokens for one run, which a front end holds in place of a key. Sealed, so no table knows them. */
+/** Short-lived tokens for one run or one thread, which a front end holds in place of a key. Sealed, so no table knows them. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
@@ -9,9 +9,12 @@ import type { Database } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Authenticator } from './authenticate-key.ts';
 
-/** What a token is for: `read` shows the run, `answer` answers what it waits for. */
+/** What a token is for: `read` shows the run or the thread; `answer` answers what a run waits for, and talks on a thread. */
 export const TOKEN_SCOPES = ['read', 'answer'] as const;
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
+
+/** What a token is for one of. */
+export type TokenTarget = { kind: 'run' | 'thread'; id: string };
 
 /** What the key of a token must have, and what the token can do with it. */
 export const SCOPES_OF: Readonly<Record<TokenScope, readonly Scope[]>> = {
@@ -25,55 +28,65 @@ interface Deps {
 }
 
 /** Makes a token that ends after `ttlSeconds` by the database's clock, and with the caller's key. */
-export async function issueRunToken(
+export async function issueToken(
   { db, keyring }: Deps,
   caller: Caller,
-  { runId, scopes, ttlSeconds }: { runId: string; scopes: readonly TokenScope[]; ttlSeconds: number },
+  { target, scopes, ttlSeconds }: { target: TokenTarget; scopes: readonly TokenScope[]; ttlSeconds: number },
 ): Promise<{ token: string; expiresAt: Date }> {
   const { tenantId, workspaceId, keyId } = caller;
   const expiresAt = new Date((await readClock(db)).getTime() + ttlSeconds * 1000);
   const content: Content = { scopes: [...scopes], keyId, workspaceId, expiresAt: expiresAt.toISOString() };
-  const { keyId: sealedBy, sealed } = keyring.seal(ownerOf(tenantId, runId), JSON.stringify(content), randomBytes(12));
+  const { keyId: sealedBy, sealed } = keyring.seal(ownerOf(tenantId, target), JSON.stringify(content), randomBytes(12));
   await db.withTenant(tenantId, (tx) => {
     const details = { scopes, expires_at: content.expiresAt };
-    return recordAudit(tx, caller, { action: 'run_token.created', target: ['run', runId], details });
+    return recordAudit(tx, caller, {
+      action: `${target.kind}_token.created`,
+      target: [target.kind, target.id],
+      details,
+    });
   });
-  return { token: `drt_${sealedBy}.${tenantId}.${runId}.${sealed.toString('base64url')}`, expiresAt };
+  return {
+    token: `${PREFIXES[target.kind]}_${sealedBy}.${tenantId}.${target.id}.${sealed.toString('base64url')}`,
+    expiresAt,
+  };
 }
 
 /** Who holds a valid token, and what it opens. */
 export interface TokenHolder {
   caller: Caller;
-  runId: string;
+  target: TokenTarget;
   scopes: readonly TokenScope[];
   /** What is left of it. */
   leftMs: number;
 }
 
 /** Whether a credential has the form of a token: it is then no key. */
-export function isRunToken(text: string): boolean {
+export function isToken(text: string): boolean {
   return FORM.test(text);
 }
 
 /** Undefined for what is none, was changed, has expired, or whose key has ended. */
-export async function readRunToken(
+export async function readToken(
   { db, keyring, authenticator }: Deps & { authenticator: Authenticator },
   text: string,
 ): Promise<TokenHolder | undefined> {
-  const [, sealedBy = '', tenantId = '', runId = '', sealed = ''] = FORM.exec(text) ?? [];
-  const content = sealed === '' ? undefined : open(keyring, { sealedBy, tenantId, runId, sealed });
+  const [, prefix = '', sealedBy = '', tenantId = '', id = '', sealed = ''] = FORM.exec(text) ?? [];
+  const target: TokenTarget = { kind: prefix === PREFIXES.run ? 'run' : 'thread', id };
+  const content = sealed === '' ? undefined : open(keyring, { sealedBy, tenantId, target, sealed });
   if (!content) return undefined;
   const leftMs = Date.parse(content.expiresAt) - (await readClock(db)).getTime();
   const key = leftMs > 0 ? await authenticator.byKeyId(content.keyId) : undefined;
   if (key?.tenantId !== tenantId) return undefined;
   const { workspaceId } = content;
   const scopes = content.scopes.flatMap((scope) => SCOPES_OF[scope]).filter((scope) => hasScope(key.scopes, scope));
-  const caller = { ...key, workspaceId, boundWorkspaceId: workspaceId, scopes, isOperator: false };
-  return { caller, runId, scopes: content.scopes, leftMs };
+  const bound = target.kind === 'thread' && { boundThreadId: id };
+  const caller = { ...key, workspaceId, boundWorkspaceId: workspaceId, scopes, isOperator: false, ...bound };
+  return { caller, target, scopes: content.scopes, leftMs };
 }
 
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
-const FORM = new RegExp(`^drt_([0-9a-f]{16})\\.(${UUID})\\.(${UUID})\\.([A-Za-z0-9_-]{40,800})$`);
+const PREFIXES = { run: 'drt', thread: 'dtt' } as const;
+const FORM = new RegExp(`^(drt|dtt)_([0-9a-f]{16})\\.(${UUID})\\.(${UUID})\\.([A-Za-z0-9_-]{40,800})$`);
 
 const content = z.object({
   scopes: z.array(z.enum(TOKEN_SCOPES)),
@@ -85,11 +98,11 @@ type Content = z.output<typeof content>;
 
 function open(
   keyring: Keyring,
-  token: { sealedBy: string; tenantId: string; runId: string; sealed: string },
+  token: { sealedBy: string; tenantId: string; target: TokenTarget; sealed: string },
 ): Content | undefined {
   const stored = { keyId: token.sealedBy, sealed: Buffer.from(token.sealed, 'base64url') };
   try {
-    return content.parse(JSON.parse(keyring.open(ownerOf(token.tenantId, token.runId), stored)));
+    return content.parse(JSON.parse(keyring.open(ownerOf(token.tenantId, token.target), stored)));
   } catch (error) {
     if (error instanceof SecretUnreadableError) return undefined;
     throw error;
@@ -97,6 +110,6 @@ function open(
 }
 
 /** No secret of a tenant can have this name. */
-function ownerOf(tenantId: string, runId: string) {
-  return { tenantId, name: `token of run ${runId}` };
+function ownerOf(tenantId: string, { kind, id }: TokenTarget) {
+  return { tenantId, name: `token of ${kind} ${id}` };
 }

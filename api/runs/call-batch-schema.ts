@@ -1,11 +1,11 @@
-/** A plan as a turn shows it. */
+/** A call batch as a turn shows it. */
 import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
-import type { PlanRow } from '../../modules/runs/read-runs.ts';
+import type { CallBatchRow } from '../../modules/runs/read-runs.ts';
 
 const when = z.iso.datetime();
 
-export const plan = z
+export const callBatch = z
   .object({
     plan_id: z.uuid(),
     step: z.int(),
@@ -21,14 +21,14 @@ export const plan = z
   })
   .meta({ id: 'Plan' });
 
-export function presentPlan({
+export function presentCallBatch({
   id,
   created_at,
   completed_at,
   approved_at: _a,
   started_at: _s,
   ...row
-}: PlanRow): z.input<typeof plan> {
+}: CallBatchRow): z.input<typeof callBatch> {
   return {
     plan_id: id,
     ...row,

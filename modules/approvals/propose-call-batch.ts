@@ -1,7 +1,7 @@
-/** Three or more calls in one answer are a plan (docs/design/decisions.md): one decision on the whole, one end. */
+/** Three or more calls in one answer are a call batch (docs/design/decisions.md): one decision on the whole, one end. */
 import { textOf, type ToolUseBlock } from '../../core/content.ts';
 import type { Asked } from '../../core/decision-events/approvals.ts';
-import { proposePlan } from '../../core/decision-events/plans.ts';
+import { proposeCallBatch } from '../../core/decision-events/call-batches.ts';
 import { approvalSeconds } from '../../core/definition.ts';
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -11,8 +11,8 @@ import type { GateDecision } from '../governance/gate.ts';
 import { appendEvent } from '../run-log/run-log.ts';
 import type { AskingRun } from './ask-about.ts';
 
-/** A call of the answer with what the gate said. `waits`: it is held until the plan is approved. */
-export interface PlanStep {
+/** A call of the answer with what the gate said. `waits`: it is held until the call batch is approved. */
+export interface CallBatchStep {
   id: string;
   use: ToolUseBlock;
   tool: ToolDefinition | undefined;
@@ -20,20 +20,20 @@ export interface PlanStep {
   waits: boolean;
 }
 
-/** Records the plan, and asks about it where a step may not run alone: once, for all steps that are to be made. */
-export function recordPlan(run: AskingRun, steps: readonly PlanStep[], step: number): void {
+/** Records the call batch, and asks about it where a step may not run alone: once, for all steps that are to be made. */
+export function recordCallBatch(run: AskingRun, steps: readonly CallBatchStep[], step: number): void {
   // A call of a tool that there is not has its place, too: it is never made, so that it is no risk.
-  const planned = steps.map(({ id, tool, use }) => {
+  const recorded = steps.map(({ id, tool, use }) => {
     return { callId: id, tool: tool?.name ?? use.name, risk: tool?.risk_level ?? ('READ_ONLY' as const) };
   });
   const waiting = steps.filter(({ waits }) => waits);
   const plan_id = newId();
   const asked = waiting.length > 0 ? { about: askedAbout(run, plan_id, waiting) } : undefined;
-  const plan = { id: plan_id, purpose: purposeOf(run), step, steps: planned, asked };
-  appendEvent(run.log, ...proposePlan(run.log.state, plan));
+  const batch = { id: plan_id, purpose: purposeOf(run), step, steps: recorded, asked };
+  appendEvent(run.log, ...proposeCallBatch(run.log.state, batch));
 }
 
-function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonly PlanStep[]): Asked['about'] {
+function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonly CallBatchStep[]): Asked['about'] {
   const asking = waiting.flatMap(({ decision }) => (decision?.kind === 'ask' ? [decision] : []));
   const digest = digestOf({
     plan: waiting.map(({ tool, decision, use }) => ({
@@ -56,8 +56,8 @@ function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonl
   };
 }
 
-/** The plan's purpose: what the model has written, else the user's message. */
+/** The call batch's purpose: what the model has written, else the user's message. */
 function purposeOf({ log: { messages, state } }: AskingRun): string {
   const said = textOf(messages.at(-1)?.content ?? []).trim();
-  return (said || (state.turn?.input.message ?? '')).slice(0, LIMITS.planPurposeChars);
+  return (said || (state.turn?.input.message ?? '')).slice(0, LIMITS.callBatchPurposeChars);
 }

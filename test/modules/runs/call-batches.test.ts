@@ -6,9 +6,9 @@ import { decideApproval, type ApprovalDecision } from '../../../modules/approval
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { approvalsOfRun } from '../../support/queries.ts';
+import { approvalsOfRun, batchesOfRun } from '../../support/queries.ts';
 
-interface Plan {
+interface CallBatch {
   id: string;
   status: string;
   purpose: string;
@@ -24,7 +24,7 @@ interface Approval {
   arguments: { steps: { tool: string; arguments: unknown }[] };
 }
 
-describe('Plans', () => {
+describe('Call batches', () => {
   let engine: Engine;
 
   before(async () => {
@@ -55,7 +55,7 @@ describe('Plans', () => {
     return run;
   }
 
-  const plans = (run: string) => engine.rows<Plan>('select * from plans where run_id = $1', run);
+  const batches = (run: string) => batchesOfRun<CallBatch>(engine, run);
   const approvals = (run: string) => approvalsOfRun<Approval>(engine, run);
   const types = async (run: string, family: RegExp) =>
     (await engine.log(run)).map(({ type }) => type).filter((type) => family.test(type));
@@ -73,9 +73,9 @@ describe('Plans', () => {
     MATRIX[risk].forEach((runsAlone, level) => {
       it(`of at most ${risk} ${runsAlone ? 'run' : 'wait for a person'} at autonomy level ${level}`, async () => {
         const run = await proposed([tool('a', 'READ_ONLY'), tool('b', 'READ_ONLY'), tool('c', risk)], level);
-        const [plan] = await plans(run);
-        assert.deepEqual([plan?.auto_executing, plan?.max_risk_level], [runsAlone, risk]);
-        assert.equal(plan?.status, runsAlone ? 'executing' : 'proposed');
+        const [batch] = await batches(run);
+        assert.deepEqual([batch?.auto_executing, batch?.max_risk_level], [runsAlone, risk]);
+        assert.equal(batch?.status, runsAlone ? 'executing' : 'proposed');
         assert.equal((await approvals(run)).length, runsAlone ? 0 : 1);
         await engine.makeCalls(run);
         assert.equal(engine.tools.seen.length, runsAlone ? 3 : 0);
@@ -91,18 +91,18 @@ describe('Plans', () => {
       approval.arguments.steps.map((step) => step.arguments),
       [{ n: 0 }, { n: 1 }, { n: 2 }],
     );
-    const [plan] = await plans(run);
-    assert.deepEqual([plan?.id, plan?.purpose], [approval.plan_id, 'Three things to do.']);
+    const [batch] = await batches(run);
+    assert.deepEqual([batch?.id, batch?.purpose], [approval.plan_id, 'Three things to do.']);
     await decide(approval.id, { decision: 'approve' });
     await engine.finish(run);
     assert.equal(engine.tools.seen.length, 3);
-    assert.equal((await plans(run))[0]?.status, 'completed');
+    assert.equal((await batches(run))[0]?.status, 'completed');
     assert.deepEqual(await types(run, /^plan\./), ['plan.proposed', 'plan.approved', 'plan.started', 'plan.completed']);
   });
 
   it('are two calls or fewer never', async () => {
     const run = await proposed([tool('a', 'READ_ONLY'), tool('pay', 'WRITE_HIGH_RISK')]);
-    assert.deepEqual(await plans(run), []);
+    assert.deepEqual(await batches(run), []);
     assert.equal((await approvals(run))[0]?.plan_id, null);
   });
 
@@ -114,7 +114,7 @@ describe('Plans', () => {
     assert.equal(engine.tools.seen.length, 0);
     assert.equal(told().match(/too much at once/g)?.length, 3);
     assert.deepEqual(await types(run, /^plan\./), ['plan.proposed', 'plan.rejected']);
-    assert.equal((await plans(run))[0]?.status, 'rejected');
+    assert.equal((await batches(run))[0]?.status, 'rejected');
   });
 
   it('go on after a failed step, and end with errors; the model is told what failed', async () => {
@@ -130,13 +130,13 @@ describe('Plans', () => {
     assert.equal(completed.payload.status, 'completed_with_errors');
     assert.equal(completed.payload.failed.length, 1);
     assert.match(told(), /no such thing/);
-    assert.equal((await plans(run))[0]?.status, 'completed_with_errors');
+    assert.equal((await batches(run))[0]?.status, 'completed_with_errors');
   });
 
   it('that wait are rejected when their run is cancelled', async () => {
     const run = await proposed(MIXED);
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run }, undefined);
-    assert.equal((await plans(run))[0]?.status, 'rejected');
+    assert.equal((await batches(run))[0]?.status, 'rejected');
     assert.equal((await approvals(run))[0]?.status, 'expired');
   });
 
@@ -163,10 +163,7 @@ describe('Plans', () => {
     assert.equal(engine.tools.seen.length, 2);
 
     await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
-    assert.equal(
-      JSON.stringify(await engine.rows('select * from plans where run_id = $1', run)).includes('made_up'),
-      false,
-    );
+    assert.equal(JSON.stringify(await batches(run)).includes('made_up'), false);
     assert.equal(JSON.stringify(await engine.log(run)).includes('made_up'), false);
   });
 
@@ -182,10 +179,10 @@ describe('Plans', () => {
       );
       const { run, thread } = await engine.start(agent, 'hello', { config });
       await engine.drive(run);
-      const [plan] = await plans(run);
+      const [batch] = await batches(run);
       const rows = await engine.rows(
         `select actor_type, details from audit_log where action = 'plan.executed' and target_type = 'plan' and target_id = $1`,
-        plan?.id,
+        batch?.id,
       );
       return { rows, thread };
     };
@@ -208,7 +205,7 @@ describe('Plans', () => {
       engine.toolsAnswer((_request, n) => (n === 0 ? undefined : Promise.resolve({ status: 429, body: {} })));
       await engine.makeCalls(run);
       await end(run);
-      assert.equal((await plans(run))[0]?.status, 'completed_with_errors');
+      assert.equal((await batches(run))[0]?.status, 'completed_with_errors');
       const log = await engine.log(run);
       const completed = log.find(({ type }) => type === 'plan.completed');
       assert.ok(completed?.type === 'plan.completed');
@@ -231,6 +228,6 @@ describe('Plans', () => {
     await engine.finish(run);
     await db.withTenant(engine.tenantId, (tx) => removePolicy(tx, caller, id));
     assert.equal(engine.tools.seen.length, 0);
-    assert.equal((await plans(run))[0]?.status, 'rejected');
+    assert.equal((await batches(run))[0]?.status, 'rejected');
   });
 });

@@ -1,10 +1,10 @@
-/** Events of a plan: three or more calls of one answer, decided on as a whole (docs/design/decisions.md). */
+/** Events of a call batch: three or more calls of one answer, decided on as a whole (docs/design/decisions.md). */
 import type { NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import { RISK_LEVELS, type RiskLevel } from '../tool.ts';
 import { askApproval, type Asked } from './approvals.ts';
 
-export interface ProposedPlan {
+export interface ProposedCallBatch {
   id: string;
   purpose: string;
   step: number;
@@ -14,9 +14,9 @@ export interface ProposedPlan {
   asked?: Omit<Asked, 'step'> | undefined;
 }
 
-/** Proposes a plan, and asks about it or starts it. */
-export function proposePlan(state: RunState, plan: ProposedPlan): NewEvent[] {
-  const { id: plan_id, purpose, step, steps, asked } = plan;
+/** Proposes a call batch, and asks about it or starts it. */
+export function proposeCallBatch(state: RunState, batch: ProposedCallBatch): NewEvent[] {
+  const { id: plan_id, purpose, step, steps, asked } = batch;
   const by = { turn_id: state.turn?.id, step };
   const highest = Math.max(0, ...steps.map(({ risk }) => RISK_LEVELS.indexOf(risk)));
   const payload = {
@@ -34,13 +34,13 @@ export function proposePlan(state: RunState, plan: ProposedPlan): NewEvent[] {
   ];
 }
 
-/** Every step of the open plan has its result, or never will: before the model is asked again, and where the turn ends. */
-export function completePlan({ plan, calls, turn, steps: step }: RunState): NewEvent[] {
-  if (!plan) return [];
+/** Every step of the open call batch has its result, or never will: before the model is asked again, and where the turn ends. */
+export function completeCallBatch({ plan: batch, calls, turn, steps: step }: RunState): NewEvent[] {
+  if (!batch) return [];
   const failed = calls
-    .filter(({ id, status }) => plan.calls.includes(id) && status !== 'succeeded')
+    .filter(({ id, status }) => batch.calls.includes(id) && status !== 'succeeded')
     .map(({ id, name }) => ({ tool_call_id: id, tool: name }));
   const status = failed.length > 0 ? ('completed_with_errors' as const) : ('completed' as const);
-  const payload = { plan_id: plan.id, status, failed };
+  const payload = { plan_id: batch.id, status, failed };
   return [{ type: 'plan.completed', actor: 'worker', turn_id: turn?.id, step, payload }];
 }

@@ -1,4 +1,4 @@
-/** A person refuses a plan, and with it the turn: the model is not asked again. */
+/** A person refuses a call batch, and with it the turn: the model is not asked again. */
 import { refuseApproval } from '../../core/decision-events/approvals.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { findApproval } from '../../db/approvals.ts';
@@ -6,7 +6,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
-export interface RefusedPlan {
+export interface RefusedCallBatch {
   run: RunRow;
   approvalId: string;
   message: string;
@@ -15,15 +15,15 @@ export interface RefusedPlan {
 }
 
 /** The events of the refusal, without those of the calls, which whoever ends the turn closes. Null if somebody has decided already. */
-export async function refusePlan(
+export async function refuseCallBatch(
   tx: Tx,
-  { run, approvalId, message, reason, by }: RefusedPlan,
+  { run, approvalId, message, reason, by }: RefusedCallBatch,
 ): Promise<NewEvent[] | null> {
   const approval = await findApproval(tx, approvalId);
   if (approval?.status !== 'pending' || approval.plan_id === null) return null;
-  const { kind, tool, digest, plan_id: planId, turn_id: turnId } = approval;
+  const { kind, tool, digest, plan_id: callBatchId, turn_id: turnId } = approval;
   const details = { decision: 'deny', kind, run_id: run.id, tool, ...(reason && { reason }) };
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', approvalId], digest, details });
   const decidedBy = by.keyId;
-  return refuseApproval({ approvalId, turnId, planId, calls: [] }, { kind: 'denied', reason, decidedBy, message });
+  return refuseApproval({ approvalId, turnId, callBatchId, calls: [] }, { kind: 'denied', reason, decidedBy, message });
 }

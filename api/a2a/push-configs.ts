@@ -1,0 +1,102 @@
+/** A2A's operations on push notifications: who is told of a task. Credentials go in, and never come back. */
+import { TaskPushNotificationConfig } from '@a2a-js/sdk';
+import { TaskNotFoundError } from '@a2a-js/sdk/errors';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import { z } from 'zod';
+import { badRequest, notFound } from '../../core/errors.ts';
+import { requireRun } from '../../modules/runs/read-runs.ts';
+import {
+  createPushConfig,
+  readPushConfigs,
+  removePushConfig,
+  type PushConfigRow,
+} from '../../modules/webhooks/push-configs.ts';
+import type { A2aRequest } from './request.ts';
+
+type Tx = Parameters<typeof requireRun>[0];
+type PushOperations = Pick<
+  A2ARequestHandler,
+  | 'createTaskPushNotificationConfig'
+  | 'getTaskPushNotificationConfig'
+  | 'listTaskPushNotificationConfigs'
+  | 'deleteTaskPushNotificationConfig'
+>;
+
+/** What goes into a header. */
+const printable = z.string().regex(/^[\x20-\x7e]+$/, 'has characters that no header takes');
+
+const wanted = z.object({
+  id: z.string().max(200),
+  url: z.url({ protocol: /^https?$/ }).max(2000),
+  token: z.union([z.literal(''), printable.max(4096)]),
+  authentication: z.object({ scheme: printable.max(100), credentials: printable.max(8192) }).optional(),
+});
+
+/** The operations for one agent and one caller. They throw a `DroverError`, or an error of the SDK's. */
+export function pushOperations(request: A2aRequest): PushOperations {
+  const { caller } = request;
+  return {
+    createTaskPushNotificationConfig: (config) => putConfig(request, config.taskId, config),
+    async getTaskPushNotificationConfig({ taskId, id }) {
+      const found = (await configsOf(request, taskId)).find(({ push_id }) => push_id === id);
+      if (!found) throw notFound('The push configuration');
+      return present(found);
+    },
+    async listTaskPushNotificationConfigs({ taskId }) {
+      return { configs: (await configsOf(request, taskId)).map((row) => present(row)), nextPageToken: '' };
+    },
+    async deleteTaskPushNotificationConfig({ taskId, id }) {
+      await withTask(request, taskId, (tx, runId) => removePushConfig(tx, caller, { runId, pushId: id }));
+    },
+  };
+}
+
+/** Has somebody told of a task. Throws 400, 404, 422. */
+export async function putConfig(
+  request: A2aRequest,
+  taskId: string,
+  config: TaskPushNotificationConfig,
+): Promise<TaskPushNotificationConfig> {
+  const parsed = wanted.safeParse(config);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw badRequest(`The push configuration: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`);
+  }
+  const { id, url, token, authentication } = parsed.data;
+  const { caller, context } = request;
+  const row = await withTask(request, taskId, (tx, runId, contextId) =>
+    createPushConfig(
+      tx,
+      { caller, keyring: context.keyring },
+      {
+        runId,
+        pushId: id === '' ? undefined : id,
+        url,
+        carries: { contextId, authentication, ...(token !== '' && { token }) },
+      },
+    ),
+  );
+  return present(row, authentication?.scheme);
+}
+
+async function configsOf(request: A2aRequest, taskId: string): Promise<PushConfigRow[]> {
+  return withTask(request, taskId, (tx, runId) => readPushConfigs(tx, runId));
+}
+
+/** Work on a task of this agent, in the tenant. Throws 404. */
+async function withTask<T>(
+  { context, caller, agent }: A2aRequest,
+  taskId: string,
+  work: (tx: Tx, runId: string, contextId: string) => Promise<T>,
+): Promise<T> {
+  const id = z.uuid().toLowerCase().safeParse(taskId).data;
+  if (id === undefined) throw new TaskNotFoundError(`There is no task "${taskId}".`);
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const run = await requireRun(tx, caller, { run: id, id: agent.id });
+    return work(tx, id, run.thread_id);
+  });
+}
+
+function present({ run_id: taskId, push_id: id, url }: PushConfigRow, scheme?: string): TaskPushNotificationConfig {
+  return TaskPushNotificationConfig.fromJSON({ id, taskId, url, ...(scheme && { authentication: { scheme } }) });
+}

@@ -1,0 +1,27 @@
+/** Bodies that are messages of JSON-RPC: a fault in one is told in its terms, too. */
+import { DroverError } from '../../core/errors.ts';
+
+const PARSE_ERROR = -32700;
+const INVALID_REQUEST = -32600;
+
+/** Reads a message and checks it. Throws problems that hold the `error` of JSON-RPC beside their own members. */
+export async function readMessage<T>(read: () => Promise<unknown>, check: (body: unknown) => T): Promise<T> {
+  let body: unknown;
+  try {
+    body = await read();
+  } catch (error) {
+    throw withRpcError(error, PARSE_ERROR);
+  }
+  try {
+    return check(body);
+  } catch (error) {
+    throw withRpcError(error, INVALID_REQUEST);
+  }
+}
+
+function withRpcError(error: unknown, code: number): unknown {
+  if (!(error instanceof DroverError) || error.status !== 400) return error;
+  const { message, errors } = error;
+  const extra = { jsonrpc: '2.0', id: null, error: { code, message } };
+  return new DroverError(error.code, error.status, message, { errors, extra });
+}

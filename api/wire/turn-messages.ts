@@ -1,0 +1,37 @@
+/** What the user says while a turn is open, and what becomes of it. */
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import type { Change, TurnView, UserMessage } from './turn-view.ts';
+
+type Payload = Record<string, unknown>;
+
+/** Only the newest message waits: it takes the place of the one before it. */
+export function queueMessage(view: TurnView, payload: Payload): Change[] {
+  const replaced = waiting(view);
+  if (replaced) replaced.status = 'replaced';
+  const { message_id: id, input } = payload;
+  const message: UserMessage = { id: String(id), text: textOf(input), status: 'waiting', place: 0, next: null };
+  view.messages.push(message);
+  return [...(replaced ? [changed(replaced)] : []), changed(message)];
+}
+
+/** The turn reads it, or the next one begins with it. */
+export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedEvent, payload: Payload): Change[] {
+  const message = view.messages.find(({ id }) => id === payload['message_id']);
+  if (!message) return [];
+  const isRead = payload['as'] === 'steer';
+  message.status = isRead ? 'read' : 'begun';
+  message.place = view.parts.length;
+  message.next = isRead ? null : { turnId: turnId ?? '', seq };
+  return [changed(message)];
+}
+
+/** What a turn was asked, or was told meanwhile. */
+export function textOf(input: unknown): string {
+  return typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
+}
+
+function waiting({ messages }: TurnView): UserMessage | undefined {
+  return messages.find(({ status }) => status === 'waiting');
+}
+
+const changed = (message: UserMessage): Change => ({ kind: 'message_changed', message });

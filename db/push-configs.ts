@@ -1,0 +1,82 @@
+/** Whom an A2A client wants to be told of a task: webhooks of one run. */
+import type { Tx } from './database.ts';
+import type { RunStatus } from '../core/events.ts';
+
+/** What each message carries, encrypted. */
+interface Sealed {
+  keyId: string;
+  sealed: Buffer;
+}
+
+export interface PushConfigRow {
+  /** The webhook's. */
+  id: string;
+  run_id: string;
+  /** What its client calls it. */
+  push_id: string;
+  url: string;
+  created_at: Date;
+}
+
+const COLUMNS = 'id, run_id, push_id, url, created_at';
+
+/** The status of a run, held until the transaction ends: nothing is committed to its log meanwhile. */
+export async function holdRunStatus(tx: Tx, runId: string): Promise<RunStatus | undefined> {
+  const [row] = await tx.query<{ status: RunStatus }>('select status from runs where id = $1 for share', [runId]);
+  return row?.status;
+}
+
+/** Puts one under its name, in the place of what was there; whoever has given up on it is asked again. */
+export async function putPushConfig(
+  tx: Tx,
+  config: Omit<PushConfigRow, 'created_at'> &
+    Sealed & { tenantId: string; workspaceId: string; events: readonly string[] },
+): Promise<PushConfigRow> {
+  const [row] = await tx.query<PushConfigRow>(
+    `insert into webhooks as w (id, tenant_id, workspace_id, url, events, status, run_id, push_id, token_key_id, token_sealed)
+     values ($1, $2, $3, $4, $5, 'active', $6, $7, $8, $9)
+     on conflict (run_id, push_id) where run_id is not null do update set url = excluded.url, token_key_id = excluded.token_key_id,
+       token_sealed = excluded.token_sealed, status = 'active', disabled_reason = null,
+       failing_since = null, failures = 0, next_at = null, updated_at = now()
+     returning ${COLUMNS}`,
+    [
+      config.id,
+      config.tenantId,
+      config.workspaceId,
+      config.url,
+      [...config.events],
+      config.run_id,
+      config.push_id,
+      config.keyId,
+      config.sealed,
+    ],
+  );
+  if (!row) throw new Error('An inserted configuration did not come back.');
+  return row;
+}
+
+/** All of a run, oldest first. */
+export async function listPushConfigs(tx: Tx, runId: string): Promise<PushConfigRow[]> {
+  return tx.query<PushConfigRow>(`select ${COLUMNS} from webhooks where run_id = $1 order by created_at, id`, [runId]);
+}
+
+/** How many there are of the tenant. */
+export async function countPushConfigs(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ count: number }>(
+    'select count(*)::int as count from webhooks where run_id is not null',
+  );
+  return row?.count ?? 0;
+}
+
+/** Adds a delivery of the last event of the run that is among these types. */
+export async function deliverLastEvent(
+  tx: Tx,
+  of: { tenantId: string; webhookId: string; runId: string; types: readonly string[] },
+): Promise<void> {
+  await tx.query(
+    `insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
+     select gen_random_uuid(), $1, $2, $3, e.seq, e.type, 'pending' from run_events e
+       where e.run_id = $3 and e.type = any($4) order by e.seq desc limit 1`,
+    [of.tenantId, of.webhookId, of.runId, [...of.types]],
+  );
+}

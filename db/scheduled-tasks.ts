@@ -1,0 +1,95 @@
+/** Tasks as the scheduler of workflows reads them: all of one, or, for a join, no more than what has changed or can start. */
+import type { RunStatus } from '../core/events.ts';
+import type { Tx } from './database.ts';
+import type { Problem, TaskInput, TaskRequirements, TaskStatus } from './tasks.ts';
+
+/** A task as the scheduler needs it, with how its child stands, and what a person has said. */
+export interface ScheduledTask {
+  id: string;
+  name: string;
+  description: string;
+  input: TaskInput | null;
+  requirements: TaskRequirements;
+  agent_id: string | null;
+  dependencies: string[];
+  status: TaskStatus;
+  retry_count: number;
+  /** How often it was handed over, or came back. */
+  handoff_count: number;
+  failed_agents: string[];
+  assigned_agent_id: string | null;
+  run_id: string | null;
+  error: Problem | null;
+  approval_status: string | null;
+  deadline_ms: number | null;
+  /** The longest chain of tasks that wait for it, itself included. */
+  path: number;
+  /** Its deadline has passed. */
+  is_due: boolean;
+  /** Its plan is not whole yet. */
+  is_early: boolean;
+  /** Who works on it has not been heard of. */
+  is_stranded: boolean;
+  run: {
+    status: RunStatus;
+    stop_reason: string | null;
+    error: Problem | null;
+    tokens: number;
+    latency_ms: number | null;
+  } | null;
+}
+
+const SCHEDULED = `t.id, t.name, t.description, t.input, t.requirements, t.agent_id, t.dependencies, t.status, t.retry_count,
+  t.handoff_count, t.failed_agents, t.assigned_agent_id, t.run_id, t.error, a.status as approval_status, t.is_early, t.path,
+  (extract(epoch from t.deadline) * 1000)::float8 as deadline_ms,
+  coalesce(t.deadline < clock_timestamp(), false) as is_due,
+  t.status in ('assigned', 'in_progress') and exists (
+    select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
+  case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
+    'tokens', r.tokens_in + r.tokens_out,
+    'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run`;
+const JOINED = `left join runs r on r.id = t.run_id and t.status in ('assigned', 'in_progress')
+  left join approvals a on a.id = t.approval_id`;
+
+/** All tasks of a workflow, whose run the caller has locked, but for those that no plan has any more. The row of an ended child does not change any more. */
+export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
+  return tx.query<ScheduledTask>(
+    `select ${SCHEDULED} from tasks t ${JOINED}
+     where t.workflow_id = $1 and not (t.is_early and t.status = 'cancelled') order by t.place, t.id`,
+    [workflowId],
+  );
+}
+
+/** Of these, the tasks that something may have become of: begun, failed or cancelled ones, and those whose deadline has passed. */
+export async function listTasksUnderWay(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
+  return tx.query<ScheduledTask>(
+    `select ${SCHEDULED} from (
+       select * from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')
+         and status in ('assigned', 'in_progress', 'awaiting_handoff', 'failed', 'cancelled')
+       union all
+       select * from tasks where workflow_id = $1 and status = 'pending' and deadline < clock_timestamp()) t ${JOINED}
+     order by t.place, t.id`,
+    [workflowId],
+  );
+}
+
+/** Of these, the tasks whose inputs are all there: those first that start first, `limit` at most. */
+export async function listReadyTasks(tx: Tx, workflowId: string, limit: number): Promise<ScheduledTask[]> {
+  return tx.query<ScheduledTask>(
+    `select ${SCHEDULED} from (
+       select * from tasks where workflow_id = $1 and open_inputs = 0 and status in ('pending', 'awaiting_handoff')
+       order by deadline, path desc, place limit $2) t ${JOINED} order by t.deadline, t.path desc, t.place`,
+    [workflowId, limit],
+  );
+}
+
+/** Whether a workflow has tasks, and whether one of them is not completed. */
+export async function howFar(tx: Tx, workflowId: string): Promise<'nothing' | 'under way' | 'done'> {
+  const [row] = await tx.query<{ some: boolean; open: boolean }>(
+    `select exists (select from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')) as some,
+       exists (select from tasks where workflow_id = $1 and status <> 'completed' and not (is_early and status = 'cancelled')) as open`,
+    [workflowId],
+  );
+  if (!row?.some) return 'nothing';
+  return row.open ? 'under way' : 'done';
+}

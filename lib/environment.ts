@@ -1,0 +1,60 @@
+/** Values of the environment, each checked: a wrong one is named, with what was expected. */
+
+/** A mistake in the environment: one line that names the variable and what was expected. Never holds a secret's value. */
+export class ConfigError extends Error {
+  readonly variable: string;
+
+  constructor(variable: string, problem: string, expected: string) {
+    super(`${variable} ${problem}: expected ${expected}.`);
+    this.name = 'ConfigError';
+    this.variable = variable;
+  }
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The value without spaces around it; an empty one is unset. */
+export function read(env: Environment, name: string): string | undefined {
+  const value = env[name]?.trim();
+  return value === '' ? undefined : value;
+}
+
+export function readPort(env: Environment, name: string, fallback: number): number {
+  return readInteger(env, name, { fallback, min: 0, max: 65_535 });
+}
+
+export function readInteger(
+  env: Environment,
+  name: string,
+  limits: { fallback: number; min: number; max: number },
+): number {
+  const value = read(env, name);
+  return value === undefined ? limits.fallback : parseInteger(name, value, limits);
+}
+
+export function parseInteger(name: string, value: string, limits: { min: number; max: number }): number {
+  const parsed = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(parsed >= limits.min && parsed <= limits.max)) {
+    throw new ConfigError(name, `is ${quote(value)}`, `a whole number from ${limits.min} to ${limits.max}`);
+  }
+  return parsed;
+}
+
+export function readHttpUrl(env: Environment, name: string): string | undefined {
+  const value = read(env, name);
+  if (value !== undefined && !(/^https?:\/\//.test(value) && URL.canParse(value))) {
+    throw new ConfigError(name, 'is not an HTTP URL', 'http://host/path or https://host/path');
+  }
+  return value;
+}
+
+export function readList(env: Environment, name: string): readonly string[] {
+  const entries = (read(env, name) ?? '').split(',').map((entry) => entry.trim());
+  return Object.freeze(entries.filter((entry) => entry !== ''));
+}
+
+/** One line, whatever the value holds. */
+export function quote(value: string): string {
+  const shown = JSON.stringify(value);
+  return shown.length > 80 ? `${shown.slice(0, 79)}…` : shown;
+}

@@ -1,0 +1,79 @@
+/** Files that a provider's own tools have made in an answer become files of the run. */
+import { DroverError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { ModelResponse } from '../../core/model.ts';
+import { startDeadline } from '../../lib/deadline.ts';
+import type { OpenFile } from '../../llm/provider.ts';
+import type { ProcessContext } from '../context.ts';
+import type { FileContext } from './content.ts';
+import { keepForRun } from './keep-for-run.ts';
+
+/** What became of one. */
+export type GeneratedFact =
+  | { type: 'file.stored'; payload: { file_id: string; provider: string; mime_type: string; size: number } }
+  | { type: 'file.failed'; payload: { provider: string; error: { code: string; message: string } } };
+
+interface OfAnswer {
+  tenantId: string;
+  runId: string;
+  signal: AbortSignal;
+}
+
+/**
+ * Fetches what an answer names, one after the other, within a time for all of them. What cannot be fetched or kept is told
+ * and stays with the provider: an answer never fails for its files. Throws only where the run is taken away.
+ */
+export async function keepGeneratedFiles(
+  context: FileContext & Pick<ProcessContext, 'models'>,
+  of: OfAnswer,
+  { provider, files = [] }: Pick<ModelResponse, 'provider' | 'files'>,
+): Promise<GeneratedFact[]> {
+  const open = context.models.filesOf(provider);
+  if (!context.fileStore || !open || files.length === 0) return [];
+  const deadline = startDeadline(LIMITS.generatedFilesMs, of.signal);
+  const facts: GeneratedFact[] = [];
+  try {
+    for (const id of files.slice(0, LIMITS.generatedFiles)) {
+      // One of its own: what listens to it is gone with the file.
+      const signal = AbortSignal.any([deadline.signal]);
+      const fact = await keepOne(context, { ...of, signal, provider }, { id, open });
+      of.signal.throwIfAborted();
+      if (fact) facts.push(fact);
+    }
+  } finally {
+    deadline.clear();
+  }
+  const over = files.length - LIMITS.generatedFiles;
+  if (over > 0) {
+    const message = `${over} files more than the ${LIMITS.generatedFiles} that are kept of an answer.`;
+    facts.push({ type: 'file.failed', payload: { provider, error: { code: 'too_many_files', message } } });
+  }
+  return facts;
+}
+
+async function keepOne(
+  context: FileContext,
+  of: OfAnswer & { provider: string },
+  { id, open }: { id: string; open: OpenFile },
+): Promise<GeneratedFact | undefined> {
+  const { provider, signal } = of;
+  try {
+    const file = await keepForRun(context, of, { ...(await open(id, signal)), origin: 'provider' });
+    if (!file) return undefined;
+    const { id: file_id, mime_type, size } = file;
+    return { type: 'file.stored', payload: { file_id, provider, mime_type, size } };
+  } catch (error) {
+    context.log.warn({ err: error, run: of.runId, provider }, 'a file of the provider is not kept');
+    const code = codeOf(error, signal);
+    const message = 'A file that the provider has made could not be kept.';
+    return { type: 'file.failed', payload: { provider, error: { code, message } } };
+  }
+}
+
+function codeOf(error: unknown, signal: AbortSignal): string {
+  if (signal.aborted) return 'timeout';
+  if (error instanceof DroverError) return error.code;
+  return error instanceof Error && 'status' in error && typeof error.status === 'number'
+    ? `http_${error.status}`
+    : 'fetch_failed';
+}

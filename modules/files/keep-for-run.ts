@@ -1,0 +1,34 @@
+/** A content that a run has come to as a file of it. */
+import type { Readable } from 'node:stream';
+import { keepFile, discard, writeContent } from './store-file.ts';
+import { noteUses, readRunOwner, type FileOrigin, type FileRow } from '../../db/files.ts';
+import type { FileContext } from './content.ts';
+
+export interface MadeFile {
+  source: Readable;
+  filename: string | undefined;
+  mimeType: string | undefined;
+  origin: Exclude<FileOrigin, 'user'>;
+}
+
+/** Undefined where the run is erased. Throws as `writeContent` and `keepFile` do. */
+export async function keepForRun(
+  context: FileContext,
+  { tenantId, runId, signal }: { tenantId: string; runId: string; signal: AbortSignal },
+  { source, ...made }: MadeFile,
+): Promise<FileRow | undefined> {
+  const content = await writeContent(context, tenantId, { source, signal });
+  try {
+    return await context.db.withTenant(tenantId, async (tx) => {
+      // The run is held: one that is being erased gets no more files.
+      const run = await readRunOwner(tx, runId);
+      if (!run) return undefined;
+      const of = { workspaceId: run.workspace_id, threadId: run.thread_id, runId };
+      const file = await keepFile(tx, content, { ...of, ...made, trust: 'untrusted' });
+      await noteUses(tx, { tenantId, runId, fileIds: [file.id] });
+      return file;
+    });
+  } finally {
+    await discard(context, content);
+  }
+}

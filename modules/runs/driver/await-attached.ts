@@ -1,0 +1,83 @@
+/**
+ * Queued calls that this process makes itself are over soon in most cases. Their driver holds the run for a moment and commits
+ * what they came to with the next step, as it does with its own calls; a call that takes longer than that is left to itself.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LIMITS } from '../../../core/limits.ts';
+import { linkSignals } from '../../../lib/link-signals.ts';
+import type { MadeAttempt } from '../../tool-calls/attempt.ts';
+import { finish, serialize } from './commit-attempts.ts';
+import type { AttachedCalls, DriveSession } from './session.ts';
+
+interface Attachment extends AttachedCalls {
+  /** Waits until all are over, for a moment at most; after that the run may be left. */
+  wait: () => Promise<void>;
+}
+
+/** What the next commit begins stays attached to the driver. */
+export function attachCalls(session: DriveSession): Attachment {
+  const inTurn = serialize();
+  const over = latch();
+  const gone = latch();
+  const open = new Set<string>();
+  let isHeld = true;
+  const letGo = () => {
+    isHeld = false;
+    over.resolve();
+  };
+  const settle = async (made: MadeAttempt) => {
+    const { claim, settlement, latencyMs, facts } = made;
+    if (settlement.status === 'retry') throw new Error('a call that is to be made again is not settled');
+    const call = { id: claim.call.id, mode: 'queued' as const };
+    await inTurn(() => finish(session, { call, attempt: claim.attempt, settlement, latencyMs, facts }));
+  };
+  return {
+    open,
+    async offer(made) {
+      // What is to be made again waits in the queue, and its run without a driver.
+      if (made.settlement.status === 'retry') letGo();
+      if (isHeld) {
+        try {
+          await settle(made);
+          return true;
+        } catch (error) {
+          // The run is lost to this driver, which hears it too; what the call came to is not.
+          over.reject(error);
+        }
+      }
+      await gone.promise;
+      return false;
+    },
+    ended(id) {
+      open.delete(id);
+      if (open.size === 0) over.resolve();
+    },
+    left() {
+      letGo();
+      gone.resolve();
+    },
+    async wait() {
+      const moment = new AbortController();
+      const { signal, release } = linkSignals(session.signal, moment.signal);
+      try {
+        await Promise.race([over.promise, sleep(LIMITS.attachedMs, undefined, { signal })]);
+      } finally {
+        moment.abort();
+        release();
+        isHeld = false;
+        // What is being committed is committed before anything else is.
+        await inTurn(() => Promise.resolve());
+      }
+    },
+  };
+}
+
+/** A promise that is settled from outside; nobody need wait for it. */
+function latch(): { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void } {
+  let settle: Pick<ReturnType<typeof latch>, 'resolve' | 'reject'> | undefined;
+  const promise = new Promise<void>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  promise.catch(() => undefined);
+  return { promise, resolve: () => settle?.resolve(), reject: (reason) => settle?.reject(reason) };
+}

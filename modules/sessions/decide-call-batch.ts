@@ -1,0 +1,132 @@
+/** Decisions on the call batch that a session waits with. */
+import type { Caller } from '../../core/caller.ts';
+import { textOf } from '../../core/content.ts';
+import { conflict } from '../../core/errors.ts';
+import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { findSessionCallBatch, touchSession, type SessionCallBatch, type SessionState } from '../../db/sessions.ts';
+import { findTurn } from '../../db/turns.ts';
+import { decideApproval } from '../approvals/decide-approval.ts';
+import { refuseCallBatch } from '../approvals/refuse-call-batch.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import type { Context } from '../governance/context.ts';
+import { appendToRun } from '../run-log/append-to-run.ts';
+import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
+import { requireOpenSession } from './session.ts';
+
+export interface CallBatchRef {
+  caller: Caller;
+  sessionId: string;
+  callBatchId: string;
+}
+
+/** A call batch that was approved: `result` is the turn's answer, once it has one. */
+export interface ExecutedCallBatch {
+  status: SessionStatus;
+  message: string;
+  result?: string;
+}
+
+/**
+ * Approves the call batch; it is carried out at once. Throws 409 if it does not wait for a decision: while it is carried out,
+ * too. One that has been carried out answers what came of it.
+ */
+export async function executeCallBatch(context: Context, ref: CallBatchRef): Promise<ExecutedCallBatch> {
+  const { caller, callBatchId } = ref;
+  const found = await readCallBatch(context, ref);
+  const { batch, state } = found;
+  if (batch.status === 'completed' || batch.status === 'completed_with_errors') return readResult(context, ref, found);
+  const approvalId = mustWait(found);
+  const { autonomy_level } = state.session;
+  const details = { session_id: ref.sessionId, autonomy_level, automatic: false, tools: batch.steps.length };
+  const also = async (tx: Tx) => {
+    await touchSession(tx, ref.sessionId);
+    await recordAudit(tx, caller, { action: 'plan.executed', target: ['plan', callBatchId], details });
+  };
+  const { tenantId, workspaceId } = caller;
+  await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, { decision: 'approve' });
+  return { status: 'executing', message: 'Plan execution started' };
+}
+
+/** Refuses the call batch and ends the turn; a message that has waited begins the next one. Throws 409 if it does not wait. */
+export async function rejectCallBatch(
+  context: Context,
+  ref: CallBatchRef,
+  reason: string | undefined,
+): Promise<SessionStatus> {
+  const { caller } = ref;
+  const found = await readCallBatch(context, ref);
+  const approvalId = mustWait(found);
+  const message = reason ? `A person rejected the plan: ${reason}` : 'A person rejected the plan.';
+  const appended = await appendToRun(
+    context,
+    { tenantId: caller.tenantId, runId: found.batch.run_id },
+    async (run: RunRow, tx) => {
+      const decided = await refuseCallBatch(tx, { run, approvalId, message, reason, by: caller });
+      if (!decided) throw dead(ref.callBatchId);
+      await touchSession(tx, ref.sessionId);
+      return interruptedTurn(tx, run, { reason: 'reject', error: { code: 'denied', message }, decided });
+    },
+  );
+  if (appended) announceInterruption(context, appended);
+  return readStatus(context, ref);
+}
+
+/** Refuses the call batch and lets the model make another one with what a person has said about it. Throws 409 if it does not wait. */
+export async function refineCallBatch(context: Context, ref: CallBatchRef, feedback: string): Promise<SessionStatus> {
+  const { caller } = ref;
+  const approvalId = mustWait(await readCallBatch(context, ref));
+  const also = (tx: Tx) => touchSession(tx, ref.sessionId);
+  const { tenantId, workspaceId } = caller;
+  const decided = { decision: 'refine' as const, reason: feedback };
+  await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, decided);
+  return readStatus(context, ref);
+}
+
+interface FoundCallBatch {
+  batch: SessionCallBatch;
+  state: SessionState;
+}
+
+async function readCallBatch(
+  context: Context,
+  { caller, sessionId, callBatchId }: CallBatchRef,
+): Promise<FoundCallBatch> {
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const state = await requireOpenSession(tx, caller, sessionId);
+    const batch = await findSessionCallBatch(tx, { sessionId, callBatchId });
+    if (!batch) throw conflict('The session has no such plan.', { pending_plan_id: state.pending?.plan_id ?? null });
+    return { batch, state };
+  });
+}
+
+/** The approval that waits. Throws 409. */
+function mustWait({ batch, state }: FoundCallBatch): string {
+  const { pending } = state;
+  if (pending?.plan_id === batch.plan_id && pending.approval_id !== null) return pending.approval_id;
+  if (batch.status === 'executing' || batch.status === 'approved') {
+    throw conflict('The plan is being executed already.', { status_of_plan: batch.status });
+  }
+  throw dead(batch.plan_id, batch.status);
+}
+
+function dead(callBatchId: string, status = 'decided') {
+  return conflict(`The plan ${callBatchId} does not wait for a decision: it is ${status}.`, { status_of_plan: status });
+}
+
+async function readStatus(context: Context, { caller, sessionId }: CallBatchRef): Promise<SessionStatus> {
+  const state = await context.db.withTenant(caller.tenantId, (tx) => requireOpenSession(tx, caller, sessionId));
+  return sessionStatus(state.facts);
+}
+
+async function readResult(
+  context: Context,
+  { caller }: CallBatchRef,
+  { batch, state }: FoundCallBatch,
+): Promise<ExecutedCallBatch> {
+  const turn = await context.db.withTenant(caller.tenantId, (tx) => findTurn(tx, batch.run_id, batch.turn_id));
+  const result = turn?.output ? textOf(turn.output) : undefined;
+  const message = 'The plan has been executed.';
+  return { status: sessionStatus(state.facts), message, ...(result !== undefined && { result }) };
+}

@@ -1,0 +1,52 @@
+/** Push notifications of A2A 1.0: a client is told of the states of its task, and asks for what was said with its key. */
+import type { Channel, Notice } from './channel.ts';
+
+/** Of the log: what a task's state follows from. */
+export const PUSH_EVENTS = ['run.status_changed', 'run.completed', 'run.failed', 'run.cancelled'] as const;
+
+/** What each message carries. */
+export interface PushToken {
+  contextId: string;
+  /** For `X-A2A-Notification-Token`. */
+  token?: string | undefined;
+  /** For `Authorization`. */
+  authentication?: { scheme: string; credentials: string } | undefined;
+}
+
+const ENDS: Readonly<Record<string, string>> = {
+  'run.completed': 'TASK_STATE_COMPLETED',
+  'run.failed': 'TASK_STATE_FAILED',
+  'run.cancelled': 'TASK_STATE_CANCELED',
+};
+/** What somebody has to do, in contrast to time and another system. */
+const ASKING: readonly unknown[] = ['user', 'approval'];
+
+/** The state of a task after an event of its run; undefined where it is the one of before. */
+export function pushedState({ type, data }: Pick<Notice, 'type' | 'data'>): string | undefined {
+  const end = ENDS[type];
+  if (end !== undefined) return end;
+  const { from, to, waiting_for: waiting } = data.payload;
+  if (to === 'awaiting_human') {
+    const { type: kind } = (waiting ?? {}) as { type?: unknown };
+    // Between two turns nothing is named: the next message is waited for.
+    return kind === undefined || ASKING.includes(kind) ? 'TASK_STATE_INPUT_REQUIRED' : undefined;
+  }
+  return from === 'created' || from === 'awaiting_human' ? 'TASK_STATE_WORKING' : undefined;
+}
+
+export const A2A_PUSH: Channel = {
+  protocols: ['http', 'https'],
+  async send(notice, { url, secret, limits }, egress) {
+    const { contextId, token, authentication } = JSON.parse(secret) as PushToken;
+    const { run_id: taskId, seq } = notice.data;
+    const status = { state: pushedState(notice), timestamp: notice.timestamp };
+    const body = JSON.stringify({ statusUpdate: { taskId, contextId, status, metadata: { seq, event: notice.type } } });
+    const headers = {
+      'content-type': 'application/a2a+json',
+      'webhook-id': notice.id,
+      ...(authentication && { authorization: `${authentication.scheme} ${authentication.credentials}` }),
+      ...(token !== undefined && { 'x-a2a-notification-token': token }),
+    };
+    return (await egress.fetch(url, { method: 'POST', headers, body, ...limits })).status;
+  },
+};

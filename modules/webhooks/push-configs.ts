@@ -1,0 +1,94 @@
+/** Whom an A2A client wants to be told of its task: webhooks of that run alone, sent as all webhooks are. */
+import { randomBytes } from 'node:crypto';
+import type { Caller } from '../../core/caller.ts';
+import { impossible, notFound } from '../../core/errors.ts';
+import type { RunStatus } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Keyring, SecretOwner } from '../../core/secret-box.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  countPushConfigs,
+  deliverLastEvent,
+  holdRunStatus,
+  listPushConfigs,
+  putPushConfig,
+  type PushConfigRow,
+} from '../../db/push-configs.ts';
+import { countWebhooks, deleteWebhook, type HeldWebhook } from '../../db/webhooks.ts';
+import { newId } from '../../lib/new-id.ts';
+import { recordAudit } from '../audit/record-audit.ts';
+import { PUSH_EVENTS, type PushToken } from './channels/a2a-push.ts';
+
+export type { PushConfigRow };
+
+/** States of which a client that asks to be told late is told at once. */
+const SETTLED: readonly RunStatus[] = ['completed', 'failed', 'cancelled', 'awaiting_human'];
+
+interface Wanted {
+  runId: string;
+  /** What the client calls it; a new name where it says none. */
+  pushId: string | undefined;
+  url: string;
+  carries: PushToken;
+}
+
+/**
+ * Has a client told of a run from now on, and of how it stands where it waits or has ended. The same name again changes what is there.
+ * Throws 404, and 422 where there are too many.
+ */
+export async function createPushConfig(
+  tx: Tx,
+  { caller, keyring }: { caller: Caller; keyring: Keyring },
+  { runId, pushId, url, carries }: Wanted,
+): Promise<PushConfigRow> {
+  const { tenantId, workspaceId } = caller;
+  // Alone in counting until the end of the transaction.
+  await countWebhooks(tx, tenantId);
+  const status = await holdRunStatus(tx, runId);
+  if (!status) throw notFound('The task');
+  const there = await listPushConfigs(tx, runId);
+  const id = newId();
+  const name = pushId ?? id;
+  if (!there.some((config) => config.push_id === name)) {
+    if (there.length >= LIMITS.pushConfigsPerTask)
+      throw impossible(`A task has at most ${LIMITS.pushConfigsPerTask} push configurations.`);
+    if ((await countPushConfigs(tx)) >= LIMITS.pushConfigsPerTenant)
+      throw impossible(`A tenant has at most ${LIMITS.pushConfigsPerTenant} push configurations.`);
+  }
+  const sealed = keyring.seal(ownerOf(tenantId, { runId, name }), JSON.stringify(carries), randomBytes(12));
+  const config = { id, tenantId, workspaceId, run_id: runId, push_id: name, url, events: PUSH_EVENTS, ...sealed };
+  const row = await putPushConfig(tx, config);
+  if (SETTLED.includes(status)) await deliverLastEvent(tx, { tenantId, webhookId: row.id, runId, types: PUSH_EVENTS });
+  const details = { host: new URL(url).host, push_id: name };
+  await recordAudit(tx, caller, { action: 'push_config.created', target: ['run', runId], details });
+  return row;
+}
+
+/** Those of a run, oldest first. */
+export async function readPushConfigs(tx: Tx, runId: string): Promise<PushConfigRow[]> {
+  return listPushConfigs(tx, runId);
+}
+
+/** Tells a client no more; that there is none of the name is no fault. */
+export async function removePushConfig(tx: Tx, caller: Caller, of: { runId: string; pushId: string }): Promise<void> {
+  const row = (await listPushConfigs(tx, of.runId)).find(({ push_id }) => push_id === of.pushId);
+  if (!row) return;
+  await deleteWebhook(tx, row.id);
+  const details = { push_id: of.pushId };
+  await recordAudit(tx, caller, { action: 'push_config.deleted', target: ['run', of.runId], details });
+}
+
+/** What messages to it carry. Throws `SecretUnreadableError`. */
+export function openPushToken(
+  keyring: Keyring,
+  tenantId: string,
+  { run_id: runId, push_id: name, token_key_id: keyId, token_sealed: sealed }: HeldWebhook,
+): string | undefined {
+  if (runId === null || name === null || keyId === null || sealed === null) return undefined;
+  return keyring.open(ownerOf(tenantId, { runId, name }), { keyId, sealed });
+}
+
+/** No secret of a tenant can have this name. */
+function ownerOf(tenantId: string, { runId, name }: { runId: string; name: string }): SecretOwner {
+  return { tenantId, name: `push configuration ${runId} ${name}` };
+}

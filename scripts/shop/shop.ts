@@ -1,0 +1,133 @@
+/** A shop's database in the form of tau2-bench's retail domain. What a task changes lies over the data that all tasks share. */
+
+export interface Address {
+  address1: string;
+  address2: string;
+  city: string;
+  state: string;
+  country: string;
+  zip: string;
+}
+
+export interface PaymentMethod {
+  source: string;
+  id: string;
+  /** Of a gift card. */
+  balance?: number;
+}
+
+export interface Item {
+  name: string;
+  product_id: string;
+  item_id: string;
+  price: number;
+  options: Record<string, string>;
+}
+
+export interface Variant {
+  item_id: string;
+  options: Record<string, string>;
+  available: boolean;
+  price: number;
+}
+
+export interface Product {
+  name: string;
+  product_id: string;
+  variants: Record<string, Variant>;
+}
+
+export interface User {
+  user_id: string;
+  name: { first_name: string; last_name: string };
+  address: Address;
+  email: string;
+  payment_methods: Record<string, PaymentMethod>;
+  orders: string[];
+}
+
+export interface Order {
+  order_id: string;
+  user_id: string;
+  address: Address;
+  items: Item[];
+  status: string;
+  payment_history: { transaction_type: 'payment' | 'refund'; amount: number; payment_method_id: string }[];
+  [more: string]: unknown;
+}
+
+export interface ShopData {
+  products: Record<string, Product>;
+  users: Record<string, User>;
+  orders: Record<string, Order>;
+}
+
+/** Changed users and orders, by id. */
+export interface Changes {
+  users: Record<string, User>;
+  orders: Record<string, Order>;
+}
+
+export interface Shop {
+  readonly data: ShopData;
+  readonly changes: Changes;
+}
+
+/** What a tool refuses, and why: nothing has changed then. */
+export class Refusal extends Error {}
+
+/** A database of its own, as the data is. */
+export function openShop(data: ShopData): Shop {
+  return { data, changes: { users: {}, orders: {} } };
+}
+
+export function findUser({ data, changes }: Shop, id: string): User {
+  return changes.users[id] ?? data.users[id] ?? refuse('there is no such user');
+}
+
+export function findOrder({ data, changes }: Shop, id: string): Order {
+  return changes.orders[id] ?? data.orders[id] ?? refuse('there is no such order');
+}
+
+export function findVariant({ data }: Shop, productId: string, itemId: string): Variant {
+  return data.products[productId]?.variants[itemId] ?? refuse('there is no such variant of the product');
+}
+
+export function findPayment(shop: Shop, userId: string, id: string): PaymentMethod {
+  return findUser(shop, userId).payment_methods[id] ?? refuse('the user has no such payment method');
+}
+
+/** Puts a user in the place of the one with the same id. */
+export function putUser({ changes }: Shop, user: User): User {
+  changes.users[user.user_id] = user;
+  return user;
+}
+
+/** Puts an order in the place of the one with the same id. */
+export function putOrder({ changes }: Shop, order: Order): Order {
+  changes.orders[order.order_id] = order;
+  return order;
+}
+
+/** Adds to the balance of a gift card, or takes from it; other ways to pay have none. */
+export function addToBalance(shop: Shop, userId: string, { id, amount }: { id: string; amount: number }): void {
+  const method = findPayment(shop, userId, id);
+  if (method.source !== 'gift_card') return;
+  const user = findUser(shop, userId);
+  const paid = { ...method, balance: cents((method.balance ?? 0) + amount) };
+  putUser(shop, { ...user, payment_methods: { ...user.payment_methods, [id]: paid } });
+}
+
+/** Throws where a gift card does not cover an amount. */
+export function checkCovers(method: PaymentMethod, amount: number): void {
+  if (method.source === 'gift_card' && (method.balance ?? 0) < amount) refuse('the gift card does not cover it');
+}
+
+/** To the cent. */
+export function cents(amount: number): number {
+  return Number(amount.toFixed(2));
+}
+
+export function refuse(why: string): never {
+  throw new Refusal(why);
+}

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { WebSocket } from 'ws';
+import { ROUTES } from '../../api/routes.ts';
+import { issueToken } from '../../modules/tenants/tokens.ts';
+import type { Call } from '../support/api.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+
+describe('a token for a thread', () => {
+  let api: ScriptedService;
+  let agent: string;
+
+  before(async () => {
+    api = await startScriptedService();
+    agent = await api.newAgent();
+  });
+  after(() => api.close());
+
+  const post = (path: string, body: unknown, call: Call = {}) => api.call('POST', path, { ...call, body });
+  const statusOf = async (method: string, path: string, call: Call) => (await api.call(method, path, call)).status;
+  const mint = (thread: string, scopes: string[], call: Call = {}) =>
+    post(`/v1/threads/${thread}/tokens`, { ttl_seconds: 600, scopes }, call);
+  const token = async (thread: string, scopes: string[]): Promise<string> => {
+    const { status, json, text } = await mint(thread, scopes);
+    assert.equal(status, 201, text);
+    return json.token;
+  };
+  const says = (id: string, text: string) => ({ id, messages: [{ role: 'user', parts: [{ type: 'text', text }] }] });
+  /** A thread on which something was said, and its run. */
+  async function talked(name = randomUUID()) {
+    const answer = await post(`/v1/agents/${agent}/ui-stream`, says(name, 'say hello'));
+    const thread = answer.headers.get('x-drover-thread-id') ?? '';
+    const { json } = await api.call('GET', `/v1/runs?thread_id=${thread}`);
+    return { thread, run: String(json.runs[0].run_id) };
+  }
+
+  it('reads this thread and its runs, and nothing of another', async () => {
+    const [{ thread, run }, other] = [await talked(), await talked()];
+    const key = await token(thread, ['read']);
+    for (const path of ['', '/conversations', '/ui-stream']) {
+      assert.equal(await statusOf('GET', `/v1/threads/${thread}${path}`, { key }), 200, path);
+      assert.equal(await statusOf('GET', `/v1/threads/${other.thread}${path}`, { key }), 403, path);
+    }
+    for (const path of ['', '/turns', '/events']) {
+      assert.equal(await statusOf('GET', `/v1/runs/${run}${path}`, { key }), 200, path);
+      assert.equal(await statusOf('GET', `/v1/runs/${other.run}${path}`, { key }), 403, path);
+    }
+    assert.equal(await statusOf('GET', `/v1/runs/${randomUUID()}`, { key }), 403);
+  });
+
+  it('stands in the query of its stream alone, as `EventSource` has it', async () => {
+    const { thread } = await talked();
+    const key = await token(thread, ['read']);
+    const path = `/v1/threads/${thread}`;
+    assert.equal(await statusOf('GET', `${path}/ui-stream?token=${key}`, { key: null }), 200);
+    assert.equal(await statusOf('GET', `${path}?token=${key}`, { key: null }), 401);
+    assert.equal(await statusOf('GET', `${path}/ui-stream?token=${api.key}`, { key: null }), 401);
+    assert.ok(!JSON.stringify(api.log).includes(key), 'the token is in the log');
+  });
+
+  it('talks on this thread, by its name before anything was said on it, and on no other', async () => {
+    const name = `a page's ${randomUUID()}`;
+    const key = await token(encodeURIComponent(name), ['answer']);
+    const path = `/v1/agents/${agent}/ui-stream`;
+    assert.match((await post(path, says(name, 'say by name'), { key })).text, /"type":"finish"/);
+    assert.equal((await post(path, says(randomUUID(), 'say x'), { key })).status, 403);
+    const { thread } = await talked();
+    assert.equal((await post(path, says(thread, 'say x'), { key })).status, 403);
+    const input = { runId: 'r', messages: [{ id: 'm', role: 'user', content: 'say over AG-UI' }] };
+    assert.equal((await post(`/ag-ui/${agent}`, { threadId: name, ...input }, { key })).status, 200);
+    assert.equal((await post(`/ag-ui/${agent}`, { threadId: thread, ...input }, { key })).status, 403);
+    assert.equal((await post('/agent/chat', { message: 'hi', user_id: 'ada', agent_id: agent }, { key })).status, 403);
+  });
+
+  it('takes part in its session alone, over a WebSocket too, where it is the subprotocol', async () => {
+    const begin = async () =>
+      (await post('/agent/chat', { message: 'say hi', user_id: 'ada', agent_id: agent })).json.session_id as string;
+    const [session, other] = [await begin(), await begin()];
+    const key = await token(session, ['read', 'answer']);
+    const message = (session_id: string) => ({ message: 'say more', user_id: 'ada', session_id });
+    assert.equal((await post('/agent/chat', message(session), { key })).status, 202);
+    assert.equal((await post('/agent/chat', message(other), { key })).status, 403);
+    assert.equal((await post('/agent/interrupt', { session_id: other }, { key })).status, 403);
+    assert.equal(await statusOf('GET', `/agent/session/${session}`, { key }), 200);
+    assert.equal(await statusOf('GET', `/agent/session/${other}`, { key }), 403);
+    const opens = (path: string, bearer: string) =>
+      new Promise<number>((resolve) => {
+        const socket = new WebSocket(`${api.url.replace('http', 'ws')}${path}`, ['drover', `bearer.${bearer}`]);
+        socket.once('open', () => (resolve(101), socket.terminate()));
+        socket.once('unexpected-response', (_, { statusCode = 0 }) => (resolve(statusCode), socket.terminate()));
+        socket.on('error', () => undefined);
+      });
+    assert.equal(await opens(`/agent/stream/${session}`, key), 101);
+    assert.equal(await opens(`/agent/stream/${other}`, key), 403);
+    assert.equal(await opens(`/acp/${agent}`, key), 101);
+    assert.equal(await opens(`/acp/${agent}`, await token(session, ['read'])), 403);
+  });
+
+  it('does what it is for alone', async () => {
+    const { thread, run } = await talked();
+    const [reads, answers] = [await token(thread, ['read']), await token(thread, ['answer'])];
+    assert.equal((await post(`/v1/agents/${agent}/ui-stream`, says(thread, 'say x'), { key: reads })).status, 403);
+    assert.equal(await statusOf('GET', `/v1/threads/${thread}`, { key: answers }), 403);
+    assert.equal(await statusOf('GET', `/v1/runs/${run}`, { key: answers }), 403);
+  });
+
+  it('opens no other route', async () => {
+    const { thread } = await talked();
+    const key = await token(thread, ['read', 'answer']);
+    for (const { method, path, access, threadToken, runToken } of ROUTES) {
+      if (access === 'open' || access.startsWith('loopback') || threadToken || runToken) continue;
+      const url = path.replace(':thread', thread).replaceAll(/:\w+/g, randomUUID());
+      const status = await statusOf(method.toUpperCase(), url, { key, ...(method === 'get' ? {} : { body: {} }) });
+      assert.equal(status, 403, `${method} ${path}`);
+    }
+  });
+
+  it("cannot do what the key that makes it cannot, and is for no other tenant's thread", async () => {
+    const { thread } = await talked();
+    const { json: reader } = await post('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });
+    assert.equal((await mint(thread, ['read'], { key: reader.key })).status, 201);
+    assert.equal((await mint(thread, ['answer'], { key: reader.key })).status, 403);
+    assert.equal((await mint(randomUUID(), ['read'])).status, 404);
+    const stranger = await api.newTenant();
+    assert.equal((await mint(thread, ['read'], { key: stranger.key })).status, 404);
+    assert.equal((await post(`/v1/threads/${thread}/tokens`, { ttl_seconds: 3601, scopes: ['read'] })).status, 400);
+  });
+
+  it('is worth nothing once it has expired, been changed, or its key been revoked', async () => {
+    const [{ thread, run }, other] = [await talked(), await talked()];
+    const { json: made } = await post('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });
+    const { json: minted } = await mint(thread, ['read'], { key: made.key });
+    const given = String(minted.token);
+    const read = (key: string, of = thread) => statusOf('GET', `/v1/threads/${of}`, { key });
+    assert.equal(await read(given), 200);
+    assert.equal(await read(given.replace(thread, other.thread), other.thread), 401);
+    assert.equal(await read(`${given.slice(0, -6)}AAAAAA`), 401);
+    const asRun = given.replace('dtt_', 'drt_').replace(thread, run);
+    assert.equal(await statusOf('GET', `/v1/runs/${run}`, { key: asRun }), 401);
+    const caller = await api.context.db.asMaintenance((tx) =>
+      tx.query<{ tenant_id: string; workspace_id: string }>('select tenant_id, workspace_id from runs where id = $1', [
+        run,
+      ]),
+    );
+    const ended = await issueToken(
+      api.context,
+      {
+        tenantId: caller[0]?.tenant_id ?? '',
+        workspaceId: caller[0]?.workspace_id ?? '',
+        boundWorkspaceId: undefined,
+        keyId: String(made.id),
+        scopes: ['runs:read'],
+        quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
+        isOperator: false,
+      },
+      { target: { kind: 'thread', id: thread }, scopes: ['read'], ttlSeconds: 0 },
+    );
+    assert.equal(await read(ended.token), 401);
+    await api.call('DELETE', `/v1/api-keys/${made.id}`);
+    assert.equal(await read(given), 401);
+  });
+
+  it('is named in the audit log, and never itself', async () => {
+    const { thread } = await talked();
+    const given = await token(thread, ['read']);
+    const { json, text } = await api.call('GET', '/v1/audit?action=thread_token.created');
+    const entry = json.audit.find(({ target }: { target: { id: string } }) => target.id === thread);
+    assert.deepEqual(entry?.details.scopes, ['read'], text.slice(0, 300));
+    assert.ok(!text.includes(given));
+  });
+});

@@ -1,0 +1,112 @@
+/** The front ends of `examples/` in a browser. By night, where there is one. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CHROMIUM, openPage, SCREENSHOTS, type Page } from '../support/browser.ts';
+import { ROOT } from '../support/repository.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { sized } from '../support/size.ts';
+
+const EXAMPLES = fileURLToPath(new URL('examples', ROOT));
+/** Built by `npm ci && npm run build` in its folder. */
+const BUILT = join(EXAMPLES, 'assistant-ui/dist/main.js');
+const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' };
+
+if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
+  describe('a front end of the examples, in a browser', function () {
+    this.timeout(120_000);
+    let files: Server;
+    let origin: string;
+    let api: ScriptedService;
+    let page: Page | undefined;
+
+    before(async () => {
+      files = createServer((request, response) => {
+        const path = join(EXAMPLES, new URL(request.url ?? '/', 'http://localhost').pathname);
+        readFile(path).then(
+          (content) => response.writeHead(200, { 'content-type': TYPES[extname(path)] ?? 'text/plain' }).end(content),
+          () => response.writeHead(404).end(),
+        );
+      });
+      await new Promise<void>((resolve) => files.listen(0, '127.0.0.1', resolve));
+      origin = `http://127.0.0.1:${(files.address() as AddressInfo).port}`;
+      api = await startScriptedService({ env: { DROVER_CORS_ORIGINS: origin } });
+    });
+    afterEach(async () => {
+      await page?.close();
+      page = undefined;
+    });
+    after(async () => {
+      await api.close();
+      files.close();
+    });
+
+    const click = (on: Page, text: string) =>
+      on.evaluate(`[...document.querySelectorAll('button')].find((each) => each.textContent === '${text}').click()`);
+    const shows = (text: string) => `document.body.innerText.includes(${JSON.stringify(text)})`;
+    async function picture(of: Page, name: string): Promise<void> {
+      if (SCREENSHOTS === undefined) return;
+      await mkdir(SCREENSHOTS, { recursive: true });
+      await of.screenshot(join(SCREENSHOTS, `${name}.png`));
+    }
+    const fill = (on: Page, selector: string, value: string) =>
+      on.evaluate(`document.querySelector('${selector}').value = ${JSON.stringify(value)}`);
+
+    it('without a library talks, shows a plan, and carries it out', async () => {
+      const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });
+      page = await openPage(`${origin}/session.html`);
+      await page.until('it is there', `document.querySelector('#text')`);
+      await fill(page, '#url', api.url);
+      await fill(page, '#key', api.key);
+      await fill(page, '#agent', agent);
+      await fill(page, '#level', '0');
+      await page.type('#text', 'call calculator {"expression":"6*7"} | say It is 42.');
+      await click(page, 'Send');
+      await page.until('it asks', `!document.querySelector('#plan').hidden`);
+      await picture(page, 'session-asks');
+      await click(page, 'Execute');
+      await page.until('it has its answer', shows('It is 42.'));
+      await page.until('the turn is over', `document.querySelector('#status').textContent === 'completed'`);
+      await picture(page, 'session-answers');
+      assert.equal(await page.evaluate(`document.querySelector('#problem').textContent`), '');
+    });
+
+    it('on assistant-ui talks with a token for its thread, and decides what is asked', async function () {
+      if (!existsSync(BUILT)) this.skip();
+      const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });
+      const thread = randomUUID();
+      const minted = await api.call('POST', `/v1/threads/front-end-${thread}/tokens`, {
+        body: { ttl_seconds: 600, scopes: ['read', 'answer'] },
+      });
+      assert.equal(minted.status, 201, minted.text);
+      const query = new URLSearchParams({ url: api.url, agent, thread: `front-end-${thread}` }).toString();
+      page = await openPage(`${origin}/assistant-ui/dist/index.html?${query}`);
+      await page.type('input[name=apiKey]', minted.json.token);
+      await click(page, 'Connect');
+      await page.type('textarea', 'call calculator {"expression":"6*7"} | say It is 42.');
+      await click(page, 'Send');
+      await page.until('it asks', `document.querySelector('.ask button')`);
+      await picture(page, 'assistant-ui-asks');
+      await click(page, 'Approve');
+      await page.until(
+        'it has its answer',
+        `document.querySelector('.assistant:last-of-type') && ${shows('It is 42.')}`,
+      );
+      await page.until('nothing is asked', `!document.querySelector('.ask')`);
+      await page.type('textarea', 'say and again');
+      await page.until('it may be sent', `!document.querySelector('.composer button').disabled`);
+      await click(page, 'Send');
+      await page.until(
+        'it answers again',
+        `[...document.querySelectorAll('.assistant')].at(-1)?.textContent === 'and again'`,
+      );
+      await picture(page, 'assistant-ui-answers');
+      assert.equal(await page.evaluate(`document.querySelector('.failed')?.textContent ?? ''`), '');
+    });
+  });
+}

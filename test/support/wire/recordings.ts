@@ -131,8 +131,8 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
     if (!(await isLeft())) return false;
     turn = await find();
     const { head = Infinity } = turn ?? {};
-    // What comes after the end of a run is in no stream.
-    return isOver || items.some((item) => seqOf(item) >= head);
+    // What comes after the end of a run is in no stream. A pause that was recorded may have been answered meanwhile.
+    return (isOver || items.some((item) => seqOf(item) >= head)) && (await isLeft());
   });
   assert.ok(turn);
   leave.abort();

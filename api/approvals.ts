@@ -150,7 +150,7 @@ const signal = defineRunRoutes({
     202: z.object({ id: z.string(), status: z.string() }),
   },
   async handle({ caller, params, body, context, ctx }) {
-    const run = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const run = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const { type, name } = body;
     const id = body.id ?? (ctx.get('idempotency-key') || undefined);
     if (type === 'approval') {

@@ -1,7 +1,8 @@
-/** Requests a second of the HTTP API, beside a server that only answers. */
-import { createServer } from 'node:http';
+/** Requests a second of the HTTP API, beside a server that does one prepared statement a request and knows nobody. */
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import pg from 'pg';
 import { Agent } from 'undici';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
@@ -11,7 +12,8 @@ import type { Services } from './services.ts';
 import { many, pad } from './work.ts';
 
 const CONCURRENCY = 20;
-const REQUESTS = 500;
+const WARM_UP = 1000;
+const REQUESTS = 1500;
 
 /** Reads one run and creates runs, which nobody drives meanwhile. */
 export async function measureApi(services: Services): Promise<Figure[]> {
@@ -23,17 +25,24 @@ export async function measureApi(services: Services): Promise<Figure[]> {
   const body = JSON.stringify({ input: { message: pad() } });
   try {
     const answer = await (await fetch(one.path, { headers })).text();
-    const floor = await withBareServer(answer, (url) => requestsPerSecond(() => ({ path: url })));
+    const floor = await withBareServer(services, answer, async (url) => ({
+      reads: await requestsPerSecond(() => ({ path: url })),
+      writes: await requestsPerSecond(() => ({ path: url, body })),
+    }));
     const reads = await requestsPerSecond(() => one);
     const writes = await requestsPerSecond(() => ({ path: runs, body }));
-    const figure = (what: string, value: number): Figure => ({
-      part: 'API',
-      what,
-      value,
-      unit: 'requests/s',
-      ratio: { value: value / floor, to: 'bare server' },
+    const figure = (what: string, value: number): Figure => ({ part: 'API', what, value, unit: 'requests/s' });
+    const besideFloor = (what: string, value: number, of: number): Figure => ({
+      ...figure(what, value),
+      ratio: { value: value / of, to: 'bare server' },
+      goal: '>= 0.5',
     });
-    return [figure('bare HTTP server', floor), figure('GET a run', reads), figure('POST a run', writes)];
+    return [
+      figure('bare server, one prepared SELECT', floor.reads),
+      figure('bare server, one prepared INSERT', floor.writes),
+      besideFloor('GET a run', reads, floor.reads),
+      besideFloor('POST a run', writes, floor.writes),
+    ];
   } finally {
     await api.close(1000);
     await drover.close();
@@ -42,10 +51,31 @@ export async function measureApi(services: Services): Promise<Figure[]> {
 
 const headers = { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' };
 
-async function withBareServer<T>(answer: string, work: (url: string) => Promise<T>): Promise<T> {
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
-  });
+/** A row that is the answer, read by its key; and rows that are the requests. */
+async function withBareServer<T>(services: Services, answer: string, work: (url: string) => Promise<T>): Promise<T> {
+  const pool = new pg.Pool({ connectionString: services.databaseUrl, max: CONCURRENCY });
+  await pool.query('create table bare (id bigserial primary key, body jsonb not null)');
+  await pool.query('insert into bare (body) values ($1)', [answer]);
+  const read = async () => {
+    const { rows } = await pool.query({ name: 'read', text: 'select body from bare where id = $1', values: [1] });
+    return JSON.stringify(rows[0].body);
+  };
+  const write = async (request: IncomingMessage) => {
+    let text = '';
+    for await (const chunk of request) text += String(chunk);
+    const { rows } = await pool.query({
+      name: 'write',
+      text: 'insert into bare (body) values ($1) returning id',
+      values: [text],
+    });
+    return JSON.stringify(rows[0]);
+  };
+  const handle: RequestListener = (request, response) => {
+    void (request.method === 'GET' ? read() : write(request)).then((text) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(text),
+    );
+  };
+  const server = createServer(handle);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   try {
@@ -53,6 +83,7 @@ async function withBareServer<T>(answer: string, work: (url: string) => Promise<
   } finally {
     server.closeAllConnections();
     server.close();
+    await pool.end();
   }
 }
 
@@ -66,7 +97,7 @@ async function requestsPerSecond(next: () => { path: string; body?: string }): P
     await answer.body.dump();
     if (answer.statusCode >= 300) throw new Error(`${method} ${pathname} answered ${answer.statusCode}`);
   };
-  await many(100, CONCURRENCY, send);
+  await many(WARM_UP, CONCURRENCY, send);
   const startedMs = performance.now();
   await many(REQUESTS, CONCURRENCY, send);
   const seconds = (performance.now() - startedMs) / 1000;

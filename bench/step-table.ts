@@ -6,9 +6,9 @@ import { quantile, STEPS, type Measured } from './work.ts';
 export const VARIANTS = ['baseline', 'pure', 'committed', 'queued', 'embedded'] as const;
 
 const GOALS: Record<Variant, { throughput: number; latency?: number }> = {
-  pure: { throughput: 1, latency: 0.6 },
-  committed: { throughput: 0.85, latency: 0.75 },
-  queued: { throughput: 0.35, latency: 1.7 },
+  pure: { throughput: 1, latency: 0.85 },
+  committed: { throughput: 0.85, latency: 0.85 },
+  queued: { throughput: 0.55, latency: 1.6 },
   embedded: { throughput: 0.1 },
 };
 const WAL_GOAL_KB = 35;

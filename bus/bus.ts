@@ -1,6 +1,7 @@
 /** What one process tells the others about a run. A hint: it may be lost, and the log has the truth. */
 export type BusMessage =
-  | { runId: string; kind: 'advanced'; seq: number }
+  /** With `isWorking` no turn has begun, ended or come to ask something: who waits for that need not look. Older releases do not say. */
+  | { runId: string; kind: 'advanced'; seq: number; isWorking?: true }
   | {
       runId: string;
       kind: 'delta';

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { Client, ClientBase, QueryResult } from 'pg';
 import { isDatabaseAway, isStalePlan } from './database-errors.ts';
 import { becomeOwner, type SessionOwner } from './session.ts';
+import { createStatementNames, type StatementNames } from './statement-names.ts';
 
 /** How a pool makes its connections, how many, and how long a caller waits for one. */
 export interface PoolSettings {
@@ -25,7 +26,7 @@ export interface KnexPool<O extends SessionOwner> {
   close(): Promise<void>;
 }
 
-/** A statement whose values are `$1`, `$2`, …; under a name each connection prepares it once. */
+/** A statement whose values are `$1`, `$2`, …; under a name each connection prepares it once. One that comes often is given one. */
 export interface Statement {
   text: string;
   values?: readonly unknown[];
@@ -45,7 +46,7 @@ interface NativeStatement {
 interface ClientSettings extends Knex.Config {
   owner: SessionOwner;
   settings: PoolSettings;
-  state: { closed: boolean };
+  state: { closed: boolean; nameOf: StatementNames };
 }
 
 /** Connections that the next user could suffer from: their database went away, or a plan of theirs is stale. */
@@ -57,7 +58,7 @@ const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, dep
 /** Opens a pool of Knex's. What is checked out through one of its Knexes acts for that one's owner. */
 export function openKnexPool<O extends SessionOwner>(settings: PoolSettings, owners: readonly O[]): KnexPool<O> {
   const { max, checkoutTimeoutMs, idleTimeoutMs } = settings;
-  const state = { closed: false };
+  const state = { closed: false, nameOf: createStatementNames() };
   const pool: Knex.PoolConfig = {
     max,
     min: idleTimeoutMs === undefined ? 1 : 0,
@@ -94,6 +95,14 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
   } finally {
     await client.releaseConnection(connection);
   }
+}
+
+/** Holds back what is sent on the connection until the function is called that it gives: all of it goes in one write then. */
+export function holdWrites(connection: ClientBase): () => void {
+  const { stream } = (connection as unknown as { connection: { stream: { cork?(): void; uncork?(): void } } })
+    .connection;
+  stream.cork?.();
+  return () => stream.uncork?.();
 }
 
 /** Runs one statement on a connection of the pool. */
@@ -175,8 +184,10 @@ class KnexClient extends PostgresClient {
     this.emit('query', statement);
     try {
       const { sql: text, bindings = [], options } = statement;
-      const named = this.config.settings.isPooled === true ? {} : options;
-      statement.response = await connection.query({ ...named, text, values: bindings as unknown[] });
+      const { settings, state } = this.config;
+      const own = options?.name ?? (bindings.length > 0 ? state.nameOf(text) : undefined);
+      const name = settings.isPooled === true ? undefined : own;
+      statement.response = await connection.query({ ...(name && { name }), text, values: bindings as unknown[] });
       return statement;
     } catch (error) {
       this.emit('query-error', error, statement);

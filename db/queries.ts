@@ -2,19 +2,23 @@ import type { Knex } from 'knex';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Database, NamedStatement } from './database.ts';
 import { runStatement } from './knex-client.ts';
-import { runTransaction } from './transaction.ts';
+import { runOne, runTransaction } from './transaction.ts';
 
 /** What is asked of either database in the same way, through a Knex for each role. */
 export function queriesOf({
   app,
   maintenance,
-}: Record<'app' | 'maintenance', Knex>): Pick<Database, 'withTenant' | 'asMaintenance' | 'call' | 'ping' | 'notify'> {
+}: Record<'app' | 'maintenance', Knex>): Pick<
+  Database,
+  'withTenant' | 'withTenantOnce' | 'asMaintenance' | 'call' | 'ping' | 'notify'
+> {
   const call: Database['call'] = async <R extends object>(statement: NamedStatement) => {
     const { rows } = await runStatement<R>(app, statement);
     return rows;
   };
   return {
     withTenant: (tenantId, work) => runTransaction(app, tenantId, work),
+    withTenantOnce: (tenantId, work) => runOne(app, tenantId, work),
     asMaintenance: (work) => runTransaction(maintenance, undefined, work),
     call,
     async ping(timeoutMs) {

@@ -1,7 +1,9 @@
 import type { Knex } from 'knex';
 import type { QueryResult } from 'pg';
 import type { Tx } from './database.ts';
-import { sendStatement, withConnection } from './knex-client.ts';
+import { holdWrites, sendStatement, withConnection } from './knex-client.ts';
+
+const SET_TENANT = "select set_config('drover.tenant_id', $1, true)";
 
 /**
  * Runs `work` between BEGIN and COMMIT on a connection that nobody else uses meanwhile. BEGIN and the setting of the
@@ -28,8 +30,9 @@ export async function runTransaction<T>(
       });
       return sent;
     };
+    const sendHeld = holdWrites(connection);
     void send('begin');
-    if (tenantId !== undefined) void send("select set_config('drover.tenant_id', $1, true)", [tenantId]);
+    if (tenantId !== undefined) void send(SET_TENANT, [tenantId]);
     const tx: Tx = {
       async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
         if (!state.open) throw new Error('The transaction has ended: a query came after its work was done.');
@@ -38,7 +41,7 @@ export async function runTransaction<T>(
       },
     };
     try {
-      const value = await work(tx);
+      const value = await startHeld(() => work(tx), sendHeld);
       state.open = false;
       const { command } = await send('commit');
       if (command !== 'COMMIT') throw state.firstError ?? new Error('The database rolled the transaction back.');
@@ -49,5 +52,42 @@ export async function runTransaction<T>(
       await send('rollback').catch(() => undefined);
       throw error;
     }
+  });
+}
+
+/** What is sent before anything is awaited goes in one write. */
+function startHeld<T>(work: () => Promise<T>, sendHeld: () => void): Promise<T> {
+  try {
+    return work();
+  } finally {
+    sendHeld();
+  }
+}
+
+/**
+ * Runs `work`, whose one statement goes to the server together with BEGIN, the setting of the tenant and COMMIT: one round
+ * trip. A second statement is refused.
+ */
+export async function runOne<T>(knex: Knex, tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return withConnection(knex, (connection) => {
+    let isOver = false;
+    return work({
+      async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
+        if (isOver) throw new Error('The transaction has ended: it was of one statement.');
+        isOver = true;
+        const sendHeld = holdWrites(connection);
+        const sent = [
+          sendStatement(knex, connection, { text: 'begin' }),
+          sendStatement(knex, connection, { text: SET_TENANT, values: [tenantId] }),
+          sendStatement<R>(knex, connection, { text, ...(values && { values }) }),
+          sendStatement(knex, connection, { text: 'commit' }),
+        ] as const;
+        sendHeld();
+        // All of them, before somebody else has the connection.
+        const failed = (await Promise.allSettled(sent)).find(({ status }) => status === 'rejected');
+        if (failed?.status === 'rejected') throw failed.reason;
+        return (await sent[2]).rows;
+      },
+    });
   });
 }

@@ -23,9 +23,9 @@ const erase = defineRunRoutes({
   query,
   responses: { 200: run, 202: run },
   async handle({ caller, params, query: { dependents }, context }) {
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const isNew = await eraseRun(context, caller, { id: params.run, dependents: dependents === 'true' });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     return { status: isNew ? 202 : 200, body: presentRun(row) };
   },
 });

@@ -67,7 +67,7 @@ const resume = defineRunRoutes({
     const { caller, params, body, context, idempotency } = request;
     const answers = body.answers?.map((given, n) => toAnswer(given, `body.answers.${n}`)) ?? [toAnswer(body, 'body')];
     for (const { kind } of answers) requireScope(caller, kind);
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const about = { caller, runId: params.run, answers };
     // The same under both paths.
     const route = `POST /v1/runs/${params.run}/resume`;

@@ -117,14 +117,14 @@ const get = defineRunRoutes({
   params: runParams,
   responses: { 200: run },
   async handle({ caller, params, context, ctx }) {
-    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const row = await requireRun(tx, caller, params);
-      const waits = row.waits?.some(({ type }) => type === 'webhook') && hasScope(caller.scopes, 'runs:write');
-      if (!waits) return presentRun(row);
-      const paths = await webhookPaths(tx, context, { tenantId: caller.tenantId, id: row.id });
-      return presentRun(row, new Map([...paths].map(([id, path]) => [id, `${ctx.protocol}://${ctx.host}${path}`])));
-    });
-    return { status: 200, body };
+    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const showsPaths = row.waits?.some(({ type }) => type === 'webhook') && hasScope(caller.scopes, 'runs:write');
+    if (!showsPaths) return { status: 200, body: presentRun(row) };
+    const paths = await context.db.withTenant(caller.tenantId, (tx) =>
+      webhookPaths(tx, context, { tenantId: caller.tenantId, id: row.id }),
+    );
+    const urls = new Map([...paths].map(([id, path]) => [id, `${ctx.protocol}://${ctx.host}${path}`]));
+    return { status: 200, body: presentRun(row, urls) };
   },
 });
 
@@ -151,9 +151,9 @@ const cancel = defineRunRoutes({
   responses: { 200: run, 202: run },
   async handle({ caller, params, body, context }) {
     const ref = { tenantId: caller.tenantId, runId: params.run, by: caller };
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     const isNew = await cancelRun(context, ref, body.reason);
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     return { status: isNew ? 202 : 200, body: presentRun(row) };
   },
 });
@@ -167,9 +167,9 @@ const complete = defineRunRoutes({
   body: z.strictObject({}),
   responses: { 200: run },
   async handle({ caller, params, context }) {
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     await completeRun(context, { tenantId: caller.tenantId, runId: params.run });
-    const row = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     return { status: 200, body: presentRun(row) };
   },
 });

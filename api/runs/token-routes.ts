@@ -34,7 +34,7 @@ const ofRun = defineRunRoutes({
   responses: { 201: given },
   async handle({ caller, params, body, context }) {
     mustBeAbleTo(caller, body);
-    await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
     return issue(context, caller, { target: { kind: 'run', id: params.run }, ...body });
   },
 });

@@ -71,7 +71,7 @@ interface TurnRequest {
 
 /** The turn, and the position after which its stream goes on. */
 async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
-  const run = await context.db.withTenant(caller.tenantId, (tx) => requireRun(tx, caller, params));
+  const run = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
   const { attachments, output_schema = body.output_schema } = body.input ?? {};
   const message = body.input?.message ?? '';
   const results = body.tool_results ?? body.input?.tool_results;

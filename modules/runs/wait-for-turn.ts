@@ -21,7 +21,7 @@ export async function waitForTurn(
   const deadlineMs = Date.now() + wait.timeoutMs;
   let advanced = new AbortController();
   const unsubscribe = context.bus.subscribe(ref.runId, (message) => {
-    if (message.kind === 'advanced') advanced.abort();
+    if (message.kind === 'advanced' && message.isWorking !== true) advanced.abort();
   });
   let position = -1;
   const unwatch = watchPosition(context, { kind: 'run', id: ref.runId }, (now) => {

@@ -137,6 +137,22 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.deepEqual(await idsOf(tenant), []);
     });
 
+    it('asks one statement for a tenant in one round trip, and refuses a second', async () => {
+      const [tenant, id] = [newId(), 411];
+      const insert = 'insert into notes values ($1, $2) returning id';
+      const once = (values: unknown[]) => database.withTenantOnce(tenant, (tx) => tx.query(insert, values));
+      assert.deepEqual(await once([id, tenant]), [{ id }]);
+      await assert.rejects(once([id, tenant]), /duplicate key/);
+      await assert.rejects(once([412, newId()]), /row-level security/);
+      assert.deepEqual(await idsOf(tenant), [id]);
+      const twice = database.withTenantOnce(tenant, async (tx) => [await tx.query(WHO), await tx.query(WHO)]);
+      await assert.rejects(twice, /of one statement/);
+      assert.deepEqual(await database.withTenantOnce(tenant, (tx) => tx.query(WHO)), [{ role: 'drover_app', tenant }]);
+      assert.deepEqual(await database.call({ name: 'who', text: WHO, values: [] }), [
+        { role: 'drover_app', tenant: null },
+      ]);
+    });
+
     it('rolls back when the work itself throws', async () => {
       const tenant = newId();
       const work = database.withTenant(tenant, async (tx) => {
@@ -189,6 +205,18 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.deepEqual(await database.call(statement([5])), [{ half: 2 }]);
       await assert.rejects(database.call({ name: 'wrong', text: 'select * from nowhere', values: [] }), /nowhere/);
       await assert.rejects(database.call({ name: 'wrong', text: 'select * from nowhere', values: [] }), /nowhere/);
+    });
+
+    it('prepares what comes often, so that it is planned once, but not what gives all columns of a table', async () => {
+      const [often, all] = ['select $1::int + 1 as more', 'select * from notes where id = $1'];
+      const prepared = await database.withTenant(newId(), async (tx) => {
+        for (let n = 0; n < 10; n++) assert.deepEqual(await tx.query(often, [n]), [{ more: n + 1 }]);
+        for (let n = 0; n < 10; n++) await tx.query(all, [n]);
+        return tx.query<{ statement: string }>('select statement from pg_prepared_statements');
+      });
+      const statements = prepared.map(({ statement }) => statement);
+      assert.ok(statements.includes(often));
+      assert.ok(!statements.includes(all));
     });
 
     it('recovers a prepared statement whose table a migration has changed', async () => {

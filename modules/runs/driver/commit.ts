@@ -217,6 +217,11 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
   if (result.seq !== session.log.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
   makeDispatched(session, events);
   if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
-  if (change.events.length > 0)
-    session.context.bus.publish({ runId: session.run.id, kind: 'advanced', seq: result.seq });
+  if (change.events.length === 0) return;
+  const advanced = { runId: session.run.id, kind: 'advanced', seq: result.seq } as const;
+  session.context.bus.publish(changesTurn(change) ? advanced : { ...advanced, isWorking: true });
+}
+
+function changesTurn({ rows }: RunChange): boolean {
+  return (rows?.['turns'] ?? []).some(({ insert, set }) => insert !== undefined || set?.['status'] !== undefined);
 }

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import type { BusMessage } from '../../../bus/bus.ts';
+import { waitForTurn } from '../../../modules/runs/wait-for-turn.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+describe('Whoever waits for a turn', () => {
+  let engine: Engine;
+
+  before(async () => {
+    engine = await openEngine();
+  });
+
+  after(() => engine.close());
+
+  /** A run of two calls, one after the other, which its driver makes itself. */
+  async function started(): Promise<{ run: string; turn: string }> {
+    const agent = await engine.agent({}, [{ name: 'tool', execution: { inline: true } }]);
+    engine.say((request, n) => (n < 2 ? use({ name: offered(request, 'tool') }) : text('There it is.')));
+    const { run } = await engine.start(agent, 'hello');
+    const { id: turn } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    return { run, turn };
+  }
+
+  const lastOf = (run: string) => engine.row<{ seq: number }>('select last_seq as seq from runs where id = $1', run);
+
+  it('is told by the bus which commits go on with it, and which one ends it', async () => {
+    const { run } = await started();
+    const { seq: created } = await lastOf(run);
+    const heard: Extract<BusMessage, { kind: 'advanced' }>[] = [];
+    const unsubscribe = engine.context.bus.subscribe(run, (message) => {
+      if (message.kind === 'advanced') heard.push(message);
+    });
+    await engine.drive(run);
+    const { seq: last } = await lastOf(run);
+    await waitUntil('all of it is heard', () => heard.at(-1)?.seq === last);
+    unsubscribe();
+    assert.ok(heard.length > 3, `${heard.length} commits`);
+    assert.deepEqual(
+      heard.filter(({ seq, isWorking }) => seq > created && isWorking !== true).map(({ seq }) => seq),
+      [last],
+    );
+  });
+
+  it('has it when it has ended', async () => {
+    const { run, turn } = await started();
+    const { tenantId } = engine;
+    const signal = new AbortController().signal;
+    const waiting = waitForTurn(engine.context, { tenantId, runId: run, turnId: turn }, { timeoutMs: 60_000, signal });
+    await engine.drive(run);
+    assert.equal((await waiting)?.status, 'complete');
+  });
+});

@@ -113,17 +113,21 @@ export interface FirstTurn {
   answer: StoredBlock[] | null;
 }
 
-/** The first turns of threads that have no title. Of those that are erased, or have no finished turn, there is none. */
+/**
+ * The first turns of threads that have no title. Of those that are erased, or have no finished turn, there is none. For an
+ * array of ids Postgres would plan it anew each time, since it expects fewer rows of the few that it sees.
+ */
 export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Promise<FirstTurn[]> {
   return tx.query<FirstTurn>(
     `select t.id as thread_id, t.workspace_id, r.id as run_id, r.agent_id, r.agent_version,
        r.config->>'model_override' as model_override, u.input, m.content as answer
-     from threads t
+     from jsonb_array_elements_text($1::jsonb) as due (thread_id)
+     join threads t on t.id = due.thread_id::uuid
      join runs r on r.thread_id = t.id and r.thread_place = 1
      join turns u on u.run_id = r.id and u.number = 1
      left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal
-     where t.id = any($1::uuid[]) and t.title is null and t.erased_at is null and r.erased_at is null`,
-    [threadIds],
+     where t.title is null and t.erased_at is null and r.erased_at is null`,
+    [JSON.stringify(threadIds)],
   );
 }
 

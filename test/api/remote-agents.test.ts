@@ -216,6 +216,54 @@ describe('a remote agent over A2A', () => {
     assert.ok(JSON.stringify(events).includes('"untrusted":true'), JSON.stringify(events));
   });
 
+  it('is registered by its card, and suspended with all that is there', async () => {
+    const headers = { authorization: `Bearer ${api.key}` };
+    const { tools } = await made('/v1/tools/import', {
+      transport: { type: 'a2a', endpoint: `${api.url}/a2a/${worker}`, headers },
+    });
+    const [tool] = tools;
+    assert.deepEqual(
+      [tools.length, tool.transport.type, tool.transport.endpoint],
+      [1, 'a2a', `${api.url}/a2a/${worker}`],
+    );
+    assert.equal(tool.transport.headers.authorization, '[hidden]');
+    const config = { tool: tool.name, input: { message: '{{input}}' } };
+    const workflow_graph = { entry_point: 'remote', nodes: [{ name: 'remote', type: 'tool', config }], edges: [] };
+    agents['carded'] = (await made('/v1/agents', { name: 'carded', workflow_graph })).id;
+    assert.equal((await ended(await start('carded', 'say by card'))).output?.message, 'by card');
+    const { mcp_servers: servers } = await read('/v1/mcp-servers');
+    const { id } = servers.find(({ transport }: { transport: { endpoint: string } }) =>
+      transport.endpoint.startsWith(api.url),
+    );
+    await api.call('PATCH', `/v1/mcp-servers/${id}`, { body: { suspended: true } });
+    const { run_id } = await ended(await start('carded', 'say it now'));
+    assert.equal((await callOf(run_id)).status, 'denied');
+    await api.call('PATCH', `/v1/mcp-servers/${id}`, { body: { suspended: false } });
+  });
+
+  it('is not registered by a card that cannot be read, or leads elsewhere', async () => {
+    const refused = async (endpoint: string): Promise<string> => {
+      const { status, json } = await api.call('POST', '/v1/tools/import', {
+        body: { transport: { type: 'a2a', endpoint } },
+      });
+      assert.equal(status, 422);
+      return json.detail;
+    };
+    assert.match(await refused(`${api.url}/a2a/${worker}`), /HTTP 401/);
+    const away = { url: 'https://other.example/a2a', protocolBinding: 'JSONRPC', protocolVersion: '1.0' };
+    const cards = await startServer((request, response) => {
+      const supportedInterfaces = request.path.startsWith('/away') ? [away] : [];
+      const text = JSON.stringify({ name: 'odd', description: '', supportedInterfaces });
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(request.path.startsWith('/none') ? '[]' : text);
+    });
+    assert.match(await refused(`${cards.url}/away`), /another origin/);
+    assert.match(await refused(`${cards.url}/old`), /does not speak/);
+    assert.match(await refused(`${cards.url}/none`), /no card/);
+    await cards.close();
+  });
+
   it('is refused a secret that may go elsewhere only', async () => {
     const transport = { type: 'a2a', endpoint: remote.url, headers: { authorization: '{{secret:remote_key}}' } };
     const body = { name: 'thief', description: 'A tool of the test.', transport };

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome, TransportTypes } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
-import type { Egress } from '../egress.ts';
+import type { Egress, EgressInit } from '../egress.ts';
 import { secretNamesIn, type SecretValues } from '../secret-values.ts';
 
 export type A2aTransport = TransportTypes['a2a'];
@@ -37,21 +37,20 @@ const answer = z.union([
 
 /** Asks once. What the network does is data; `attempt` says for how long, and until when. */
 export async function ask(remote: Remote, { method, params }: Question, attempt: ToolAttempt): Promise<Answer> {
-  const { transport, secrets, egress } = remote;
-  const own = Object.entries(transport.headers ?? {});
-  const confidential = own.filter(([, text]) => secretNamesIn([text]).length > 0).map(([name]) => name.toLowerCase());
+  const { transport, egress } = remote;
+  const own = sentHeaders(remote);
   try {
     const { status, body, headers } = await egress.fetch(transport.endpoint, {
       method: 'POST',
       headers: {
-        ...Object.fromEntries(own.map(([name, text]) => [name.toLowerCase(), secrets.fill(text)])),
+        ...own.headers,
         'content-type': 'application/json',
         accept: 'application/json',
         [A2A_VERSION_HEADER.toLowerCase()]: VERSION,
         ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: attempt.toolCallId, method, params }),
-      confidential: { headers: confidential, body: false, refuseUrl: secrets.refuseUrl },
+      confidential: own.confidential,
       maxBytes: LIMITS.toolOutputBytes,
       maxRedirects: 0,
       timeoutMs: attempt.timeoutMs,
@@ -66,6 +65,19 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
     if (error instanceof EgressError) return { missing: egressFault(error) };
     throw error;
   }
+}
+
+/** The transport's own headers, with their secrets, which go to its origin alone. */
+export function sentHeaders({
+  transport,
+  secrets,
+}: Omit<Remote, 'egress'>): Required<Pick<EgressInit, 'headers' | 'confidential'>> {
+  const own = Object.entries(transport.headers ?? {}).map(([name, text]) => [name.toLowerCase(), text] as const);
+  const held = own.filter(([, text]) => secretNamesIn([text]).length > 0).map(([name]) => name);
+  return {
+    headers: Object.fromEntries(own.map(([name, text]) => [name, secrets.fill(text)])),
+    confidential: { headers: held, body: false, refuseUrl: secrets.refuseUrl },
+  };
 }
 
 function egressFault(error: EgressError): Extract<Answer, { missing: unknown }>['missing'] {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import type { RemoteWork, ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { listRemoteAgent } from '../a2a/read-card.ts';
 import { outcomeOfTask, readSent, readTask, type RemoteTask } from '../a2a/read-task.ts';
 import { ask, type A2aTransport, type Answer, type Remote } from '../a2a/rpc.ts';
 import { redact, isCredential } from '../redact.ts';
@@ -30,6 +31,15 @@ export const A2A: TransportKind<A2aTransport> = {
     ...transport,
     ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
   }),
+  servers: {
+    importSchemas: [
+      z
+        .strictObject({ type: z.literal('a2a'), endpoint, headers })
+        .describe('A remote agent, by the URL of its card (A2A 1.0).'),
+    ],
+    identityOf: ({ type, endpoint: url }) => ({ type, endpoint: url }),
+    locate: (transport, name) => ({ server: transport, tool: name }),
+  },
   open({ egress, now = () => new Date() }) {
     return {
       call({ transport, secrets }, attempt) {
@@ -37,6 +47,7 @@ export const A2A: TransportKind<A2aTransport> = {
         const begun = attempt.remote && work.safeParse(attempt.remote).data;
         return begun ? look(remote, { attempt, begun, now: now() }) : begin(remote, attempt, now());
       },
+      listTools: (wanted) => listRemoteAgent(wanted, egress),
       cancel: ({ transport, secrets }, attempt) => cancel({ transport, secrets, egress }, attempt),
     };
   },

@@ -128,6 +128,31 @@ describe('a remote agent over A2A', () => {
     assert.equal(events.length, 1, 'looks are not told');
   });
 
+  it('is looked at again where it does not answer, and has failed where it does not know its task', async () => {
+    let looks = 0;
+    remote.intercept = ({ body }, response) => {
+      if (methodOf(body) !== 'GetTask') return false;
+      looks += 1;
+      if (looks === 1) response.destroy();
+      else if (looks === 2) response.writeHead(500).end();
+      else response.end('{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"What task?"}}');
+      return true;
+    };
+    const { run_id } = await ended(await start('sdk', 'held nothing'));
+    const { status, error } = await callOf(run_id);
+    assert.deepEqual([status, error.code, looks, remote.count('SendMessage')], ['failed', 'remote-gone', 3, 1]);
+    remote.release();
+  });
+
+  it('hears nothing that a policy denies', async () => {
+    const when = 'tool == "ask_sdk" && arguments.message.contains("secret")';
+    const { id } = await made('/v1/policies', { name: 'no secrets', when, decision: 'block' });
+    const { run_id } = await ended(await start('sdk', 'say secret'));
+    assert.equal((await callOf(run_id)).status, 'denied');
+    assert.equal(remote.seen.length, 0);
+    await api.call('DELETE', `/v1/policies/${id}`);
+  });
+
   it('fails with what it says, and with what it asks', async () => {
     const failed = await ended(await start('sdk', 'fail no paper'));
     assert.equal(failed.status, 'failed');

@@ -1,4 +1,5 @@
 /** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
+import { LIMITS } from './limits.ts';
 import type { RemoteWork, ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
 import type { OutputPart } from './tool-output.ts';
 
@@ -35,7 +36,9 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   if (outcome.kind === 'elsewhere')
     return { status: 'retry', waitMs: outcome.waitMs, code, message, ...remoteOf(outcome) };
   // It has begun for sure, and nothing was begun anew.
-  if (rules.looked) return { status: 'retry', waitMs: rules.retry.backoff_ms, code, message };
+  if (rules.looked) {
+    return { status: 'retry', waitMs: Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs), code, message };
+  }
   if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
     return { status: 'unknown', code, message };
   if (rules.attempt > rules.retry.max_retries) return { status: 'failed', code, message };

@@ -1,12 +1,15 @@
 /** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
-import type { ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
+import { LIMITS } from './limits.ts';
+import type { RemoteWork, ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
 import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
   | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
-  | { status: 'failed'; code: string; message: string }
+  /** `remote` goes on, and is to be cancelled. */
+  | { status: 'failed'; code: string; message: string; remote?: RemoteWork | undefined }
   | { status: 'unknown'; code: string; message: string }
-  | { status: 'retry'; waitMs: number; code: string; message: string };
+  /** `remote` goes on, and the next attempt looks at it. */
+  | { status: 'retry'; waitMs: number; code: string; message: string; remote?: RemoteWork | undefined };
 
 export interface AttemptRules {
   effect: ToolEffect;
@@ -14,6 +17,8 @@ export interface AttemptRules {
   acceptsDuplicates?: boolean | undefined;
   /** Attempts made so far, this one included. */
   attempt: number;
+  /** The attempt only looked at work that goes on elsewhere. */
+  looked?: boolean | undefined;
   retry: ToolDefinition['execution']['retry_config'];
 }
 
@@ -27,7 +32,13 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
     return { status: 'succeeded', output, ...(content && { content }), ...(untrusted && { untrusted }) };
   }
   const { code, message } = outcome;
-  if (outcome.kind === 'error') return { status: 'failed', code, message };
+  if (outcome.kind === 'error') return { status: 'failed', code, message, ...remoteOf(outcome) };
+  if (outcome.kind === 'elsewhere')
+    return { status: 'retry', waitMs: outcome.waitMs, code, message, ...remoteOf(outcome) };
+  // It has begun for sure, and nothing was begun anew.
+  if (rules.looked) {
+    return { status: 'retry', waitMs: Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs), code, message };
+  }
   if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
     return { status: 'unknown', code, message };
   if (rules.attempt > rules.retry.max_retries) return { status: 'failed', code, message };
@@ -38,7 +49,9 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
 
 /** Whether an attempt without an answer may have had its effect. */
 export function mayHaveHappened(outcome: ToolOutcome): boolean {
-  return outcome.kind === 'lost' || (outcome.kind === 'aborted' && outcome.sent !== false);
+  return (
+    outcome.kind === 'lost' || outcome.kind === 'elsewhere' || (outcome.kind === 'aborted' && outcome.sent !== false)
+  );
 }
 
 /** How an attempt ended whose worker is gone: nobody knows whether it had its effect. */
@@ -48,11 +61,23 @@ export const INTERRUPTED: ToolOutcome = {
   message: 'The worker was lost during the call.',
 };
 
+/** How a call ends whose work goes on elsewhere, and that nobody waits for any more. */
+export function abandoning(
+  remote: RemoteWork,
+  message = 'The run ended during the call.',
+): Extract<ToolOutcome, { kind: 'error' }> {
+  return { kind: 'error', code: 'abandoned', message, remote };
+}
+
 /** Settles an attempt of a run that has ended: there is no next one. */
 export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude<Settlement, { status: 'retry' }> {
   const settlement = settleAttempt(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
   if (settlement.status !== 'retry') return settlement;
-  return { status: 'failed', code: settlement.code, message: settlement.message };
+  return { status: 'failed', code: settlement.code, message: settlement.message, ...remoteOf(settlement) };
+}
+
+function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {
+  return remote ? { remote } : {};
 }
 
 /** What the model reads about a call of unknown outcome. */

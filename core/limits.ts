@@ -112,6 +112,11 @@ export const LIMITS = {
   contextTokens: 128_000,
   /** Share of the room for the conversation that is filled by estimate, in percent: estimates can be too low by a third. */
   contextFillPercent: 75,
+  /** Time in seconds that a remote agent has for a task where the tool does not say. */
+  remoteTaskSeconds: 3600,
+  /** Longest pause in ms between two looks at a remote task, and how often it is tried to cancel one. */
+  remoteLookMs: 30_000,
+  remoteCancels: 10,
   /** One attempt of a tool in ms where the tool does not say. */
   toolTimeoutMs: 30_000,
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */

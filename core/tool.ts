@@ -37,6 +37,14 @@ export interface TransportTypes {
     max_bytes?: number | undefined;
     max_redirects?: number | undefined;
   };
+  /** Another agent does the work, and says when it is done (A2A). */
+  a2a: {
+    type: 'a2a';
+    endpoint: string;
+    headers?: Record<string, string> | undefined;
+    /** How long its task may take. */
+    max_seconds?: number | undefined;
+  };
 }
 
 export type ToolTransport = TransportTypes[keyof TransportTypes];
@@ -79,7 +87,7 @@ const READING_STRANGERS: readonly string[] = ['http_get', 'read_resource'];
 export function trustOf({ name, transport, annotations, output_trust }: TrustedTool): Trust {
   if (output_trust) return output_trust;
   if (transport.type === 'builtin') return READING_STRANGERS.includes(name) ? 'untrusted' : 'trusted';
-  return annotations.openWorldHint ? 'untrusted' : 'trusted';
+  return transport.type === 'a2a' || annotations.openWorldHint ? 'untrusted' : 'trusted';
 }
 
 type TrustedTool = Pick<ToolDefinition, 'name' | 'transport' | 'annotations' | 'output_trust'>;
@@ -129,8 +137,13 @@ export interface ToolAttempt {
   onProgress?: ((progress: ToolProgress) => void) | undefined;
   /** Asked just before anything is sent, once all is ready: false where somebody else may have taken the call over by now. */
   maySend?: (() => boolean) | undefined;
+  /** The work that an earlier attempt has begun elsewhere: it is looked at, and nothing is begun anew. */
+  remote?: RemoteWork | undefined;
   signal: AbortSignal;
 }
+
+/** Work that goes on without us, in the words of the transport that has begun it. JSON, and no secrets. */
+export type RemoteWork = Record<string, unknown>;
 
 /** How far a call is (MCP, progress): `progress` of `total`, in the tool's own unit. */
 export interface ToolProgress {
@@ -143,14 +156,17 @@ export interface ToolProgress {
  * How an attempt ended. A tool that misbehaves is data, never an exception.
  * - `succeeded`: `output` is JSON or text; `content` is what a model sees of it, where that is not the output itself;
  *   `untrusted`: nobody vouches for all of it, whatever is said of the tool.
- * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model.
+ * - `elsewhere`: the work has begun and goes on without us: it is looked at again after `waitMs`, and nobody is held up meanwhile.
+ * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model. `remote`
+ *   goes on all the same, and is to be cancelled.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
  */
 export type ToolOutcome =
   | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
-  | { kind: 'error'; code: string; message: string; output?: unknown }
+  | { kind: 'elsewhere'; code: string; message: string; remote: RemoteWork; waitMs: number }
+  | { kind: 'error'; code: string; message: string; output?: unknown; remote?: RemoteWork | undefined }
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
   | { kind: 'lost'; code: string; message: string }
   | { kind: 'aborted'; code: string; message: string; sent?: boolean | undefined };

@@ -2,7 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
-import type { ToolEffect } from '../core/tool.ts';
+import type { RemoteWork, ToolEffect } from '../core/tool.ts';
 import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { RowChange } from '../core/projections/projection.ts';
 import type { AuditAction } from '../core/audit.ts';
@@ -80,6 +80,8 @@ export interface ClaimedCallRow {
   arguments: Record<string, unknown>;
   /** Events that had brought untrusted content when it was asked for. */
   tainted_by?: number[] | null;
+  /** Work that the call has begun elsewhere. */
+  remote?: RemoteWork | null;
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 

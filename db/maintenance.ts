@@ -102,7 +102,7 @@ export interface LostCall {
 
 /**
  * Queued calls that nobody makes: pending for a while, or running with a lease that has run out. Those of a run that has
- * ended are not made any more, but one that was under way must be settled.
+ * ended are not made any more, but one that was under way must be settled, and what a settled one has left elsewhere cancelled.
  */
 export async function listLostCalls(db: Database, filter: LostFilter): Promise<LostCall[]> {
   return db.asMaintenance((tx) =>
@@ -114,7 +114,12 @@ export async function listLostCalls(db: Database, filter: LostFilter): Promise<L
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
          and (k.retry_at is null or k.retry_at < clock_timestamp())
-       order by k.id limit $3`,
+       union all
+       select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
+       where ($4::uuid is null or k.tenant_id = $4) and k.remote is not null and k.id > $2
+         and k.status not in ('awaiting_approval', 'pending', 'running')
+         and coalesce(k.finished_at, r.updated_at) < clock_timestamp() - $1 * interval '1 ms'
+       order by 3 limit $3`,
       [filter.quietMs, filter.after, filter.limit, filter.tenantId ?? null],
     ),
   );

@@ -1149,9 +1149,11 @@ table tool_calls row level security forced
   claim_id uuid
   trust trust
   tainted_by integer[]
+  remote jsonb
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))
+  CREATE INDEX tool_calls_remote ON public.tool_calls USING btree (id) WHERE (remote IS NOT NULL)
   CREATE INDEX tool_calls_unsplit ON public.tool_calls USING btree (id) WHERE ((output_bytes > 1048576) AND (model_output IS NULL))
   policy maintenance_reconcile_calls for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)

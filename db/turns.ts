@@ -3,6 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
 import type { Reading } from '../core/output-format.ts';
+import type { RemoteWork } from '../core/tool.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 
@@ -152,13 +153,15 @@ export interface LockedCallRow extends ToolCallRow {
   held_ms: number;
   retry_in_ms: number;
   claim_id: string | null;
+  /** Work that the call has begun elsewhere; of a settled call: that is to be cancelled. */
+  remote: RemoteWork | null;
 }
 
 /** The ledger row as a worker claims it. `held_ms` and `retry_in_ms` are what is left of a lease or a pause, else <= 0. */
 export async function lockToolCall(tx: Tx, id: string): Promise<LockedCallRow | undefined> {
   const left = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
   const [row] = await tx.query<LockedCallRow>(
-    `select ${CALL_COLUMNS}, claim_id, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls
+    `select ${CALL_COLUMNS}, claim_id, remote, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls
       where id = $1 for update`,
     [id],
   );
@@ -167,12 +170,13 @@ export async function lockToolCall(tx: Tx, id: string): Promise<LockedCallRow | 
 
 export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt'> & {
   status: 'awaiting_approval' | 'pending' | 'running';
+  remote: RemoteWork | null;
 };
 
 /** Calls of a run that have not settled. */
 export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> {
   return tx.query<OpenCall>(
-    `select id, mode, effect, attempt, status from tool_calls
+    `select id, mode, effect, attempt, status, remote from tool_calls
       where run_id = $1 and status in ('awaiting_approval', 'pending', 'running')`,
     [runId],
   );

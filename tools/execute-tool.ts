@@ -48,6 +48,8 @@ export interface Tools {
   validator: ArgumentValidator;
   /** One attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
   execute(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
+  /** Cancels what a call has begun elsewhere, as `execute` calls the tool. */
+  cancel(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Reads a resource at the server of a tool, as `execute` calls the tool. */
   readResource(tool: ToolDefinition, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Every tool of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
@@ -69,6 +71,8 @@ const NO_RESOURCES: ToolOutcome = {
   code: 'no-resources',
   message: "The tool's server has no resources.",
 };
+
+const NOTHING_TO_CANCEL: ToolOutcome = { kind: 'succeeded', output: null };
 
 /** Makes the tools of one process. `close()` must be called at its end. */
 export function createTools(options: ToolsOptions): Tools {
@@ -117,15 +121,15 @@ export function createTools(options: ToolsOptions): Tools {
     };
     return within(attempt, work, options.onFault);
   };
+  const openFor = ({ transport }: ToolDefinition) => transports.get(transport.type);
   return {
     validator,
     checkTransport,
     execute: (tool, attempt) => make(tool, attempt, (call) => dispatch(call, attempt, transports)),
+    cancel: (tool, attempt) =>
+      make(tool, attempt, (call) => openFor(tool)?.cancel?.(call, attempt) ?? Promise.resolve(NOTHING_TO_CANCEL)),
     readResource: (tool, uri, attempt) =>
-      make(tool, attempt, (call) => {
-        const transport = transports.get(tool.transport.type);
-        return transport?.readResource?.(call, uri, attempt) ?? Promise.resolve(NO_RESOURCES);
-      }),
+      make(tool, attempt, (call) => openFor(tool)?.readResource?.(call, uri, attempt) ?? Promise.resolve(NO_RESOURCES)),
     listTools,
     close: () => closeAll(transports),
   };

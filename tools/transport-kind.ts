@@ -47,6 +47,8 @@ export type ServerIdentity = { type: string } & Record<string, unknown>;
 export interface OpenTransport<T extends ToolTransport = ToolTransport> {
   /** One attempt. What the tool or the network does is an outcome; secrets are taken out of it afterwards. */
   call(call: TransportCall<T>, attempt: ToolAttempt): Promise<ToolOutcome>;
+  /** Cancels what a call has begun elsewhere (`attempt.remote`). Absent where no call outlives its attempts. */
+  cancel?(call: TransportCall<T>, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Reads a resource that a tool's server has. Absent where servers have none. */
   readResource?(call: TransportCall<T>, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Every tool of a server, ready to register. Throws a `DroverError` (422) where it does not say. */

@@ -1,11 +1,12 @@
 /** The tool transports that there are: a new one is a file in `tools/transports/` and a line here (docs/extending.md). */
 import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
 import type { ServerIdentity, TransportKind } from './transport-kind.ts';
+import { A2A } from './transports/a2a.ts';
 import { BUILTIN, CLIENT } from './transports/builtin.ts';
 import { HTTP } from './transports/http.ts';
 import { MCP } from './transports/mcp.ts';
 
-export const TRANSPORTS: readonly TransportKind[] = [HTTP, MCP, BUILTIN, CLIENT];
+export const TRANSPORTS: readonly TransportKind[] = [HTTP, A2A, MCP, BUILTIN, CLIENT];
 
 const BY_TYPE: ReadonlyMap<string, TransportKind> = new Map(
   TRANSPORTS.flatMap((kind) => Object.keys(kind.schemas).map((type) => [type, kind] as const)),

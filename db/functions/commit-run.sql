@@ -143,6 +143,7 @@ begin
           model_output = case when x->'set' ? 'output' then nullif(x->'set'->'model_output', 'null') else model_output end,
           output_bytes = coalesce((x->'set'->>'output_bytes')::int, output_bytes),
           trust = coalesce(x->'set'->>'trust', trust),
+          remote = case when x->'set' ? 'remote' then nullif(x->'set'->'remote', 'null') else remote end,
           latency_ms = coalesce((x->'set'->>'latency_ms')::int, latency_ms),
           started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
           finished_at = coalesce((x->'set'->>'finished_at')::timestamptz, finished_at)

@@ -51,6 +51,7 @@ import { turnStarts } from './0054-turn-starts.ts';
 import { skills } from './0052-skills.ts';
 import { roomForUpdates } from './0075-room-for-updates.ts';
 import { titlesByTenant } from './0072-titles-by-tenant.ts';
+import { remoteWork } from './0080-remote-work.ts';
 import { trustOfAnswers } from './0077-trust-of-answers.ts';
 import type { Migration } from './migration.ts';
 import { callsBySecond } from './0068-calls-by-second.ts';
@@ -113,4 +114,5 @@ export const MIGRATIONS: readonly Migration[] = [
   openInputs,
   titlesByTenant,
   trustOfAnswers,
+  remoteWork,
 ];

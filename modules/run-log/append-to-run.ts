@@ -5,6 +5,8 @@ import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
+import { newId } from '../../lib/new-id.ts';
 import type { RunLogContext } from './context.ts';
 import { joinJobs } from './join-parent.ts';
 import { reportEvents } from './report-events.ts';
@@ -43,12 +45,23 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
   if (!change || (run.erased_at && change.events.length > 0)) return null;
   const { events, ...rest } = change;
-  const jobs = [...(change.outbox ?? []), ...joinJobs(run, events)];
+  const jobs = [...(change.outbox ?? []), ...joinJobs(run, events), ...cancelJobs(run, change.calls ?? [])];
   const toSend = jobs.length > 0 && { outbox: jobs };
   const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest, ...toSend });
   if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
   const outbox = [...jobs, ...(result.continued && change.continuation ? [change.continuation] : [])];
   return { seq: result.seq, fence: result.fence, run, events, outbox };
+}
+
+/** The jobs that cancel what these calls have begun elsewhere, now that they are settled without it. */
+function cancelJobs({ id: runId, tenant_id: tenantId }: RunRow, calls: readonly CallChange[]): OutboxRow[] {
+  const left = calls.filter(({ set }) => set['remote'] != null && set['status'] !== 'pending');
+  return left.map(({ id: callId }) => ({
+    id: newId(),
+    queue: TOOL_CALLS.name,
+    job_id: `${callId}-cancel`,
+    payload: { tenantId, runId, callId },
+  }));
 }
 
 /** Does the same in a transaction of its own, then sends the jobs and tells the bus. */

@@ -12,11 +12,15 @@ export function settlementChange(settled: SettledCall): CallChange {
   if (settlement.status === 'succeeded') {
     const stored = outputColumns(settlement.output ?? null, settlement.content);
     const tainted = settlement.untrusted && { trust: 'untrusted' };
-    return { ...base, set: { ...ended, status: 'succeeded', ...stored, ...tainted, is_error: false, error: null } };
+    return {
+      ...base,
+      set: { ...ended, status: 'succeeded', ...stored, ...tainted, remote: null, is_error: false, error: null },
+    };
   }
   const { status, code, message } = settlement;
   const stored = outputColumns(status === 'failed' ? message : null);
-  return { ...base, set: { ...ended, status, ...stored, is_error: true, error: { code, message } } };
+  const remote = settlement.status === 'failed' ? (settlement.remote ?? null) : null;
+  return { ...base, set: { ...ended, status, ...stored, remote, is_error: true, error: { code, message } } };
 }
 
 /** What the calls of a run have stored, and may store in all. */

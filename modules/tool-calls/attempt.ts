@@ -42,7 +42,13 @@ export interface MadeAttempt {
  * How an attempt ends: nothing is left to do for it, or the call is to be looked at again after a while; `attempt` counts
  * those that the ledger has then.
  */
-export type AttemptEnd = { kind: 'done' } | { kind: 'later'; waitMs: number; attempt?: number };
+export type AttemptEnd = Done | { kind: 'later'; waitMs: number; attempt?: number };
+
+/** `abandons`: the call is settled, and what it has begun elsewhere is to be cancelled. */
+interface Done {
+  kind: 'done';
+  abandons?: boolean;
+}
 
 export interface HeldClaim {
   /** Fires when the claim is lost. */
@@ -111,18 +117,25 @@ function execute(
     traceparent,
     onProgress: reportProgress(context.bus, { runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
     maySend: held.maySend,
+    ...(call.remote && { remote: call.remote }),
     signal: held.signal,
   });
 }
 
-/** How an attempt ends whose process was lost; undefined if the call may be sent again. */
+/** What goes on elsewhere although nobody waits for it any more is cancelled. */
+export function endOf({ outcome }: Pick<MadeAttempt, 'outcome'>): AttemptEnd {
+  return 'remote' in outcome && outcome.remote ? { kind: 'done', abandons: true } : { kind: 'done' };
+}
+
+/** How an attempt ends whose process was lost; undefined if the call may be sent again, or was only looked at. */
 export function interruptionOf(lost: ClaimedCall): Exclude<Settlement, { status: 'retry' }> | undefined {
+  if (lost.call.remote) return undefined;
   const settlement = settleAttempt(INTERRUPTED, rulesOf(lost));
   return settlement.status === 'retry' ? undefined : settlement;
 }
 
 function rulesOf({ call, attempt: number, retry, acceptsDuplicates }: ClaimedCall): AttemptRules {
-  return { effect: call.effect, attempt: number, retry, acceptsDuplicates };
+  return { effect: call.effect, attempt: number, retry, acceptsDuplicates, looked: call.remote != null };
 }
 
 export interface Authorization {

@@ -1,6 +1,6 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
-import { INTERRUPTED, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, abandoning, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
@@ -12,7 +12,7 @@ import type { PinnedDefinitions } from '../agents/definitions.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
-import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
+import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall, type LedgerCall } from './attempt.ts';
 import { applyLateResult, type LateResult } from './late-result.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
@@ -102,13 +102,17 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
   let result: ClaimedCall | AttemptEnd = { kind: 'done' };
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
+    if (call?.remote && call.status !== 'pending' && call.status !== 'running') result = ABANDONED;
     if (!call || (call.status !== 'pending' && call.status !== 'running')) return null;
     const waitMs = Math.max(call.status === 'running' ? call.held_ms : 0, call.retry_in_ms);
     if (waitMs > 0) {
       result = { kind: 'later', waitMs, attempt: call.attempt };
       return null;
     }
-    if (isTerminal(run.status)) return call.status === 'running' ? interruptedForGood(call) : null;
+    if (isTerminal(run.status)) {
+      if (call.remote) result = ABANDONED;
+      return call.status === 'running' ? interruptedForGood(call) : null;
+    }
     // Only once the tool is loaded: see above.
     const pinned = await context.definitions.loadIn(tx, {
       tenantId: run.tenant_id,
@@ -120,7 +124,8 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
     const authorization = await authorize(context, tx, { run, pinned, call });
     // It stays as it is, without a job, until the suspension is lifted.
     if (authorization.isSuspended) return null;
-    const stopped = await recheckClaim(tx, { run, call }, authorization);
+    // To look at what goes on elsewhere is no new effect: the gate let it begin.
+    const stopped = call.remote ? undefined : await recheckClaim(tx, { run, call }, authorization);
     if (stopped) return { ...stopped, continuation: continuationOf(job) };
     result = claim;
     return claimChange(call, { leaseMs: context.config.leaseMs, claimId: job.claimId, from: call.status });
@@ -143,16 +148,19 @@ function toolOf(
 }
 
 function claimChange(
-  call: { id: string; turn_id: string; step: number; attempt: number },
+  call: Pick<LedgerCall, 'id' | 'turn_id' | 'step' | 'remote'> & { attempt: number },
   { leaseMs, claimId, from = 'pending' }: { leaseMs: number; claimId: string; from?: CallStatus },
 ): AppendedChange {
   const attempt = call.attempt + 1;
   const set = { status: 'running', attempt, started_at: 'now', retry_at: null };
+  // A look at what goes on elsewhere is nothing that the log tells.
   return {
-    events: [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
+    events: call.remote ? [] : [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
     calls: [{ id: call.id, from: [from], attempt: call.attempt, set, lease_ms: leaseMs, claim_id: claimId }],
   };
 }
+
+const ABANDONED: AttemptEnd = { kind: 'done', abandons: true };
 
 /** What becomes of a call whose worker was lost; undefined if it may be sent again. */
 function interrupted(lost: ClaimedCall): AppendedChange | undefined {
@@ -167,7 +175,8 @@ function interruptedForGood({
   id,
   attempt,
   effect,
-}: Pick<ClaimedCallRow, 'id' | 'attempt' | 'effect'>): AppendedChange {
-  const settlement = settleForGood(INTERRUPTED, effect);
+  remote,
+}: Pick<ClaimedCallRow, 'id' | 'attempt' | 'effect' | 'remote'>): AppendedChange {
+  const settlement = settleForGood(remote ? abandoning(remote) : INTERRUPTED, effect);
   return { events: [], calls: [settlementChange({ callId: id, attempt, settlement, latencyMs: 0 })] };
 }

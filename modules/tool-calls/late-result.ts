@@ -29,6 +29,7 @@ export async function applyLateResult(
   { run, call }: { run: RunRow; call: ToolCallRow },
   { outcome, latencyMs }: LateResult,
 ): Promise<AppendedChange | null> {
+  if (outcome.kind === 'elsewhere') return lateWork(tx, { run, call }, outcome);
   if (mayHaveHappened(outcome)) return null;
   // Not `unknown`: only what may have had its effect is.
   const settlement: SettledAs = settleForGood(outcome, call.effect);
@@ -47,4 +48,22 @@ export async function applyLateResult(
   const withdrawn = asked ? [withdrawQuestion(asked, { decision: 'happened', reason })] : [];
   const events = [...withdrawn, resolveLate(call.turn_id, call.step, settled)];
   return { events, calls: [change], ...continuation(run) };
+}
+
+/** The attempt has begun work that goes on elsewhere: it is looked at if the run still waits for it, and else cancelled. */
+async function lateWork(
+  tx: Tx,
+  { run, call }: { run: RunRow; call: ToolCallRow },
+  { code, message, remote }: Extract<ToolOutcome, { kind: 'elsewhere' }>,
+): Promise<AppendedChange> {
+  const question = isTerminal(run.status) ? undefined : await findOpenQuestion(tx, { runId: run.id, callId: call.id });
+  const change: CallChange = { id: call.id, from: ['unknown'], attempt: call.attempt, set: { remote } };
+  if (!question) return { events: [], calls: [change] };
+  const about = { approvalId: question.id, turnId: call.turn_id, callId: call.id, calls: [call.id] };
+  const again: CallChange = { ...change, set: { status: 'pending', remote, error: { code, message } } };
+  return {
+    events: [withdrawQuestion(about, { decision: 'rerun', reason: 'The work goes on.' })],
+    calls: [again],
+    ...continuation(run),
+  };
 }

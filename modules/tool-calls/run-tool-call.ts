@@ -7,12 +7,14 @@ import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import {
   attempt,
+  endOf,
   type AttemptEnd,
   type ClaimedCall,
   type Committer,
   type HeldClaim,
   type MadeAttempt,
 } from './attempt.ts';
+import { cancelRemote } from './cancel-remote.ts';
 import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
@@ -34,7 +36,7 @@ export async function runToolCall(context: Context, job: ToldJob, stop: AbortSig
     hold: (claim) => holdCall(context, job, { attempt: claim.attempt, sinceMs: askedAtMs, stop }),
     settle: (made) => settle(context, job, { made, stop }),
   };
-  return attempt(context, job, committer);
+  return clearUp(context, job, { end: await attempt(context, job, committer), stop });
 }
 
 export interface HeldCall {
@@ -58,10 +60,19 @@ export async function runClaimedCall(
     async settle(made) {
       if (!(await offer?.(made))) return settle(context, job, { made, stop });
       job.tell?.(made.settlement.status);
-      return { kind: 'done' };
+      return endOf(made);
     },
   };
-  return attempt(context, job, committer);
+  return clearUp(context, job, { end: await attempt(context, job, committer), stop });
+}
+
+/** What the call has begun elsewhere, and nobody waits for any more, is cancelled. */
+async function clearUp(
+  context: Context,
+  job: ToolCallJob,
+  { end, stop }: { end: AttemptEnd; stop: AbortSignal },
+): Promise<AttemptEnd> {
+  return end.kind === 'done' && end.abandons ? cancelRemote(context, job, stop) : end;
 }
 
 function settle(

@@ -11,7 +11,7 @@ import { reportEvents } from '../run-log/report-events.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import type { AttemptEnd, MadeAttempt } from './attempt.ts';
+import { endOf, type AttemptEnd, type MadeAttempt } from './attempt.ts';
 import { applyLateResult } from './late-result.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
@@ -91,6 +91,7 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     const settlement = withinOutputLimit(made.settlement, room);
     if (isTerminal(run.status)) {
       const limited = { ...made, ...(settlement !== made.settlement && { settlement }) };
+      end = endOf(limited);
       return settledForGood(limited, run.erased_at != null);
     }
     const next = toSettlement(job, { ...made, settlement });
@@ -111,7 +112,7 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   const events = [...made.facts, settledEvent(how)].map((fact) => callEvent(call, fact));
   return {
     change: { events, calls: [settlementChange(how)], continuation: continuationOf(job) },
-    end: { kind: 'done' },
+    end: endOf(made),
   };
 }
 

@@ -1,5 +1,6 @@
 /** What a worker of `tool-calls` appends to a run. */
 import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
+import type { RemoteWork } from '../../core/tool.ts';
 import { newId } from '../../lib/new-id.ts';
 import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
@@ -29,22 +30,22 @@ export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCal
   return { id: newId(), queue: 'turns', at_position: true, payload: { tenantId, runId, turnId, traceparent } };
 }
 
-/** An attempt that was claimed and surely had no effect: the call may be claimed again, after a pause. */
+/** An attempt that was claimed and surely had no effect, or whose work goes on elsewhere: the call may be claimed again, after a pause. */
 export function giveUpAttempt(
   call: { id: string },
   attempt: number,
-  why: { code: string; message: string; waitMs: number } = {
+  why: { code: string; message: string; waitMs: number; remote?: RemoteWork | undefined } = {
     code: 'not_sent',
     message: 'The call was not sent.',
     waitMs: 0,
   },
 ): CallChange {
-  const { code, message, waitMs } = why;
+  const { code, message, waitMs, remote } = why;
   return {
     id: call.id,
     from: ['running'],
     attempt,
-    set: { status: 'pending', error: { code, message }, lease_expires_at: null },
+    set: { status: 'pending', error: { code, message }, lease_expires_at: null, ...(remote && { remote }) },
     retry_ms: waitMs,
   };
 }

@@ -1,5 +1,6 @@
 /** Plays tasks of the shop on a fleet whose workers are killed again and again, and compares the databases with the references. */
 import { randomBytes } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { createRetryingClient, type RetryingClient } from '../torture/client.ts';
@@ -49,6 +50,8 @@ const ENDED = ['completed', 'failed', 'cancelled'];
 /** Every task in a run of its own, all at the same time. */
 export async function playTasks(playing: Playing): Promise<Played> {
   const closers: (() => Promise<unknown>)[] = [];
+  // Every task asks for something at the same time.
+  setMaxListeners(0, playing.signal);
   try {
     const services = await openTestServices(playing);
     closers.push(() => services.close({ keepLogs: false }));

@@ -44,6 +44,17 @@ describe('Settling an attempt', () => {
     );
   });
 
+  it('looks again at what goes on elsewhere, however often nobody answers, until there is an answer', () => {
+    fc.assert(
+      fc.property(outcomes, retries, fc.integer({ min: 1, max: 1000 }), (outcome, retry, attempt) => {
+        const settlement = settleAttempt(outcome, { effect: 'unknown', attempt, retry, looked: true });
+        const isAnswer = outcome.kind === 'succeeded' || outcome.kind === 'error';
+        assert.equal(settlement.status === 'retry', !isAnswer);
+        if (settlement.status === 'retry') assert.ok(settlement.waitMs >= LIMITS.toolBackoffMs);
+      }),
+    );
+  });
+
   it('makes one attempt and as many further ones as the tool allows, whatever goes wrong', () => {
     fc.assert(
       fc.property(fc.array(outcomes, { minLength: 1 }), effects, retries, (script, effect, retry) => {

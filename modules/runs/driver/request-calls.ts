@@ -201,7 +201,9 @@ function modeOf(session: DriveSession, decision: Verdict, waits: boolean): CallS
   if (decision.rewritten || waits) return 'queued';
   if (isPure(tool)) return 'pure';
   const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
-  return tool.execution.inline && !suspended ? 'inline' : 'queued';
+  // Whose work goes on elsewhere holds nobody up, and no driver.
+  const isDriven = tool.execution.inline && tool.transport.type !== 'a2a';
+  return isDriven && !suspended ? 'inline' : 'queued';
 }
 
 function initialState(decision: GateDecision, mode: CallState['mode'], waits: boolean): Record<string, unknown> {

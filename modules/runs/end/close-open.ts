@@ -1,7 +1,8 @@
 /** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { settleForGood } from '../../../core/ledger.ts';
+import { abandoning, settleForGood } from '../../../core/ledger.ts';
+import type { RemoteWork } from '../../../core/tool.ts';
 import { listOpenApprovals } from '../../../db/approvals.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { CallChange } from '../../../db/commit-run.ts';
@@ -19,6 +20,9 @@ const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
 export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
   const calls = await listOpenCalls(tx, runId);
   return calls.flatMap((call) => {
+    if (call.status === 'pending' && call.remote) {
+      return [leftElsewhere(call, call.remote, `The run ${ENDED[end]} during the call.`).change];
+    }
     if (call.status !== 'running') {
       return [neverBegun(call.id, { code: end, message: `The run ${ENDED[end]} before the call was made.` })];
     }
@@ -44,6 +48,10 @@ export async function closeCallsOfTurn(
 ): Promise<ClosedCalls> {
   const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
   const closed = (await listOpenCalls(tx, run.id)).map((call): { change: CallChange; event: NewEvent } => {
+    if (call.remote && call.mode === 'queued') {
+      const { change, settled } = leftElsewhere(call, call.remote, error.message);
+      return { change, event: { ...by, ...settledEvent(settled) } };
+    }
     if (call.status !== 'running' || call.mode === 'wait') {
       return {
         change: neverBegun(call.id, error),
@@ -84,6 +92,16 @@ function neverBegun(id: string, error: { code: string; message: string }): CallC
     from: ['awaiting_approval', 'pending', 'running'],
     set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
   };
+}
+
+/** A call whose work goes on elsewhere has failed here; that there is something left to cancel stays in its row. */
+function leftElsewhere(
+  { id, attempt, effect }: OpenCall,
+  remote: RemoteWork,
+  message: string,
+): { change: CallChange; settled: SettledCall } {
+  const settled = { callId: id, attempt, settlement: settleForGood(abandoning(remote, message), effect), latencyMs: 0 };
+  return { change: { ...settlementChange(settled), from: ['pending', 'running'] }, settled };
 }
 
 function cutShort(

@@ -8,7 +8,8 @@ import { announceAppended, type Announcement } from '../../run-log/append-to-run
 /**
  * On Redis they are sent as a flow: the jobs of the children below the next look at their workflow, which waits for them, so
  * that the board of the queues shows the tree. No row says so, and nothing depends on it: each child tells of its end by a job
- * of its own, and a look trusts the rows of the tasks.
+ * of its own, and a look trusts the rows of the tasks. Children of a later look wait below a look of their own: BullMQ lets a job
+ * take further children while it runs, and then refuses to end it, so that none can join one that may just begin.
  */
 export function announceChildren(
   context: Context,

@@ -1,0 +1,51 @@
+/** Cancels what a call has begun elsewhere, once the call is settled and nobody wants it any more. */
+import { LIMITS } from '../../core/limits.ts';
+import { keepRemote } from '../../db/remote-work.ts';
+import { lockToolCall } from '../../db/turns.ts';
+import { lockRun } from '../../db/runs.ts';
+import type { ToolCallJob } from '../../jobs/tool-calls.ts';
+import type { Context } from '../governance/context.ts';
+import type { AttemptEnd } from './attempt.ts';
+
+/**
+ * Tells whoever works on it. What was said is not told again; where nobody was reached it is, a few times, after ever longer
+ * pauses. It makes no new effect, so no gate is asked.
+ */
+export async function cancelRemote(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<AttemptEnd> {
+  const { tenantId, runId, callId, traceparent } = job;
+  const found = await context.db.withTenant(tenantId, async (tx) => {
+    const run = await lockRun(tx, runId);
+    const call = await lockToolCall(tx, callId);
+    if (!run || !call?.remote || !isSettled(call.status)) return undefined;
+    const pins = { tenantId, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
+    return { call, remote: call.remote, pinned: await context.definitions.loadIn(tx, pins) };
+  });
+  const tool = found?.pinned.tools.get(found.call.name);
+  if (!found || !tool) return { kind: 'done' };
+  const { call, remote } = found;
+  const { attempt, idempotency_key: idempotencyKey } = call;
+  const outcome = await context.tools.cancel(tool, {
+    tenantId,
+    runId,
+    toolCallId: callId,
+    idempotencyKey,
+    attempt,
+    arguments: {},
+    remote,
+    traceparent,
+    timeoutMs: Math.min(tool.execution.timeout_ms, LIMITS.toolTimeoutMs),
+    signal: stop,
+  });
+  const asked = Number(remote['cancels'] ?? 0) + 1;
+  const isOver = outcome.kind === 'succeeded' || outcome.kind === 'error' || asked > LIMITS.remoteCancels;
+  await context.db.withTenant(tenantId, (tx) => keepRemote(tx, callId, isOver ? null : { ...remote, cancels: asked }));
+  if (isOver) return { kind: 'done' };
+  context.log.warn({ run: runId, call: callId, code: outcome.code }, 'remote work could not be cancelled yet');
+  return { kind: 'later', waitMs: FIRST_PAUSE_MS * 2 ** asked, attempt };
+}
+
+const FIRST_PAUSE_MS = 500;
+
+function isSettled(status: string): boolean {
+  return status !== 'awaiting_approval' && status !== 'pending' && status !== 'running';
+}

@@ -1,0 +1,104 @@
+/** Calls whose work goes on elsewhere, where whoever makes them dies. */
+import assert from 'node:assert/strict';
+import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
+import { methodOf, startA2aServer, type A2aServer } from '../../support/a2a-server.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { endOfCall } from '../../support/queries.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+describe('A call whose work goes on elsewhere', () => {
+  let engine: Engine;
+  let remote: A2aServer;
+
+  before(async () => {
+    engine = await openEngine();
+    remote = await startA2aServer();
+  });
+  beforeEach(() => {
+    remote.seen.length = 0;
+    remote.intercept = () => false;
+  });
+  after(async () => {
+    await engine.close();
+    await remote.close();
+  });
+
+  /** A run that asks the remote agent for it, its call not made yet. */
+  const begun = async (message: string, more: Partial<ToolRequest> = {}): Promise<string> => {
+    const tool = { name: 'remote', transport: { type: 'a2a' as const, endpoint: remote.url }, ...more };
+    const agent = await engine.agent({}, [tool]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'remote'), input: { message } }) : text('so')));
+    const { run } = await engine.start(agent, 'go');
+    assert.equal(await engine.drive(run), 'handed_over');
+    return run;
+  };
+  const made = async (run: string) => {
+    await waitUntil('the call is over', async () => {
+      await engine.makeCalls(run);
+      return ['succeeded', 'failed', 'unknown'].includes((await endOfCall(engine, run)).status);
+    });
+    return endOfCall(engine, run);
+  };
+  /** Lets the first request of this kind wait, while whoever has sent it dies. */
+  const dieDuring = async (method: string, run: string): Promise<() => Promise<void>> => {
+    const hanging = door();
+    let first = true;
+    remote.intercept = ({ body }, response, handled) => {
+      if (!first || methodOf(body) !== method) return false;
+      first = false;
+      void hanging.pass().then(() => handled.then((answer) => response.end(JSON.stringify(answer))));
+      return true;
+    };
+    const attempts: Promise<unknown>[] = [];
+    await waitUntil('it is asked', async () => {
+      attempts.push(engine.makeCalls(run));
+      await Promise.race([attempts.at(-1), hanging.reached]);
+      return !first;
+    });
+    await engine.everyoneDies();
+    return async () => {
+      hanging.open();
+      await Promise.all(attempts);
+    };
+  };
+
+  it('is looked at by the next one, and begun once', async () => {
+    const run = await begun('held paper');
+    const [end] = await engine.makeCalls(run);
+    assert.equal(end?.kind, 'later');
+    const late = await dieDuring('GetTask', run);
+    remote.release();
+    const call = await made(run);
+    assert.deepEqual([call.status, call.output], ['succeeded', 'paper']);
+    await late();
+    assert.equal(remote.count('SendMessage'), 1);
+    await engine.finish(run);
+    assert.match(JSON.stringify(await engine.conversation(run)), /paper/);
+  });
+
+  it('is begun with the same message again where the agent knows it, and nobody knows of the first', async () => {
+    const run = await begun('say it', { annotations: { idempotentHint: true } });
+    const late = await dieDuring('SendMessage', run);
+    assert.equal((await made(run)).status, 'succeeded');
+    await late();
+    const ids = remote.seen
+      .filter(({ body }) => methodOf(body) === 'SendMessage')
+      .map(({ body }) => {
+        const { params } = JSON.parse(body) as { params: { message: { messageId: string } } };
+        return params.message.messageId;
+      });
+    assert.equal(ids.length, 2);
+    assert.equal(new Set(ids).size, 1);
+  });
+
+  it('is of unknown outcome where the agent is not said to know it, until its answer comes after all', async () => {
+    const run = await begun('held late');
+    const late = await dieDuring('SendMessage', run);
+    assert.equal((await made(run)).status, 'unknown');
+    await engine.drive(run);
+    await late();
+    remote.release();
+    assert.equal((await made(run)).status, 'succeeded');
+    assert.equal(remote.count('SendMessage'), 1);
+  });
+});

@@ -1,0 +1,89 @@
+/** A remote agent as a tool, by what its card says of it (A2A 1.0, section 4.4). */
+import { z } from 'zod';
+import { impossible, messageOf } from '../../core/errors.ts';
+import { categoryFrom } from '../../core/tool-categories.ts';
+import { DEFAULT_RISK } from '../../core/tool.ts';
+import { uniqueName } from '../mcp/list-tools.ts';
+import type { ImportedTool, ServerToList } from '../transport-kind.ts';
+import { sentHeaders, type A2aTransport, type Remote } from './rpc.ts';
+
+const card = z.looseObject({
+  name: z.string().min(1).max(1000),
+  description: z.string().max(20_000).default(''),
+  supportedInterfaces: z.array(
+    z.looseObject({ url: z.string(), protocolBinding: z.string(), protocolVersion: z.string() }),
+  ),
+  skills: z.array(z.looseObject({ name: z.string(), description: z.string().default('') })).default([]),
+});
+type Card = z.output<typeof card>;
+
+const WELL_KNOWN = '.well-known/agent-card.json';
+const CARD_MS = 30_000;
+const MAX_CARD_BYTES = 1024 * 1024;
+const MAX_DESCRIPTION = 4000;
+/** The credentials that are sent with each message belong to where the card is. */
+const ELSEWHERE = 'The card names an interface at another origin than its own: register the tool with that endpoint.';
+
+/** The agent as the one tool that it is. Throws a `DroverError` (422) where its card cannot be read, or offers nothing that is spoken here. */
+export async function listRemoteAgent(
+  { server, secrets }: ServerToList<A2aTransport>,
+  egress: Remote['egress'],
+): Promise<ImportedTool[]> {
+  const url = cardUrlOf(server.endpoint);
+  const read = await readCard(url, { transport: server, secrets, egress });
+  const spoken = read.supportedInterfaces.find(
+    ({ protocolBinding, protocolVersion }) => protocolBinding === 'JSONRPC' && protocolVersion.startsWith('1.'),
+  );
+  if (!spoken || !URL.canParse(spoken.url)) throw impossible('The agent does not speak A2A 1.0 in JSON-RPC.');
+  const endpoint = new URL(spoken.url);
+  if (endpoint.origin !== url.origin) throw impossible(ELSEWHERE);
+  return [toTool(secrets.redact(read), { ...server, endpoint: endpoint.href })];
+}
+
+/** That of the card itself, or of what it is well known below. */
+function cardUrlOf(endpoint: string): URL {
+  const url = new URL(endpoint);
+  if (!url.pathname.endsWith('.json')) url.pathname = `${url.pathname.replace(/\/$/, '')}/${WELL_KNOWN}`;
+  return url;
+}
+
+async function readCard(url: URL, remote: Remote): Promise<Card> {
+  const refuse = (why: string) => impossible(`The card of the agent could not be read: ${remote.secrets.redact(why)}`);
+  const { headers, confidential } = sentHeaders(remote);
+  const signal = new AbortController().signal;
+  const limits = { maxBytes: MAX_CARD_BYTES, maxRedirects: 0, timeoutMs: CARD_MS, signal };
+  const answer = await remote.egress.fetch(url.href, { headers, confidential, ...limits }).catch((error: unknown) => {
+    throw refuse(messageOf(error));
+  });
+  if (answer.status !== 200) throw refuse(`it answered with HTTP ${answer.status}.`);
+  const parsed = card.safeParse(jsonOf(answer.body.toString()));
+  if (!parsed.success) throw refuse('it is no card.');
+  return parsed.data;
+}
+
+function toTool({ name, description, skills }: Card, transport: A2aTransport): ImportedTool {
+  const can = skills.map((skill) => `- ${skill.name}: ${skill.description}`).join('\n');
+  const category = categoryFrom(name);
+  return {
+    name: uniqueName(name, new Set()),
+    display_name: name.slice(0, 200),
+    ...(category === undefined ? {} : { category }),
+    description: `${description || name}${can === '' ? '' : `\n\n${can}`}`.slice(0, MAX_DESCRIPTION),
+    input_schema: {
+      type: 'object',
+      properties: { message: { type: 'string', description: 'What it is to do, with all that it needs to know.' } },
+      required: ['message'],
+    },
+    transport,
+    risk_level: DEFAULT_RISK,
+    annotations: {},
+  };
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

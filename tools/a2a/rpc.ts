@@ -1,0 +1,104 @@
+/** Requests to a remote agent (A2A 1.0, JSON-RPC over HTTP), through the egress guard. */
+import { A2A_VERSION_HEADER } from '@a2a-js/sdk';
+import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
+import type { ToolAttempt, ToolOutcome, TransportTypes } from '../../core/tool.ts';
+import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
+import type { Egress, EgressInit } from '../egress.ts';
+import { secretNamesIn, type SecretValues } from '../secret-values.ts';
+
+export type A2aTransport = TransportTypes['a2a'];
+
+/** Whom to ask, and how. */
+export interface Remote {
+  transport: A2aTransport;
+  secrets: SecretValues;
+  egress: Egress;
+}
+
+interface Question {
+  method: 'SendMessage' | 'GetTask' | 'CancelTask';
+  params: object;
+}
+
+/** What came of a request: the agent's answer, its refusal with the protocol's code, or that there is neither. */
+export type Answer =
+  | { result: unknown }
+  | { refused: { code: number; message: string } }
+  | { missing: Exclude<ToolOutcome, { kind: 'succeeded' | 'elsewhere' }> };
+
+const VERSION = '1.0';
+const LOST_STATUSES = [408, 425, 500, 502, 503, 504];
+
+const answer = z.union([
+  z.object({ error: z.object({ code: z.int(), message: z.string() }) }),
+  z.object({ result: z.unknown() }),
+]);
+
+/** Asks once. What the network does is data; `attempt` says for how long, and until when. */
+export async function ask(remote: Remote, { method, params }: Question, attempt: ToolAttempt): Promise<Answer> {
+  const { transport, egress } = remote;
+  const own = sentHeaders(remote);
+  try {
+    const { status, body, headers } = await egress.fetch(transport.endpoint, {
+      method: 'POST',
+      headers: {
+        ...own.headers,
+        'content-type': 'application/json',
+        accept: 'application/json',
+        [A2A_VERSION_HEADER.toLowerCase()]: VERSION,
+        ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: attempt.toolCallId, method, params }),
+      confidential: own.confidential,
+      maxBytes: LIMITS.toolOutputBytes,
+      maxRedirects: 0,
+      timeoutMs: attempt.timeoutMs,
+      maySend: attempt.maySend,
+      signal: attempt.signal,
+    });
+    if (status !== 200) return { missing: refusedBy(status, headers.get('retry-after')) };
+    const parsed = answer.safeParse(jsonOf(body.toString()));
+    if (!parsed.success) return { missing: { kind: 'error', code: 'bad-answer', message: 'It does not speak A2A.' } };
+    return 'error' in parsed.data ? { refused: parsed.data.error } : { result: parsed.data.result };
+  } catch (error) {
+    if (error instanceof EgressError) return { missing: egressFault(error) };
+    throw error;
+  }
+}
+
+/** The transport's own headers, with their secrets, which go to its origin alone. */
+export function sentHeaders({
+  transport,
+  secrets,
+}: Omit<Remote, 'egress'>): Required<Pick<EgressInit, 'headers' | 'confidential'>> {
+  const own = Object.entries(transport.headers ?? {}).map(([name, text]) => [name.toLowerCase(), text] as const);
+  const held = own.filter(([, text]) => secretNamesIn([text]).length > 0).map(([name]) => name);
+  return {
+    headers: Object.fromEntries(own.map(([name, text]) => [name, secrets.fill(text)])),
+    confidential: { headers: held, body: false, refuseUrl: secrets.refuseUrl },
+  };
+}
+
+function egressFault(error: EgressError): Extract<Answer, { missing: unknown }>['missing'] {
+  const outcome = outcomeOfEgressError(error);
+  if (outcome.kind === 'succeeded' || outcome.kind === 'elsewhere')
+    throw new Error('a request that failed has no answer');
+  return outcome;
+}
+
+/** Only a 429 says that nothing has happened; after a 5xx nobody knows. */
+function refusedBy(status: number, retryAfter: string | null): Extract<Answer, { missing: unknown }>['missing'] {
+  const about = { code: `http-${status}`, message: `The remote agent answered with HTTP ${status}.` };
+  if (status !== 429) return { kind: LOST_STATUSES.includes(status) ? 'lost' : 'error', ...about };
+  const seconds = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
+  return { kind: 'unreached', ...about, ...(seconds !== undefined && { retryAfterMs: seconds * 1000 }) };
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

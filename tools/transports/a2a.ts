@@ -1,0 +1,177 @@
+/** Agents of other platforms that do a piece of work (docs/a2a.md, "Remote agents"). */
+import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
+import type { RemoteWork, ToolAttempt, ToolOutcome } from '../../core/tool.ts';
+import { listRemoteAgent } from '../a2a/read-card.ts';
+import { outcomeOfTask, readSent, readTask, type RemoteTask } from '../a2a/read-task.ts';
+import { ask, type A2aTransport, type Answer, type Remote } from '../a2a/rpc.ts';
+import { redact, isCredential } from '../redact.ts';
+import type { TransportKind } from '../transport-kind.ts';
+import { endpoint, headers } from './fields.ts';
+
+const schema = z
+  .strictObject({
+    type: z.literal('a2a'),
+    endpoint: endpoint.describe("The URL of the card's interface in JSON-RPC."),
+    headers,
+    max_seconds: z
+      .int()
+      .min(1)
+      .max(LIMITS.delegationSeconds)
+      .optional()
+      .describe('How long a task may take; then it is cancelled.'),
+  })
+  .describe('An agent that is spoken to over A2A 1.0.');
+
+export const A2A: TransportKind<A2aTransport> = {
+  schemas: { a2a: schema },
+  secretTexts: (transport) => Object.values(transport.headers ?? {}),
+  destinationOf: (transport) => transport.endpoint,
+  present: (transport) => ({
+    ...transport,
+    ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
+  }),
+  servers: {
+    importSchemas: [
+      z
+        .strictObject({ type: z.literal('a2a'), endpoint, headers })
+        .describe('A remote agent, by the URL of its card (A2A 1.0).'),
+    ],
+    identityOf: ({ type, endpoint: url }) => ({ type, endpoint: url }),
+    locate: (transport, name) => ({ server: transport, tool: name }),
+  },
+  open({ egress, now = () => new Date() }) {
+    return {
+      call({ transport, secrets }, attempt) {
+        const remote = { transport, secrets, egress };
+        const begun = attempt.remote && work.safeParse(attempt.remote).data;
+        return begun ? look(remote, { attempt, begun, now: now() }) : begin(remote, attempt, now());
+      },
+      listTools: (wanted) => listRemoteAgent(wanted, egress),
+      cancel: ({ transport, secrets }, attempt) => cancel({ transport, secrets, egress }, attempt),
+    };
+  },
+};
+
+/** What is kept of a task that is worked on. */
+const work = z.object({ task_id: z.string(), context_id: z.string(), since_ms: z.number(), looks: z.int() });
+type Work = z.output<typeof work>;
+
+const TASK_NOT_FOUND = -32001;
+/** The first pause between two looks, doubled each time. */
+const FIRST_PAUSE_MS = 500;
+/** For the answer to a message that is on its way, once nobody waits for it any more. */
+const LAST_WORD_MS = 5000;
+
+/** Sends the message. Its id is the call's idempotency key, so that the same message is sent again if it is. */
+async function begin(remote: Remote, attempt: ToolAttempt, now: Date): Promise<ToolOutcome> {
+  // A direct execution has nobody who would come back.
+  const isDirect = attempt.runId === '';
+  const message = { messageId: attempt.idempotencyKey, role: 'ROLE_USER', parts: partsOf(attempt.arguments) };
+  const params = { message, configuration: { returnImmediately: !isDirect, historyLength: 0 } };
+  const { signal, release } = outlasting(attempt.signal);
+  try {
+    const answer = await ask(remote, { method: 'SendMessage', params }, { ...attempt, signal });
+    if ('missing' in answer) return answer.missing;
+    if ('refused' in answer) return refusal(answer);
+    const sent = readSent(answer.result);
+    if (!sent) return { kind: 'error', code: 'bad-answer', message: 'The remote agent answered with no task.' };
+    if ('outcome' in sent) return sent.outcome;
+    const { id: task_id, contextId: context_id } = sent.task;
+    const begun = { task_id, context_id, since_ms: now.getTime(), looks: 0 };
+    const outcome = outcomeOf(sent.task, { remote, begun, now });
+    if (!isDirect || outcome.kind !== 'elsewhere') return outcome;
+    return { kind: 'error', code: 'still-working', message: `The remote agent goes on with its task ${task_id}.` };
+  } finally {
+    release();
+  }
+}
+
+interface Looking {
+  remote: Remote;
+  begun: Work;
+  now: Date;
+}
+
+/** Asks what has become of the task. That has no effect, so nothing but an answer ends the call. */
+async function look(
+  remote: Remote,
+  { attempt, begun, now }: Omit<Looking, 'remote'> & { attempt: ToolAttempt },
+): Promise<ToolOutcome> {
+  const params = { id: begun.task_id, historyLength: 0 };
+  const answer = await ask(remote, { method: 'GetTask', params }, attempt);
+  if ('refused' in answer && answer.refused.code === TASK_NOT_FOUND) {
+    return { kind: 'error', code: 'remote-gone', message: 'The remote agent does not know its task any more.' };
+  }
+  const looking = { remote, begun, now };
+  const task = 'result' in answer ? readTask(answer.result) : undefined;
+  if (task) return outcomeOf(task, looking);
+  if ('missing' in answer && answer.missing.kind === 'aborted') return goesOn(looking, 0);
+  const askedForMs =
+    'missing' in answer && answer.missing.kind === 'unreached' ? answer.missing.retryAfterMs : undefined;
+  return goesOn(looking, askedForMs);
+}
+
+function outcomeOf(task: RemoteTask, looking: Looking): ToolOutcome {
+  const ended = outcomeOfTask(task);
+  if (!ended) return goesOn(looking);
+  // What waits for an answer would wait for ever.
+  if (ended.outcome.kind === 'error' && ended.isOpen) return { ...ended.outcome, remote: looking.begun };
+  return ended.outcome;
+}
+
+/** Looked at again after a pause, until its time is up. */
+function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
+  const { max_seconds: seconds = LIMITS.remoteTaskSeconds } = remote.transport;
+  const leftMs = begun.since_ms + seconds * 1000 - now.getTime();
+  if (leftMs <= 0) {
+    const message = `The remote agent has not ended its task within ${seconds} s.`;
+    return { kind: 'error', code: 'deadline', message, remote: begun };
+  }
+  const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** begun.looks, LIMITS.remoteLookMs);
+  const kept: RemoteWork = { ...begun, looks: Math.min(begun.looks + 1, 20) };
+  const message = `The remote agent works on its task ${begun.task_id}.`;
+  return {
+    kind: 'elsewhere',
+    code: 'elsewhere',
+    message,
+    remote: kept,
+    waitMs: Math.min(Math.max(pauseMs, askedForMs), leftMs),
+  };
+}
+
+/** Cancels the task, once nobody wants it any more; an agent that has ended it, or refuses, is left alone. */
+async function cancel(remote: Remote, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const begun = work.safeParse(attempt.remote).data;
+  if (!begun) return { kind: 'succeeded', output: null };
+  const answer = await ask(remote, { method: 'CancelTask', params: { id: begun.task_id } }, attempt);
+  return 'missing' in answer ? answer.missing : { kind: 'succeeded', output: null };
+}
+
+function refusal({ refused: { code, message } }: Extract<Answer, { refused: unknown }>): ToolOutcome {
+  return { kind: 'error', code: `a2a${code}`, message };
+}
+
+/** The text `message`; whatever else the arguments have is data. */
+function partsOf({ message, ...others }: Record<string, unknown>): object[] {
+  const text = typeof message === 'string' ? [{ text: message }] : [];
+  const rest = typeof message === 'string' || message === undefined ? others : { message, ...others };
+  return Object.keys(rest).length > 0 || text.length === 0 ? [...text, { data: rest }] : text;
+}
+
+/** Fires a while after `signal`: what a message has begun can be cancelled only by who knows its task. */
+function outlasting(signal: AbortSignal): { signal: AbortSignal; release: () => void } {
+  const late = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const onAbort = () => {
+    timer = setTimeout(() => late.abort(signal.reason), LAST_WORD_MS);
+  };
+  signal.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: late.signal,
+    release: () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    },
+  };
+}

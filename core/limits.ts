@@ -243,7 +243,7 @@ export const LIMITS = {
   callBatchMin: 3,
   callBatchPurposeChars: 500,
   /** A memory's content in characters, and what of it a vector is made from. */
-  memoryChars: 20_000,
+  memoryChars: 100_000,
   embeddedChars: 4000,
   /** Vectors that a process keeps in mind; one request for vectors, in ms. */
   cachedEmbeddings: 2000,

@@ -90,13 +90,12 @@ async function countLive(tx: Tx, agentId: string): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** The entries that a scope leaves, as a condition on the id in `column`; parameters from `$from` on. */
-function withinScope({ agentId, threadId, memoryTypes, ownedBy }: MemoryScope, column: string, from: number) {
+/** The entries that a scope leaves, as a condition on an entry's own columns; parameters from `$from` on. */
+function withinScope({ threadId, memoryTypes, ownedBy }: MemoryScope, from: number) {
   if (threadId === undefined && memoryTypes === undefined && !ownedBy) return { condition: 'true', values: [] };
-  const condition = `${column} in (select e.id from memory_entries e where e.agent_id = $${from} and e.${LIVE}
-    and ($${from + 1}::text is null or e.thread_id = $${from + 1}) and ($${from + 2}::text[] is null or e.memory_type = any($${from + 2}))
-    and ($${from + 3}::text is null and $${from + 4}::text is null or e.metadata->>'user_id' = $${from + 3} or e.thread_id = $${from + 4}))`;
-  const values = [agentId, threadId ?? null, memoryTypes ?? null, ownedBy?.userId ?? null, ownedBy?.threadId ?? null];
+  const condition = `($${from}::text is null or thread_id = $${from}) and ($${from + 1}::text[] is null or memory_type = any($${from + 1}))
+    and ($${from + 2}::text is null and $${from + 3}::text is null or metadata->>'user_id' = $${from + 2} or thread_id = $${from + 3})`;
+  const values = [threadId ?? null, memoryTypes ?? null, ownedBy?.userId ?? null, ownedBy?.threadId ?? null];
   return { condition, values };
 }
 
@@ -106,11 +105,15 @@ async function findByWords(
   scope: MemoryScope,
   { text, size }: { text: string; size: number },
 ): Promise<{ entry_id: string; score: number; words: Record<string, number> | null }[]> {
-  const { condition, values } = withinScope(scope, 'entry_id', 6);
+  const { condition, values } = withinScope(scope, 6);
+  const isOwn =
+    values.length === 0
+      ? 'true'
+      : `entry_id in (select id from memory_entries where agent_id = $1 and ${LIVE} and ${condition})`;
   return tx.query(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($2, 20000))) limit 64),
       postings as materialized (select p.* from asked cross join lateral (
-        select term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term and ${condition}
+        select term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term and ${isOwn}
           order by entry_id desc limit ${POSTINGS}) p),
       words as (select term, ln(1 + greatest($3::float8 - count(*), 0) / (count(*) + 0.5) + 0.5 / (count(*) + 0.5)) as idf
         from postings group by term),
@@ -127,22 +130,46 @@ async function findByWords(
   );
 }
 
-/** By cosine. Few entries are compared one by one; of many the index gives the nearest, and more where a filter leaves too few. */
+/**
+ * By cosine. Few entries are compared one by one; of many the index gives the nearest. It looks at so many entries alone: where
+ * those of others are nearer, it gives fewer than there are, and all of the scope's are compared.
+ */
 async function findNear(
   tx: Tx,
   scope: MemoryScope,
-  { model, vector, dimensions, size }: QuestionVector & { size: number },
+  { size, ...asked }: QuestionVector & { size: number },
 ): Promise<string[]> {
-  const { condition, values } = withinScope(scope, 'id', 4);
+  const isFew = size <= EXACT_ROWS || (await countWithin(tx, scope)) <= EXACT_ROWS;
+  const ids = isFew ? [] : await nearest(tx, scope, { ...asked, exactly: false });
+  return ids.length >= VECTOR_CANDIDATES ? ids : nearest(tx, scope, { ...asked, exactly: true });
+}
+
+/** How many entries a scope leaves, as far as it matters. */
+async function countWithin(tx: Tx, scope: MemoryScope): Promise<number> {
+  const { condition, values } = withinScope(scope, 3);
+  if (values.length === 0) return COUNTED_ROWS;
+  const [row] = await tx.query<{ size: number }>(
+    `select count(*)::int as size from (select from memory_entries where agent_id = $1 and ${LIVE} and ${condition}
+      limit $2::int) counted`,
+    [scope.agentId, EXACT_ROWS + 1, ...values],
+  );
+  return row?.size ?? 0;
+}
+
+async function nearest(
+  tx: Tx,
+  scope: MemoryScope,
+  { model, vector, dimensions, exactly }: QuestionVector & { exactly: boolean },
+): Promise<string[]> {
+  const { condition, values } = withinScope(scope, 4);
   const kind = `${dimensions > 2000 ? 'halfvec' : 'vector'}(${dimensions})`;
   const where = `agent_id = $1 and embedding_model = $2 and ${LIVE} and ${condition}`;
   await tx.query(
     `select set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true)`,
   );
-  const source =
-    size <= EXACT_ROWS
-      ? `(with owned as materialized (select id, embedding, embedding_model from memory_entries where ${where}) select * from owned)`
-      : `(select id, embedding, embedding_model from memory_entries where ${where} and embedding_model = '${quoted(model)}')`;
+  const source = exactly
+    ? `(with owned as materialized (select id, embedding, embedding_model from memory_entries where ${where}) select * from owned)`
+    : `(select id, embedding, embedding_model from memory_entries where ${where} and embedding_model = '${quoted(model)}')`;
   const rows = await tx.query<{ id: string }>(
     `select id from ${source} near order by near.embedding::${kind} <=> $3::${kind} limit ${VECTOR_CANDIDATES}`,
     [scope.agentId, model, vector, ...values],

@@ -94,7 +94,8 @@ export function rank<C extends Candidate>(
   weights: Weights = RECALL_WEIGHTS,
 ): Ranked<C>[] {
   const asked = readQuestion(question);
-  const own = candidates.map((candidate) => ({ candidate, signals: ownSignals(asked, candidate) }));
+  const middling = meanOf(candidates.flatMap(({ cosine }) => cosine ?? []));
+  const own = candidates.map((candidate) => ({ candidate, signals: ownSignals(asked, candidate, middling) }));
   const bases = new Map(own.map(({ candidate, signals }) => [candidate.id, baseOf(signals, weights)]));
   const sessions = sessionsOf(candidates, bases);
   const most = mostOf(asked, own, weights);
@@ -108,7 +109,7 @@ export function rank<C extends Candidate>(
     return { entry: candidate, ...summed(all, { weights, most }) };
   });
   const sorted = ranked
-    .filter(({ why }) => SPEAKING.some((signal) => (why[signal] ?? 0) > 0))
+    .filter(({ entry, why }) => speaksFor(entry, why))
     .toSorted((a, b) => b.score - a.score || timeOf(b.entry) - timeOf(a.entry) || (a.entry.id < b.entry.id ? 1 : -1));
   return asked.isOverview ? spread(sorted) : sorted;
 }
@@ -132,7 +133,12 @@ const SPREAD = 0.97;
 const STEP = 0.85;
 
 /** Signals that say that an entry has to do with the question. */
-const SPEAKING: readonly Signal[] = ['lexical', 'vector', 'entity', 'time', 'neighbourhood'];
+const SPEAKING: readonly Signal[] = ['lexical', 'entity', 'time', 'neighbourhood'];
+
+/** A vector that is still to come says nothing. */
+function speaksFor({ cosine }: Candidate, why: Ranked['why']): boolean {
+  return (cosine !== undefined && (why.vector ?? 0) > 0) || SPEAKING.some((signal) => (why[signal] ?? 0) > 0);
+}
 
 interface Asked extends Question {
   isOverview: boolean;
@@ -179,13 +185,14 @@ function roleAskedOf(text: string): Asked['role'] {
 
 type Signals = Record<Signal, number>;
 
-function ownSignals(asked: Asked, candidate: Candidate): Signals {
+/** `middling` is the cosine of an entry whose vector is still to come: it is neither put before nor behind those that have theirs. */
+function ownSignals(asked: Asked, candidate: Candidate, middling: number): Signals {
   const { speaker, role, text } = readSaid(candidate.content, candidate.metadata);
   const ageDays = Math.max(0, asked.at.getTime() - timeOf(candidate)) / DAY_MS;
   return {
     lexical: candidate.lexical / (candidate.lexical + HALF_LEXICAL),
     passage: clamp(candidate.passage),
-    vector: clamp(candidate.cosine ?? 0),
+    vector: clamp(candidate.cosine ?? middling),
     entity: entitySignal(asked, candidate.content),
     standing: role === 'assistant' ? 0 : standingSignal(text),
     said: role === 'user' ? 1 : 0,
@@ -277,6 +284,10 @@ function summed(
     .filter(([, part]) => part > 0)
     .toSorted(([, a], [, b]) => b - a);
   return { score: round(score), why: Object.fromEntries(why) };
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 function clamp(value: number): number {

@@ -26,5 +26,6 @@ export function readSaid(content: string, metadata: Readonly<Record<string, unkn
   const name = named?.[1];
   const text = named ? content.slice(named[0].length) : content;
   const ofName = name === undefined ? undefined : ROLES[name.toLowerCase()];
-  return { speaker: speaker ?? (ofName === undefined ? name : undefined), role: role ?? ofName, text };
+  const ofRole = role === undefined ? undefined : (ROLES[role.toLowerCase()] ?? role);
+  return { speaker: speaker ?? (ofName === undefined ? name : undefined), role: ofRole ?? ofName, text };
 }

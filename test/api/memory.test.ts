@@ -79,6 +79,16 @@ describe('/v1/agents/{id}/memory', () => {
     assert.equal((await api.call('GET', path(`/${randomUUID()}`))).status, 404);
   });
 
+  it('takes a message as long as people paste them, and finds it by its last words', async () => {
+    const long = `${'Lorem ipsum dolor sit amet. '.repeat(3500)}The quinces ripen in Perpignan.`;
+    const { status, json } = await api.call('POST', path(), { body: { content: long, memory_type: 'EPISODIC' } });
+    assert.equal(status, 201);
+    const found = await api.call('POST', path('/query'), { body: { query: 'Where do quinces ripen?' } });
+    assert.equal(found.json.entries[0].id, json.id);
+    const body = { content: `${long}${'x'.repeat(2500)}`, memory_type: 'EPISODIC' };
+    assert.equal((await api.call('POST', path(), { body })).status, 400);
+  });
+
   it('narrows a question by thread, type, count and score', async () => {
     await add('The red bicycle is in the cellar.', { thread_id: 'one' });
     await add('The blue bicycle is in the attic.', { thread_id: 'two', memory_type: 'EPISODIC' });

@@ -40,6 +40,16 @@ describe('the ranking of memories', () => {
     assert.deepEqual(order('beverages', [candidate('coffee', { cosine: 0.5 }), candidate('other')]), ['coffee']);
   });
 
+  it('holds it against no entry that its vector is still to come', () => {
+    const early = candidate('early', { lexical: 0.3, cosine: 0.3 });
+    const late = candidate('late', { lexical: 0.5 });
+    assert.deepEqual(order('which city', [early, late]), ['late', 'early']);
+    const near = candidate('near', { lexical: 0.5, cosine: 0.6 });
+    const unlike = candidate('unlike', { lexical: 0.5, cosine: 0.1 });
+    assert.deepEqual(order('which city', [late, unlike, near]), ['near', 'late', 'unlike']);
+    assert.deepEqual(order('which city', [near, candidate('other')]), ['near'], 'nor is it found for that');
+  });
+
   it('puts the newer of two that fit equally first', () => {
     const old = candidate('old', { lexical: 0.7, created_at: new Date(AT.getTime() - 10 * DAY_MS) });
     const young = candidate('young', { lexical: 0.7, created_at: new Date(AT.getTime() - DAY_MS) });
@@ -70,6 +80,12 @@ describe('the ranking of memories', () => {
     assert.deepEqual(order('Which fruit?', said), ['wish', 'answer']);
     assert.equal(readSaid('Note to self: http://x', {}).text, 'http://x');
     assert.equal(readSaid('Ada: hello', { role: 'assistant', speaker: 'Eve' }).speaker, 'Eve');
+    for (const source of ['agent', 'AI', 'Assistant']) assert.equal(readSaid('Plums.', { source }).role, 'assistant');
+    assert.equal(readSaid('Plums.', { role: 'Human' }).role, 'user');
+    const answered = { lexical: 0.4, metadata: { source: 'agent' } };
+    const wished = { lexical: 0.4, metadata: { source: 'user' }, content: 'Always offer plums.' };
+    const two = [candidate('answer', { ...answered, content: 'Never mind plums.' }), candidate('wish', wished)];
+    assert.deepEqual(order('Which fruit?', two), ['wish', 'answer']);
     for (const [metadata, at] of [
       [{ occurred_at: '2026-03-10T09:00:00Z', timestamp: 'x' }, '2026-03-10T09:00:00.000Z'],
       [{ timestamp: 1_773_133_200 }, '2026-03-10T09:00:00.000Z'],

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { ensureMemoryIndex } from '../../../db/memory-index.ts';
+import { findCandidates, type MemoryScope } from '../../../db/memory-search.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
+
+/** What an index scan looks at before it gives up is 20,000 entries. */
+const NEARER = 25_000;
+const OWN = 3300;
+const MODEL = 'openai/eight-numbers';
+
+describe('The search by vectors', function () {
+  this.timeout(300_000);
+  let test: TestPlatform;
+  const [crowd, agent] = [newId(), newId()];
+
+  before(async () => {
+    test = await openTestPlatform();
+    await fill(crowd, { count: NEARER, thread: 'other', away: 0.001 });
+    await fill(agent, { count: OWN, thread: 'long', away: 0.5 });
+    await fill(agent, { count: 20, thread: 'short', away: 0.9 });
+    await ensureMemoryIndex(test.context.db, { model: MODEL, dimensions: 8 });
+  });
+  after(() => test.close());
+
+  /** Entries `away` from the question, each a little different. */
+  const fill = (agentId: string, { count, thread, away }: { count: number; thread: string; away: number }) =>
+    test.context.db.withTenant(test.tenantId, (tx) =>
+      tx.query(
+        `insert into memory_entries (id, tenant_id, agent_id, thread_id, memory_type, content, content_hash, origin, root_id, tokens,
+            metadata, embedding, embedding_model)
+         select i.id, $1, $2, $3, case $3 when 'short' then 'PROCEDURAL' else 'EPISODIC' end, 'x', md5('x'), 'user', i.id, 1,
+            jsonb_build_object('user_id', $3::text),
+            ('[' || 1 - $4::float8 || ',' || $4 || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector, $5
+           from generate_series(1, $6) n cross join lateral (select gen_random_uuid() as id, n as of) i`,
+        [test.tenantId, agentId, thread, away, MODEL, count],
+      ),
+    );
+  const near = async (scope: Omit<MemoryScope, 'agentId'> = {}) => {
+    const vector = { model: MODEL, vector: '[1,0,0,0,0,0,0,0]', dimensions: 8 };
+    const of = { agentId: agent, ...scope };
+    return test.context.db.withTenant(test.tenantId, (tx) => findCandidates(tx, of, { text: '', vector }));
+  };
+  const threads = async (scope: Omit<MemoryScope, 'agentId'>) => (await near(scope)).map((each) => each.thread_id);
+
+  it('finds what an agent has, however much of others is nearer', async () => {
+    const found = await near();
+    assert.ok(found.length >= 100, `${found.length}`);
+    assert.deepEqual([...new Set(found.map((each) => each.agent_id))], [agent]);
+  });
+
+  it('finds what a thread, a type or a user has, however much of the agent’s own is nearer', async () => {
+    const short = Array.from({ length: 20 }, () => 'short');
+    assert.deepEqual(await threads({ threadId: 'short' }), short);
+    assert.deepEqual(await threads({ memoryTypes: ['PROCEDURAL'] }), short);
+    assert.deepEqual(await threads({ ownedBy: { userId: 'short', threadId: undefined } }), short);
+  });
+});

@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { copyFile, cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { bundlePrograms } from './bundle-programs.ts';
 import { madeOnce } from './made-once.ts';
 import { BUILD } from './repository.ts';
 import { waitUntil } from './wait-until.ts';
@@ -54,6 +55,7 @@ async function compile(folder: string): Promise<void> {
   await copyFile('package.json', join(folder, 'package.json'));
   await cp('db/functions', join(folder, 'db', 'functions'), { recursive: true });
   await copyFile('scripts/services.sh', join(folder, 'scripts', 'services.sh'));
+  await bundlePrograms(folder);
 }
 
 /** Starts a program of the repository and waits until its output matches `ready`. `env` is its whole environment, PATH aside. */

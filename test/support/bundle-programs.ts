@@ -2,7 +2,7 @@
  * Puts each program that tests start into a few files: Node reads two thousand modules for an API, which costs more than
  * most tests of it do. The modules stay beside it, for whoever imports one of them.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 
@@ -41,11 +41,14 @@ const EXTERNAL = [
   'pg-native',
 ];
 
+/** The end of the name of a program that leads to its modules. */
+export const UNBUNDLED = '.unbundled.js';
+
 /** What CommonJS packages expect to have. */
 const COMMONJS = `import { createRequire as bundleRequire } from 'node:module';
 const require = bundleRequire(import.meta.url), __dirname = import.meta.dirname, __filename = import.meta.filename;`;
 
-/** Bundles the programs of the repository for `folder`, which has all sources compiled: in the place of each a line leads to its bundle. */
+/** Bundles the programs of the repository for `folder`, which has all sources compiled: in the place of each a line leads to its bundle, and it stays beside it. */
 export async function bundlePrograms(folder: string): Promise<void> {
   const bundled = join(folder, 'bundled');
   await build({
@@ -63,6 +66,7 @@ export async function bundlePrograms(folder: string): Promise<void> {
     logLevel: 'error',
   });
   for (const program of PROGRAMS) {
+    await rename(join(folder, `${program}.js`), join(folder, `${program}${UNBUNDLED}`));
     await writeFile(join(folder, `${program}.js`), `import '../bundled/${nameOf(program)}.js';\n`);
   }
 }

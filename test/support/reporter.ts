@@ -28,16 +28,14 @@ export default class CountingReporter extends Mocha.reporters.Spec {
 }
 
 /** A stack with the places of compiled files that have a map beside them replaced by those of their sources. */
-export function inSources(stack: string): string {
-  return stack.replaceAll(
-    /(file:\/\/[^\s()]+\.js):(\d+):(\d+)/g,
-    (place, url: string, line: string, column: string) => {
-      const file = fileURLToPath(url);
-      if (!existsSync(`${file}.map`)) return place;
-      const map = new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')) as SourceMapPayload);
-      const found = map.findEntry(Number(line) - 1, Number(column) - 1);
-      if (!('originalSource' in found)) return place;
-      return `${join(dirname(file), found.originalSource)}:${found.originalLine + 1}:${found.originalColumn + 1}`;
-    },
-  );
+export const inSources = (stack: string): string => stack.replaceAll(/file:\/\/[^\s()]+\.js:\d+:\d+/g, placeInSource);
+
+function placeInSource(place: string): string {
+  const [, url = '', line, column] = /^(.*):(\d+):(\d+)$/.exec(place) ?? [];
+  const file = fileURLToPath(url);
+  if (!existsSync(`${file}.map`)) return place;
+  const map = new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')) as SourceMapPayload);
+  const found = map.findEntry(Number(line) - 1, Number(column) - 1);
+  if (!('originalSource' in found)) return place;
+  return `${join(dirname(file), found.originalSource)}:${found.originalLine + 1}:${found.originalColumn + 1}`;
 }

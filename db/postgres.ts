@@ -14,6 +14,8 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 /** Longer than the server's own limit: it only ends calls whose connection has gone silent. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 5000;
+/** Compiling a statement to machine code takes a second where the planner overrates it, and none here runs for long. */
+const NO_JIT = 'set jit to off';
 const CHECKOUT_TIMEOUT_MS = 5000;
 const IDLE_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 5000;
@@ -76,7 +78,7 @@ export async function withOwnerClient<T>(url: string, work: (client: ClientBase)
   client.on('error', () => undefined);
   await client.connect();
   try {
-    await client.query("set timezone to 'UTC'");
+    await client.query(`set timezone to 'UTC'; ${NO_JIT}`);
     return await work(client);
   } finally {
     await client.end();
@@ -97,7 +99,7 @@ async function connectAs(owner: SessionOwner, url: string, options: DatabaseOpti
   try {
     await client.query(
       `set timezone to 'UTC'; set statement_timeout to ${STATEMENT_TIMEOUT_MS};
-         set idle_in_transaction_session_timeout to ${IDLE_IN_TRANSACTION_TIMEOUT_MS}`,
+         set idle_in_transaction_session_timeout to ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; ${NO_JIT}`,
     );
     await becomeOwner(client, owner);
   } catch (error) {

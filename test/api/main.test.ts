@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestServices } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { programOf } from '../support/processes.ts';
+import { unbundledOf } from '../support/processes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** A process as the Procfile starts it, with nothing in its environment but this. */
 async function startMain(file: string, env: Record<string, string>) {
-  const child = spawn(process.execPath, await programOf(file), {
+  const child = spawn(process.execPath, await unbundledOf(file), {
     env: { PATH: '/usr/bin:/bin', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

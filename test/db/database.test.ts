@@ -95,6 +95,21 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       });
     });
 
+    if (mode !== 'embedded') {
+      it('compiles no statement to machine code, whoever asks', async () => {
+        const text = "select current_setting('jit') as jit";
+        const answers = await Promise.all([
+          database.withTenant(newId(), (tx) => tx.query(text)),
+          database.asMaintenance((tx) => tx.query(text)),
+          database.asOwner(async (client) => (await client.query(text)).rows),
+        ]);
+        assert.deepEqual(
+          answers,
+          Array.from({ length: 3 }, () => [{ jit: 'off' }]),
+        );
+      });
+    }
+
     it('takes values of every JSON shape back unchanged', async () => {
       const text = fc.string({ unit: 'grapheme' }).map((value) => value.replaceAll('\0', ''));
       const json = fc.jsonValue({ stringUnit: 'grapheme' }).map((value) => JSON.stringify(value));

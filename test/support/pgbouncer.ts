@@ -25,7 +25,8 @@ export async function startPgBouncer(databaseUrl: string, connections: number): 
   const { hostname, port, pathname } = new URL(databaseUrl);
   const [login, password] = [`drover_pool_${randomUUID().replaceAll('-', '')}`, randomUUID()];
   await query(databaseUrl, `create role ${login} login password '${password}' in role drover_app`);
-  const defaults = { timezone: 'UTC', statement_timeout: '30s', idle_in_transaction_session_timeout: '15s' };
+  const limits = { statement_timeout: '30s', idle_in_transaction_session_timeout: '15s' };
+  const defaults = { timezone: 'UTC', jit: 'off', ...limits };
   for (const [name, value] of Object.entries(defaults)) {
     await query(databaseUrl, `alter role ${login} set ${name} = '${value}'`);
   }

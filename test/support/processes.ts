@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs';
 import { copyFile, cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { bundlePrograms, UNBUNDLED } from './bundle-programs.ts';
 import { madeOnce } from './made-once.ts';
 import { BUILD } from './repository.ts';
 import { waitUntil } from './wait-until.ts';
@@ -34,6 +35,11 @@ const NO_SOURCES = ['node_modules', 'dist', 'bench', 'docs', 'examples'];
 /** What to run for a program of the repository, which is named by its source. Compiled it starts seconds earlier; reading source maps would cost each start a third of a second. */
 export const programOf = async (file: string): Promise<string[]> => [await compiledOf(file)];
 
+/** The program as the build makes it, module by module. */
+export const unbundledOf = async (file: string): Promise<string[]> => [
+  (await compiledOf(file)).replace(/\.js$/, UNBUNDLED),
+];
+
 /** The compiled file of a source, of the tests' too. */
 export async function compiledOf(file: string): Promise<string> {
   return join(BUILD ?? (await compileSources()), file.replace(/\.ts$/, '.js'));
@@ -54,6 +60,7 @@ async function compile(folder: string): Promise<void> {
   await copyFile('package.json', join(folder, 'package.json'));
   await cp('db/functions', join(folder, 'db', 'functions'), { recursive: true });
   await copyFile('scripts/services.sh', join(folder, 'scripts', 'services.sh'));
+  await bundlePrograms(folder);
 }
 
 /** Starts a program of the repository and waits until its output matches `ready`. `env` is its whole environment, PATH aside. */

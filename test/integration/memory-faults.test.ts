@@ -1,13 +1,16 @@
 /** Processes are killed in every phase of learning and consolidating, and Redis forgets its jobs. No memory is lost, none is there twice. */
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
+import pg from 'pg';
+import { createTestServices, type TestServices } from '../support/database.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { FAULT_MODES, TEST_REDIS_URL } from '../support/modes.ts';
+import { FAULT_MODES, MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { startRun, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
+const BY_IMPORTANCE = { strategy: 'importance' };
 const PREFIX = `memory-faults-${process.pid}`;
 const env = {
   DROVER_LEASE_MS: '3000',
@@ -93,7 +96,7 @@ for (const mode of FAULT_MODES) {
 
     it('consolidates all or nothing, whenever it is killed', async () => {
       const before = await facts();
-      const asked = drover.call('POST', `/v1/agents/${agent}/memory/consolidate`, { body: { strategy: 'importance' } });
+      const asked = drover.call('POST', `/v1/agents/${agent}/memory/consolidate`, { body: BY_IMPORTANCE });
       const ended = asked.then(
         () => true,
         () => false,
@@ -109,6 +112,97 @@ for (const mode of FAULT_MODES) {
     });
   });
 }
+
+describe('a consolidation whose process dies between its changes and its commit', function () {
+  let services: TestServices;
+  let drover: Installation;
+  let path: string;
+
+  before(async function () {
+    if (!MODES.includes('postgres')) return this.skip();
+    services = await createTestServices('postgres');
+    const { url: databaseUrl = '' } = services;
+    drover = await startInstallation('postgres', { databaseUrl, env, workers: [] });
+    const memory_config = { consolidation: { min_age_hours: 0, importance_threshold: 0 } };
+    const { json } = await drover.call('POST', '/v1/agents', { body: { name: 'keeper', memory_config } });
+    path = `/v1/agents/${json.agent_id}/memory`;
+    for (const name of ['north', 'south', 'west']) {
+      const body = { content: `The gate in the ${name} is open.`, memory_type: 'SHORT_TERM' };
+      assert.equal((await drover.call('POST', path, { body })).status, 201);
+    }
+  });
+  after(async () => {
+    await drover?.close();
+    await services?.drop();
+  });
+
+  /** What there is, and of which type. */
+  const state = async () => {
+    const { entries } = (await drover.call('GET', `${path}?limit=200`)).json;
+    const { consolidations } = (await drover.call('GET', `${path}/consolidations`)).json;
+    return {
+      entries: entries.map((entry: Record<string, string>) => `${entry.memory_type}: ${entry.content}`).toSorted(),
+      consolidations: consolidations.map(({ reverted_at }: { reverted_at: unknown }) => reverted_at !== null),
+    };
+  };
+
+  /** Posts, and kills the API when all is changed and only what is kept of it has still to be written. */
+  async function killWithin(post: string, statement: string, body: object): Promise<void> {
+    const holder = new pg.Client(services.url);
+    await holder.connect();
+    try {
+      await holder.query('begin; lock table memory_consolidations in share row exclusive mode');
+      const answered = drover.call('POST', post, { body }).then(
+        () => 'answered',
+        () => 'cut off',
+      );
+      await waitUntil(`${statement} waits`, async () => {
+        // Within a transaction what is under way is shown as it was at the first look.
+        await holder.query('select pg_stat_clear_snapshot()');
+        const { rows } = await holder.query(
+          `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like $1`,
+          [`${statement}%`],
+        );
+        return rows.length > 0;
+      });
+      await drover.end('api', 'SIGKILL');
+      assert.equal(await answered, 'cut off');
+    } finally {
+      await holder.end();
+    }
+    await drover.start('api');
+  }
+
+  it('leaves everything as it was, and is done as a whole when it is asked for again', async () => {
+    const before = await state();
+    await killWithin(`${path}/consolidate`, 'insert into memory_consolidations', BY_IMPORTANCE);
+    assert.deepEqual(await state(), before);
+    const { json } = await drover.call('POST', `${path}/consolidate`, { body: BY_IMPORTANCE });
+    assert.equal(json.consolidated, 3);
+    const { entries, consolidations } = await state();
+    assert.deepEqual(
+      entries,
+      before.entries.map((entry: string) => entry.replace('SHORT_TERM', 'EPISODIC')),
+    );
+    assert.deepEqual(consolidations, [false]);
+  });
+
+  it('stays as it is where it was to be undone, and is undone as a whole when that is asked for again', async () => {
+    const before = await state();
+    const { consolidations } = (await drover.call('GET', `${path}/consolidations`)).json;
+    const revert = `${path}/consolidations/${consolidations[0].id}/revert`;
+    await killWithin(revert, 'update memory_consolidations', {});
+    assert.deepEqual(await state(), before);
+    const { json } = await drover.call('POST', revert, { body: {} });
+    assert.equal(json.restored, 3);
+    const { entries, consolidations: after } = await state();
+    assert.deepEqual(
+      entries,
+      before.entries.map((entry: string) => entry.replace('EPISODIC', 'SHORT_TERM')),
+    );
+    assert.deepEqual(after, [true]);
+  });
+});
 
 /** Takes all jobs of this installation away. */
 async function flush(): Promise<void> {

@@ -306,6 +306,7 @@ describe('A call that a model asks for after it has read what nobody vouches for
     engine.say((request, n) => (n === 0 ? wish(request, 'read') : away));
     const { run } = await engine.start(agent, 'go');
     await engine.finish(run);
+    await engine.providersBack();
     engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
     const retried = await retryOnce(engine.context, { tenantId: engine.tenantId, runId: run, traceparent: undefined });
     await engine.finish(retried);

@@ -263,6 +263,8 @@ export const LIMITS = {
   shortTermTokens: 8000,
   importanceThresholdPercent: 40,
   longTermEntryTokens: 200,
+  /** Writes to one fragment of a shared space that wait for each other in a process. */
+  fragmentWriters: 2000,
   /** Memories of the short term that one consolidation looks at; times that turns use the same tools before that is remembered. */
   consolidatedEntries: 500,
   procedureTimes: 3,

@@ -12,7 +12,7 @@ import {
   type SpaceRow,
 } from '../../modules/memory/spaces.ts';
 import { resolveFragment } from '../../modules/memory/resolve-fragment.ts';
-import { writeToSpace } from '../../modules/memory/write-fragment.ts';
+import { inLine, writeToSpace } from '../../modules/memory/write-fragment.ts';
 import { searchSpace } from '../../modules/memory/search-space.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
@@ -220,10 +220,12 @@ const write = defineRoute({
       expires_at: body.expires_at ?? lifecycle.expires_at ?? undefined,
       retention_policy: body.retention_policy ?? lifecycle.retention_policy ?? undefined,
     };
-    return idempotently(context, idempotency, async (tx) => {
-      const { fragment: row, merged, conflicts } = await writeToSpace(tx, caller, asked);
-      return { status: 201, body: { ...presentFragment(row), merged, conflicts } };
-    });
+    return inLine(context.db, asked.fragment_id, () =>
+      idempotently(context, idempotency, async (tx) => {
+        const { fragment: row, merged, conflicts } = await writeToSpace(tx, caller, asked);
+        return { status: 201, body: { ...presentFragment(row), merged, conflicts } };
+      }),
+    );
   },
 });
 

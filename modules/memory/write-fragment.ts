@@ -1,8 +1,9 @@
 /** Writes to memory that agents share, and what becomes of writes that meet. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, notFound, type DroverError } from '../../core/errors.ts';
+import { conflict, notFound, unavailable, type DroverError } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { retainedUntil } from '../../core/memory/retention.ts';
-import type { Tx } from '../../db/database.ts';
+import type { Database, Tx } from '../../db/database.ts';
 import {
   findFragment,
   lockSpace,
@@ -12,6 +13,7 @@ import {
   type Visibility,
 } from '../../db/memory-spaces.ts';
 import { newId } from '../../lib/new-id.ts';
+import { createOneByOne, type OneByOne } from '../../lib/one-by-one.ts';
 import { openConflict, settleConflicts } from './conflicts.ts';
 import { requireAccess } from './space/access.ts';
 import { findContradicted, checkLater } from './space/find-contradicted.ts';
@@ -46,6 +48,22 @@ export interface WrittenResult {
   merged: boolean;
   /** What both sides have changed in different ways. */
   conflicts: string[];
+}
+
+/** The writers of each fragment, for each database of a process. */
+const writers = new WeakMap<Database, OneByOne>();
+
+/**
+ * Lets the writers of a fragment follow each other before each of them takes a connection: waiting for its row they would take
+ * all that the process has. Throws 503 where too many wait already.
+ */
+export async function inLine<T>(db: Database, fragmentId: string | undefined, work: () => Promise<T>): Promise<T> {
+  if (fragmentId === undefined) return work();
+  const line = writers.get(db) ?? createOneByOne();
+  writers.set(db, line);
+  if (line.countOf(fragmentId) >= LIMITS.fragmentWriters)
+    throw unavailable(`${LIMITS.fragmentWriters} writes to this fragment wait already.`);
+  return line.run(fragmentId, work);
 }
 
 /** Writes a fragment. Throws 404, 403 for an agent that is not let in, 409 for a stale version and for a space that is full. */

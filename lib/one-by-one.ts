@@ -1,0 +1,30 @@
+/** Work with the same key one after the other, in the order in which it came; work with other keys goes on beside it. */
+export interface OneByOne {
+  /** Rejects as the work does, which then does not hold up what comes after it. */
+  run<T>(key: string, work: () => Promise<T>): Promise<T>;
+  /** How much of it waits or is under way. */
+  countOf(key: string): number;
+}
+
+export function createOneByOne(): OneByOne {
+  const lines = new Map<string, { last: Promise<unknown>; count: number }>();
+  const leave = (key: string) => {
+    const line = lines.get(key);
+    if (line && --line.count === 0) lines.delete(key);
+  };
+  return {
+    async run(key, work) {
+      const line = lines.get(key) ?? { last: Promise.resolve(), count: 0 };
+      lines.set(key, line);
+      line.count += 1;
+      const done = line.last.then(work);
+      line.last = done.catch(() => undefined);
+      try {
+        return await done;
+      } finally {
+        leave(key);
+      }
+    },
+    countOf: (key) => lines.get(key)?.count ?? 0,
+  };
+}

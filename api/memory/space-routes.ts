@@ -127,11 +127,10 @@ const create = defineRoute({
   }),
   responses: { 201: space },
   async handle({ caller, body, context, idempotency }) {
-    const answer = await idempotently(context, idempotency, async (tx) => ({
+    return idempotently(context, idempotency, async (tx) => ({
       status: 201,
       body: presentSpace(await createSpace(tx, caller, body)),
     }));
-    return answer;
   },
 });
 

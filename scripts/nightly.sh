@@ -25,6 +25,10 @@ TEST_DATABASE_URL=$(sed -n 's/^DATABASE_URL=//p' <<<"$services_env")
 TEST_REDIS_URL=$(sed -n 's/^REDIS_URL=//p' <<<"$services_env")
 export TEST_DATABASE_URL TEST_REDIS_URL
 
+# The front end that its test runs in a browser; it stands by itself.
+step npm --prefix examples/assistant-ui ci --no-audit --no-fund
+step npm --prefix examples/assistant-ui run build
+
 for mode in embedded postgres full; do
   step env TEST_MODES="$mode" npm test
 done

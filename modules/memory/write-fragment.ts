@@ -57,13 +57,18 @@ const writers = new WeakMap<Database, OneByOne>();
  * Lets the writers of a fragment follow each other before each of them takes a connection: waiting for its row they would take
  * all that the process has. Throws 503 where too many wait already.
  */
-export async function inLine<T>(db: Database, fragmentId: string | undefined, work: () => Promise<T>): Promise<T> {
+export async function inLine<T>(
+  db: Database,
+  { tenantId, fragmentId }: { tenantId: string; fragmentId: string | undefined },
+  work: () => Promise<T>,
+): Promise<T> {
   if (fragmentId === undefined) return work();
   const line = writers.get(db) ?? createOneByOne();
   writers.set(db, line);
-  if (line.countOf(fragmentId) >= LIMITS.fragmentWriters)
+  const key = `${tenantId} ${fragmentId}`;
+  if (line.countOf(key) >= LIMITS.fragmentWriters)
     throw unavailable(`${LIMITS.fragmentWriters} writes to this fragment wait already.`);
-  return line.run(fragmentId, work);
+  return line.run(key, work);
 }
 
 /** Writes a fragment. Throws 404, 403 for an agent that is not let in, 409 for a stale version and for a space that is full. */

@@ -76,8 +76,8 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       assert.equal(await page.evaluate(`document.querySelector('#problem').textContent`), '');
     });
 
-    it('on assistant-ui talks with a token for its thread, and decides what is asked', async function () {
-      if (!existsSync(BUILT)) this.skip();
+    it('on assistant-ui talks with a token for its thread, and decides what is asked', async () => {
+      assert.ok(existsSync(BUILT), 'examples/assistant-ui has to be built first: npm ci && npm run build');
       const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });
       const thread = randomUUID();
       const minted = await api.call('POST', `/v1/threads/front-end-${thread}/tokens`, {

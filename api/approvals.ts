@@ -15,7 +15,7 @@ import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
-import { requireRun, type RunView } from '../modules/runs/read-runs.ts';
+import { readRun, type RunView } from '../modules/runs/read-runs.ts';
 import { decisionBody, toDecision } from './runs/decision-schema.ts';
 import { defineRunRoutes, runParams } from './runs/run-access.ts';
 import { toolResultsPayload } from './runs/request-schemas.ts';
@@ -150,7 +150,7 @@ const signal = defineRunRoutes({
     202: z.object({ id: z.string(), status: z.string() }),
   },
   async handle({ caller, params, body, context, ctx }) {
-    const run = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const run = await readRun(context, caller, params);
     const { type, name } = body;
     const id = body.id ?? (ctx.get('idempotency-key') || undefined);
     if (type === 'approval') {

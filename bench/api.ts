@@ -14,22 +14,24 @@ import { many, pad } from './work.ts';
 const CONCURRENCY = 20;
 const WARM_UP = 1000;
 const REQUESTS = 1500;
+const ROWS = 100;
 
-/** Reads one run and creates runs, which nobody drives meanwhile. */
+/** Reads runs in turn and creates runs, which nobody drives meanwhile. */
 export async function measureApi(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
-  const run = await drover.start();
+  const ids = await Promise.all(Array.from({ length: ROWS }, () => drover.start()));
   const runs = `${api.url}/v1/agents/${drover.agentId}/runs`;
-  const one = { path: `${runs}/${run}` };
+  let reads = 0;
+  const next = (path: (n: number) => string) => () => ({ path: path(reads++ % ROWS) });
   const body = JSON.stringify({ input: { message: pad() } });
   try {
-    const answer = await (await fetch(one.path, { headers })).text();
+    const answer = await (await fetch(`${runs}/${ids[0]}`, { headers })).text();
     const floor = await withBareServer(services, answer, async (url) => ({
-      reads: await requestsPerSecond(() => ({ path: url })),
+      reads: await requestsPerSecond(next((n) => `${url}${n + 1}`)),
       writes: await requestsPerSecond(() => ({ path: url, body })),
     }));
-    const reads = await requestsPerSecond(() => one);
+    const read = await requestsPerSecond(next((n) => `${runs}/${ids[n]}`));
     const writes = await requestsPerSecond(() => ({ path: runs, body }));
     const figure = (what: string, value: number): Figure => ({ part: 'API', what, value, unit: 'requests/s' });
     const besideFloor = (what: string, value: number, of: number): Figure => ({
@@ -40,7 +42,7 @@ export async function measureApi(services: Services): Promise<Figure[]> {
     return [
       figure('bare server, one prepared SELECT', floor.reads),
       figure('bare server, one prepared INSERT', floor.writes),
-      besideFloor('GET a run', reads, floor.reads),
+      besideFloor('GET a run', read, floor.reads),
       besideFloor('POST a run', writes, floor.writes),
     ];
   } finally {
@@ -51,13 +53,13 @@ export async function measureApi(services: Services): Promise<Figure[]> {
 
 const headers = { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' };
 
-/** A row that is the answer, read by its key; and rows that are the requests. */
+/** Rows that are the answer, read by their keys; and rows that are the requests. */
 async function withBareServer<T>(services: Services, answer: string, work: (url: string) => Promise<T>): Promise<T> {
   const pool = new pg.Pool({ connectionString: services.databaseUrl, max: CONCURRENCY });
   await pool.query('create table bare (id bigserial primary key, body jsonb not null)');
-  await pool.query('insert into bare (body) values ($1)', [answer]);
-  const read = async () => {
-    const { rows } = await pool.query({ name: 'read', text: 'select body from bare where id = $1', values: [1] });
+  await pool.query('insert into bare (body) select $1::jsonb from generate_series(1, $2)', [answer, ROWS]);
+  const read = async (id: number) => {
+    const { rows } = await pool.query({ name: 'read', text: 'select body from bare where id = $1', values: [id] });
     return JSON.stringify(rows[0].body);
   };
   const write = async (request: IncomingMessage) => {
@@ -71,7 +73,7 @@ async function withBareServer<T>(services: Services, answer: string, work: (url:
     return JSON.stringify(rows[0]);
   };
   const handle: RequestListener = (request, response) => {
-    void (request.method === 'GET' ? read() : write(request)).then((text) =>
+    void (request.method === 'GET' ? read(Number(request.url?.slice(1))) : write(request)).then((text) =>
       response.writeHead(200, { 'content-type': 'application/json' }).end(text),
     );
   };

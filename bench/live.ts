@@ -9,7 +9,7 @@ import type { Figure } from './figures.ts';
 import type { Services } from './services.ts';
 
 const STREAMS = 500;
-const CHUNKS = 40;
+const CHUNKS = 120;
 const CHUNK_MS = 250;
 const SOCKETS = 1000;
 const SESSIONS = 200;
@@ -52,7 +52,8 @@ async function measurePieces(services: Services): Promise<Figure[]> {
   try {
     await drover.serve(STREAMS + 50);
     const runs = await Promise.all(Array.from({ length: STREAMS }, () => drover.start()));
-    const delays = (await Promise.all(runs.map((run) => delaysOf(`${api.url}/v1/runs/${run}/stream`)))).flat();
+    const streams = await Promise.all(runs.map((run) => readStream(`${api.url}/v1/runs/${run}/stream`)));
+    const delays = whileAllFlow(streams);
     const what = `of ${STREAMS} streams, ${1000 / CHUNK_MS} pieces a second: from the provider to the client, `;
     return [
       figure(`${what}p50`, quantile(delays, 0.5), 'ms'),
@@ -64,19 +65,31 @@ async function measurePieces(services: Services): Promise<Figure[]> {
   }
 }
 
-async function delaysOf(url: string): Promise<number[]> {
+interface Arrival {
+  saidMs: number;
+  arrivedMs: number;
+}
+
+async function readStream(url: string): Promise<Arrival[]> {
   const { body } = await fetch(url, { headers: HEADERS });
-  const delays: number[] = [];
+  const arrivals: Arrival[] = [];
   for await (const bytes of body ?? []) {
-    const now = performance.now();
+    const arrivedMs = performance.now();
     for (const [, content = ''] of Buffer.from(bytes)
       .toString()
       .matchAll(/"content":"([^"]*)","done":false/g)) {
-      for (const time of content.trim().split(' ')) delays.push(now - Number(time));
+      for (const time of content.trim().split(' ')) arrivals.push({ saidMs: Number(time), arrivedMs });
     }
   }
-  // Not those of the time in which all the runs begin at once.
-  return delays.slice(-CHUNKS / 2);
+  return arrivals;
+}
+
+/** The delays of what was said after the last stream had begun and before the first one came to its end. */
+function whileAllFlow(streams: readonly Arrival[][]): number[] {
+  const begun = Math.max(...streams.map(([first]) => first?.arrivedMs ?? Number.NaN));
+  const ended = Math.min(...streams.map((arrivals) => arrivals.at(-1)?.saidMs ?? Number.NaN));
+  const pieces = streams.flat().filter(({ saidMs }) => saidMs > begun && saidMs < ended);
+  return pieces.map(({ saidMs, arrivedMs }) => arrivedMs - saidMs);
 }
 
 async function measureSessions(services: Services): Promise<Figure[]> {

@@ -107,5 +107,5 @@ async function ask(
 const withVectors = () => process.env['BEAM_VECTORS'] === 'on';
 
 function embed({ embeddings }: BenchDrover['context'], texts: string[]): Promise<number[][]> {
-  return embeddings.embed(OFFLINE_EMBEDDINGS, texts, new AbortController().signal);
+  return embeddings.embed(OFFLINE_EMBEDDINGS, texts, { signal: new AbortController().signal });
 }

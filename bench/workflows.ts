@@ -9,6 +9,7 @@ import { createWorkflow } from '../modules/workflows/create-workflow.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../modules/tenants/bootstrap.ts';
 import { openDrover, type BenchDrover } from './drover.ts';
 import type { Figure } from './figures.ts';
+import { readHops, type Hops } from './hops.ts';
 import type { Services } from './services.ts';
 
 const WORKERS = 3;
@@ -66,16 +67,21 @@ export async function measureDags(services: Services): Promise<Figure[]> {
   });
   try {
     await drover.serve(2 * SLOTS);
-    const ratios = { eager: [] as number[], levels: [] as number[] };
+    const ratios = { eager: [] as number[], tasks: [] as number[], levels: [] as number[] };
+    const hops: Hops[] = [];
     for (let seed = 1; seed <= GRAPHS; seed++) {
       const graph = randomGraph(generator(seed), SIZE);
       const ideal = idealMs(graph, SLOTS);
-      ratios.eager.push((await carryOut(drover, graph, 'eager')).ms / ideal);
+      const { id, ms } = await carryOut(drover, graph, 'eager');
+      const found = await readHops(drover.context, id, SLOTS);
+      hops.push(found);
+      ratios.eager.push(ms / ideal);
+      ratios.tasks.push(found.tasks / ideal);
       // Some of them: what levels cost needs no more than an order of magnitude.
       if (seed % 5 === 0) ratios.levels.push((await carryOut(drover, graph, 'levels')).ms / ideal);
     }
-    const mean = (list: number[]) => list.reduce((sum, each) => sum + each, 0) / list.length;
     const figure = { part: 'dags', unit: 'x ideal' };
+    const took = (what: string, list: number[]): Figure => ({ part: 'dags', what, value: median(list), unit: 'ms' });
     return [
       {
         ...figure,
@@ -84,6 +90,23 @@ export async function measureDags(services: Services): Promise<Figure[]> {
         goal: '<= 1.05',
       },
       { ...figure, what: 'the worst of them', value: Math.max(...ratios.eager) },
+      { ...figure, what: 'their subtasks alone, from the first call to the last end', value: mean(ratios.tasks) },
+      took(
+        'before the first subtask, median',
+        hops.map(({ head }) => head),
+      ),
+      took(
+        'from the last input of a subtask to its model call, median',
+        hops.flatMap(({ between }) => between),
+      ),
+      took(
+        'what a subtask takes beyond its time, median',
+        hops.flatMap(({ within }) => within),
+      ),
+      took(
+        'after the last subtask, its answer put together by a model, median',
+        hops.map(({ tail }) => tail),
+      ),
       { ...figure, what: `${ratios.levels.length} of them by levels`, value: mean(ratios.levels), goal: '1.4 to 1.65' },
     ];
   } finally {
@@ -92,6 +115,14 @@ export async function measureDags(services: Services): Promise<Figure[]> {
 }
 
 const ENV = { DROVER_QUEUE_PREFIX: 'bench-workflow' };
+
+function mean(list: readonly number[]): number {
+  return list.reduce((sum, each) => sum + each, 0) / list.length;
+}
+
+function median(list: readonly number[]): number {
+  return list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
+}
 
 /** One of the workers: says so when it serves. */
 export async function beWorker(services: Services): Promise<never> {
@@ -102,17 +133,19 @@ export async function beWorker(services: Services): Promise<never> {
   process.exit(0);
 }
 
-/** Thinks for as long as its brief says. */
-const sleeps: StreamModel = async ({ messages }, { signal }) => {
+/**
+ * Thinks for as long as its brief says. The planner, who puts the results together in the end, answers at once: the ideal is
+ * that of the subtasks, and what a model takes for the answer is no cost of ours.
+ */
+const sleeps: StreamModel = async ({ messages, toolChoice }, { signal }) => {
+  const base = { provider: 'offline', model: 'stub', usage: { ...NO_TOKENS, input: 300, output: 50 } };
+  if (typeof toolChoice === 'object') {
+    const use = { type: 'tool_use' as const, id: 'call_0', name: toolChoice.tool, input: { result: 'done' } };
+    return { ...base, content: [use], stopReason: 'tool_use' };
+  }
   const ms = Number(/take (\d+) ms/.exec(textOf(messages[0]?.content ?? []))?.[1] ?? 0);
   await sleep(ms, undefined, { signal });
-  return {
-    provider: 'offline',
-    model: 'stub',
-    usage: { ...NO_TOKENS, input: 300, output: 50 },
-    content: [{ type: 'text', text: 'done' }],
-    stopReason: 'end_turn',
-  };
+  return { ...base, content: [{ type: 'text', text: 'done' }], stopReason: 'end_turn' };
 };
 
 /** Starts a workflow and waits for its end; how long it took by the database's clock. */

@@ -1,6 +1,6 @@
-/** Which runs somebody watches live, in whatever process: pieces of an answer are sent for those alone. */
+/** Which runs somebody watches live, in whatever process: what only watchers want to know is sent for those alone. */
 import type { BusMessage, LiveSignal } from './bus.ts';
-import { holdAnswers } from './held-answers.ts';
+import { holdMessages } from './held-messages.ts';
 
 /** How often a process says again which runs it watches, and for how long that is believed. */
 const RENEW_MS = 15_000;
@@ -9,7 +9,7 @@ const BELIEVED_MS = 40_000;
 const RUNS_AT_ONCE = 100;
 
 export interface Audience {
-  /** Sends a message, or holds it back where it is a piece of an answer that nobody watches. */
+  /** Sends a message, or holds it back where it is for watchers and nobody watches the run. */
   publish: (message: BusMessage) => void;
   /** The run is watched by this process from now on, until the function that it gives is called. */
   watch: (runId: string) => () => void;
@@ -22,10 +22,10 @@ export interface Audience {
 /**
  * Processes tell each other by signals which runs they watch: at once, every few seconds, and whenever one asks, as it does
  * at its start and after a gap. What is believed too long costs a message, what is not known yet costs pieces of an answer
- * that comes whole in the end. Who comes while an answer that nobody has watched is being written gets it from its beginning.
+ * that comes whole in the end. Who comes later is told how far the run is, and gets the answer that is being written from its beginning.
  */
 export function createAudience(send: (message: BusMessage | LiveSignal) => void): Audience {
-  const held = holdAnswers();
+  const held = holdMessages();
   const here = new Map<string, number>();
   const elsewhereUntilMs = new Map<string, number>();
   const tell = (runs: readonly string[]) => {
@@ -43,10 +43,12 @@ export function createAudience(send: (message: BusMessage | LiveSignal) => void)
 
   return {
     publish(message) {
-      if (message.kind === 'advanced') held.forget(message.runId);
-      const isLive = message.kind === 'delta' || message.kind === 'progress';
-      if (!isLive || isWatched(message.runId)) send(message);
-      else if (message.kind === 'delta') held.push(message);
+      const { runId, kind } = message;
+      if (kind === 'advanced') held.forget(runId);
+      const isForWatchers = kind === 'delta' || kind === 'progress' || (kind === 'advanced' && message.isWorking);
+      if (!isForWatchers || isWatched(runId)) send(message);
+      else if (kind === 'advanced') held.advance(message);
+      else if (kind === 'delta') held.push(message);
     },
     watch(runId) {
       const watchers = here.get(runId) ?? 0;

@@ -1,6 +1,6 @@
 /** What one process tells the others about a run. A hint: it may be lost, and the log has the truth. */
 export type BusMessage =
-  /** With `isWorking` no turn has begun, ended or come to ask something: who waits for that need not look. Older releases do not say. */
+  /** With `isWorking` no turn has begun, ended or come to ask something: that is for who watches the run alone. Older releases do not say. */
   | { runId: string; kind: 'advanced'; seq: number; isWorking?: true }
   | {
       runId: string;
@@ -31,11 +31,11 @@ export type LiveSignal = { runId: ''; kind: 'watched'; runs: readonly string[] }
 
 export interface Bus {
   /**
-   * Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. Deltas and
-   * progress are sent only where somebody watches the run.
+   * Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. Deltas,
+   * progress and steps in the middle of a turn are sent only where somebody watches the run.
    */
   publish(message: BusMessage): void;
-  /** As `subscribe`, for who also shows deltas and progress: they are published for as long as somebody does. */
+  /** As `subscribe`, for who also shows steps, deltas and progress: they are published for as long as somebody does. */
   watch(runId: string, onMessage: (message: BusMessage) => void): () => void;
   /** Messages of one run, of all processes, this one too, in the order in which a process sent them. Gives the end of it. */
   subscribe(runId: string, onMessage: (message: BusMessage) => void): () => void;

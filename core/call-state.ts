@@ -74,7 +74,13 @@ export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>):
   }
 }
 
-/** The call once it waits for something from outside. */
+/** The call once it waits for something from outside; one whose work goes on elsewhere is still to be looked at. */
 export function waitingCall(call: CallState, wait: NonNullable<CallState['wait']>): CallState {
-  return { ...call, status: 'running', attempt: 1, wait };
+  return call.mode === 'queued' ? { ...call, wait } : { ...call, status: 'running', attempt: 1, wait };
+}
+
+/** The calls once work that goes on elsewhere has got its answer; undefined where no such call was meant. */
+export function answered(calls: readonly CallState[], callId: string | null): { calls: CallState[] } | undefined {
+  if (!calls.some(({ id, mode }) => id === callId && mode === 'queued')) return undefined;
+  return { calls: calls.map((call) => (call.id === callId ? { ...call, wait: null } : call)) };
 }

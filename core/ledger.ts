@@ -8,8 +8,15 @@ export type Settlement =
   /** `remote` goes on, and is to be cancelled. */
   | { status: 'failed'; code: string; message: string; remote?: RemoteWork | undefined }
   | { status: 'unknown'; code: string; message: string }
-  /** `remote` goes on, and the next attempt looks at it. */
-  | { status: 'retry'; waitMs: number; code: string; message: string; remote?: RemoteWork | undefined };
+  /** `remote` goes on, and the next attempt looks at it; with a `question`, once that is answered. */
+  | {
+      status: 'retry';
+      waitMs: number;
+      code: string;
+      message: string;
+      remote?: RemoteWork | undefined;
+      question?: string | undefined;
+    };
 
 export interface AttemptRules {
   effect: ToolEffect;
@@ -33,8 +40,17 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   }
   const { code, message } = outcome;
   if (outcome.kind === 'error') return { status: 'failed', code, message, ...remoteOf(outcome) };
-  if (outcome.kind === 'elsewhere')
-    return { status: 'retry', waitMs: outcome.waitMs, code, message, ...remoteOf(outcome) };
+  if (outcome.kind === 'elsewhere') {
+    const { waitMs, question } = outcome;
+    return {
+      status: 'retry',
+      waitMs,
+      code,
+      message,
+      ...remoteOf(outcome),
+      ...(question !== undefined && { question }),
+    };
+  }
   // It has begun for sure, and nothing was begun anew.
   if (rules.looked) {
     return { status: 'retry', waitMs: Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs), code, message };

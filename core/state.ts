@@ -4,7 +4,7 @@ import { carriedAfter, estimateOf } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
 import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
-import { foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
+import { answered, foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
 import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
@@ -228,9 +228,9 @@ function deferralOf({ payload }: Extract<RunEvent, { type: 'model.deferred' }>):
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {
   const { signal_id: id, type, name = null, payload, tool_call_id: callId = null } = event.payload;
-  // Results of the client's calls are in the ledger already.
+  // Results of the client's calls are in the ledger already, and so is what work that goes on elsewhere has asked for.
   if (type === 'tool_results') return {};
-  return { signals: [...state.signals, { id, type, name, payload, callId }] };
+  return answered(state.calls, callId) ?? { signals: [...state.signals, { id, type, name, payload, callId }] };
 }
 
 function startWait(

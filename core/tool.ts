@@ -143,7 +143,11 @@ export interface ToolAttempt {
 }
 
 /** Work that goes on without us, in the words of the transport that has begun it. JSON, and no secrets. */
-export type RemoteWork = Record<string, unknown>;
+export type RemoteWork = Record<string, unknown> & {
+  /** What it waits to hear, and what somebody has said. */
+  question?: string | undefined;
+  answer?: string | undefined;
+};
 
 /** How far a call is (MCP, progress): `progress` of `total`, in the tool's own unit. */
 export interface ToolProgress {
@@ -157,6 +161,7 @@ export interface ToolProgress {
  * - `succeeded`: `output` is JSON or text; `content` is what a model sees of it, where that is not the output itself;
  *   `untrusted`: nobody vouches for all of it, whatever is said of the tool.
  * - `elsewhere`: the work has begun and goes on without us: it is looked at again after `waitMs`, and nobody is held up meanwhile.
+ *   `question`: it goes on only once somebody has answered that; the next look finds the answer in `remote`.
  * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model. `remote`
  *   goes on all the same, and is to be cancelled.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
@@ -165,7 +170,14 @@ export interface ToolProgress {
  */
 export type ToolOutcome =
   | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
-  | { kind: 'elsewhere'; code: string; message: string; remote: RemoteWork; waitMs: number }
+  | {
+      kind: 'elsewhere';
+      code: string;
+      message: string;
+      remote: RemoteWork;
+      waitMs: number;
+      question?: string | undefined;
+    }
   | { kind: 'error'; code: string; message: string; output?: unknown; remote?: RemoteWork | undefined }
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
   | { kind: 'lost'; code: string; message: string }

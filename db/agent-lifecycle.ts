@@ -53,16 +53,18 @@ export async function noteAssigned(tx: Tx, agentId: string): Promise<void> {
  * about to: who waited for that could wait for each other.
  */
 export async function holdTaskPlaces(tx: Tx, agentId: string): Promise<number | undefined> {
-  const [lock] = await tx.query<{ held: boolean }>(
-    `select pg_try_advisory_xact_lock(hashtextextended('drover:tasks-of:' || $1, 0)) as held`,
-    [agentId],
-  );
-  if (!lock?.held) return undefined;
-  const [row] = await tx.query<{ running: number }>(
-    `select count(*)::int as running from tasks where assigned_agent_id = $1 and status in ('assigned', 'in_progress')`,
-    [agentId],
-  );
-  return row?.running ?? 0;
+  // Two statements, sent together: the second sees what whoever held the lock before has committed.
+  const [[lock], [row]] = await Promise.all([
+    tx.query<{ held: boolean }>(
+      `select pg_try_advisory_xact_lock(hashtextextended('drover:tasks-of:' || $1, 0)) as held`,
+      [agentId],
+    ),
+    tx.query<{ running: number }>(
+      `select count(*)::int as running from tasks where assigned_agent_id = $1 and status in ('assigned', 'in_progress')`,
+      [agentId],
+    ),
+  ]);
+  return lock?.held ? (row?.running ?? 0) : undefined;
 }
 
 interface AgentRef {

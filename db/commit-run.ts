@@ -56,7 +56,7 @@ export type OutboxRow = {
   /** The job does not run before so many ms have passed, by the database's clock. */
   delay_ms?: number;
   /** The job that waits for this one, if it is sent with it: one that is named, or that of the change's position. */
-  parent?: ParentJob | { queue: string; at_position: true };
+  parent?: ParentJob | WaitingJob | { queue: string; at_position: true };
 } & (
   | { job_id: string }
   /** The job's id and `payload.seq` follow from the position that the change brings the run to. */
@@ -67,6 +67,9 @@ export interface ParentJob {
   queue: string;
   job_id: string;
 }
+
+/** A job that waits in the queue for others already: one more may be put below it. */
+export type WaitingJob = ParentJob & { waits: true };
 
 /** A row of `tool_calls` as a claim answers it, with the versions that its run pins. */
 export interface ClaimedCallRow {

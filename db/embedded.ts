@@ -15,6 +15,10 @@ const IN_MEMORY = 'memory:';
 const IN_MEMORY_URL = 'memory://';
 const CHECKOUT_TIMEOUT_MS = 15_000;
 
+/** Where a data directory has its database; undefined where nothing is kept. */
+export const clusterIn = (dataDir: string): string | undefined =>
+  dataDir === IN_MEMORY ? undefined : join(dataDir, 'pgdata');
+
 /**
  * Opens PGlite in `<dataDir>/pgdata`, or in memory; see `openDatabase`. There is one session, and a pool of one
  * connection to it is the lock that everyone takes in turn: nothing slips between the BEGIN and COMMIT of another.
@@ -22,10 +26,7 @@ const CHECKOUT_TIMEOUT_MS = 15_000;
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
   const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
   try {
-    const pglite = await PGlite.create({
-      dataDir: lock === undefined ? IN_MEMORY_URL : join(dataDir, 'pgdata'),
-      extensions: { vector },
-    });
+    const pglite = await PGlite.create({ dataDir: clusterIn(dataDir) ?? IN_MEMORY_URL, extensions: { vector } });
     const database = createDatabase({ pglite, lock, options });
     await prepare(database);
     return database;

@@ -29,8 +29,11 @@ export interface QuestionVector {
 
 export type FoundMemory = Candidate & MemoryRow;
 
-/** Entries of one owner beyond which nearest neighbours come from the index, which is not exact. */
+/** Entries of one scope that are compared one by one, which takes 5 ms a thousand; of more the index gives the nearest. */
 const EXACT_ROWS = 3000;
+/** What a search by the index looks at before it gives up, or less where the server says so, and how many are compared beside what it has found then: the newest. */
+const SCANNED_ROWS = 4000;
+const NEWEST_ROWS = 1000;
 /** The newest entries with a word that are looked at: a word that more have says little. */
 const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
@@ -132,7 +135,7 @@ async function findByWords(
 
 /**
  * By cosine. Few entries are compared one by one; of many the index gives the nearest. It looks at so many entries alone: where
- * those of others are nearer, it gives fewer than there are, and all of the scope's are compared.
+ * those of others are nearer, it gives fewer than there are, and the newest of the scope are compared beside it.
  */
 async function findNear(
   tx: Tx,
@@ -140,8 +143,10 @@ async function findNear(
   { size, ...asked }: QuestionVector & { size: number },
 ): Promise<string[]> {
   const isFew = size <= EXACT_ROWS || (await countWithin(tx, scope)) <= EXACT_ROWS;
-  const ids = isFew ? [] : await nearest(tx, scope, { ...asked, exactly: false });
-  return ids.length >= VECTOR_CANDIDATES ? ids : nearest(tx, scope, { ...asked, exactly: true });
+  if (isFew) return nearest(tx, scope, { ...asked, newest: EXACT_ROWS });
+  const ids = await nearest(tx, scope, asked);
+  if (ids.length >= VECTOR_CANDIDATES) return ids;
+  return [...new Set([...ids, ...(await nearest(tx, scope, { ...asked, newest: NEWEST_ROWS }))])];
 }
 
 /** How many entries a scope leaves, as far as it matters. */
@@ -156,20 +161,24 @@ async function countWithin(tx: Tx, scope: MemoryScope): Promise<number> {
   return row?.size ?? 0;
 }
 
+/** By the index, or, where so many are said, exactly among the newest of the scope. */
 async function nearest(
   tx: Tx,
   scope: MemoryScope,
-  { model, vector, dimensions, exactly }: QuestionVector & { exactly: boolean },
+  { model, vector, dimensions, newest }: QuestionVector & { newest?: number },
 ): Promise<string[]> {
   const { condition, values } = withinScope(scope, 4);
   const kind = `${dimensions > 2000 ? 'halfvec' : 'vector'}(${dimensions})`;
   const where = `agent_id = $1 and embedding_model = $2 and ${LIVE} and ${condition}`;
   await tx.query(
-    `select set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true)`,
+    `select set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true),
+       set_config('hnsw.max_scan_tuples', least(current_setting('hnsw.max_scan_tuples', true)::int, ${SCANNED_ROWS})::text, true)`,
   );
-  const source = exactly
-    ? `(with owned as materialized (select id, embedding, embedding_model from memory_entries where ${where}) select * from owned)`
-    : `(select id, embedding, embedding_model from memory_entries where ${where} and embedding_model = '${quoted(model)}')`;
+  const source =
+    newest !== undefined
+      ? `(with owned as materialized (select id, embedding from memory_entries where ${where} order by id desc limit ${newest})
+        select * from owned)`
+      : `(select id, embedding from memory_entries where ${where} and embedding_model = '${quoted(model)}')`;
   const rows = await tx.query<{ id: string }>(
     `select id from ${source} near order by near.embedding::${kind} <=> $3::${kind} limit ${VECTOR_CANDIDATES}`,
     [scope.agentId, model, vector, ...values],

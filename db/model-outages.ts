@@ -28,6 +28,22 @@ export async function enterModel(
   return resultOf(rows);
 }
 
+/** The name of the outage that calls of Drover's own tell each other of, beside that of runs (`enter_own_call`). */
+export const ownOutage = (outage: string) => `${outage}#own`;
+
+/** The same for a call that Drover makes for itself, which two outages may keep waiting: that of runs, and that of such calls. */
+export async function enterOwnCall(
+  db: Database,
+  { outage, rateLimiter, asker, probeMs }: { outage: string; rateLimiter: string; asker: string; probeMs: number },
+): Promise<Entry> {
+  const rows = await db.call<{ result: Entry }>({
+    name: 'enter_own_call',
+    text: 'select enter_own_call($1, $2, $3, $4) as result',
+    values: [outage, rateLimiter, asker, probeMs],
+  });
+  return resultOf(rows);
+}
+
 /** Notes that a model gave no answer; answers when it is asked next. `leastMs` is the pause that the provider asks for. */
 export async function noteModelOutage(
   db: Database,

@@ -22,11 +22,14 @@ export interface NewOwnCall {
 /** A call that belongs to no agent is set aside under this one. */
 export const NO_AGENT = '00000000-0000-0000-0000-000000000000';
 
-/** Writes down a call that is about to be made, and sets aside what it may use. */
+/** Writes down a call that is about to be made, and sets aside what it may use. One statement. */
 export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
   await tx.query(
-    `insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open')`,
+    `with call as (
+       insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open'))
+     insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, state, tokens, cost_usd, created_at)
+       values ($1, 0, 0, $2, $3, $10, $11, 'open', $12, $13, clock_timestamp())`,
     [
       call.id,
       call.tenantId,
@@ -37,12 +40,11 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
       call.purpose,
       call.provider,
       call.model,
+      call.agentId ?? NO_AGENT,
+      call.rootRunId,
+      call.tokens,
+      call.cost,
     ],
-  );
-  await tx.query(
-    `insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, state, tokens, cost_usd, created_at)
-     values ($1, 0, 0, $2, $3, $4, $5, 'open', $6, $7, clock_timestamp())`,
-    [call.id, call.tenantId, call.workspaceId, call.agentId ?? NO_AGENT, call.rootRunId, call.tokens, call.cost],
   );
 }
 
@@ -56,18 +58,25 @@ export interface OwnCallEnd {
   errorCode?: string;
 }
 
-/** Settles a call that is open; one that was given up meanwhile gets what it has really used. */
+/** Settles a call that is open; one that was given up meanwhile gets what it has really used. One statement. */
 export async function settleOwnCall(tx: Tx, id: string, end: OwnCallEnd): Promise<void> {
   const { state, tokensIn, tokensOut, cost, usage, errorCode } = end;
   await tx.query(
-    `update own_model_calls set state = $2, tokens_in = $3, tokens_out = $4, cost_usd = $5, usage = $6::jsonb, error_code = $7,
-       settled_at = clock_timestamp() where id = $1 and state in ('open', 'estimated')`,
-    [id, state, tokensIn, tokensOut, cost, usage ? JSON.stringify(usage) : null, errorCode ?? null],
-  );
-  await tx.query(
-    `update reservations set state = $2, tokens = $3, cost_usd = $4, settled_at = now()
-     where run_id = $1 and step = 0 and fence = 0 and state in ('open', 'estimated') and not rolled_up`,
-    [id, state, tokensIn + tokensOut, cost],
+    `with call as (
+       update own_model_calls set state = $2, tokens_in = $3, tokens_out = $4, cost_usd = $5, usage = $6::jsonb, error_code = $7,
+         settled_at = clock_timestamp() where id = $1 and state in ('open', 'estimated'))
+     update reservations set state = $2, tokens = $8, cost_usd = $5, settled_at = now()
+       where run_id = $1 and step = 0 and fence = 0 and state in ('open', 'estimated') and not rolled_up`,
+    [
+      id,
+      state,
+      tokensIn,
+      tokensOut,
+      cost,
+      usage ? JSON.stringify(usage) : null,
+      errorCode ?? null,
+      tokensIn + tokensOut,
+    ],
   );
 }
 

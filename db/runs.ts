@@ -108,7 +108,7 @@ const COLUMNS = `
     r.updated_at, r.erased_at, r.idle_since, m.content as output,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) || case w.type
-          when 'user' then jsonb_build_object('question', k.arguments->'question')
+          when 'user' then jsonb_build_object('question', coalesce(k.remote->'question', k.arguments->'question'))
           when 'tool_results' then jsonb_build_object('call',
             jsonb_build_object('tool_use_id', k.tool_use_id, 'tool', k.name, 'input', k.arguments))
           when 'child' then jsonb_build_object('run_id', (select c.id from runs c
@@ -131,6 +131,11 @@ const TABLES = `runs r left join messages m on m.lineage = r.lineage and m.ordin
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
   const [row] = await tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = $1`, [id]);
   return row;
+}
+
+/** Those of these runs that there are, in any order. */
+export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
+  return tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = any($1::uuid[])`, [ids]);
 }
 
 export interface RunFilter {

@@ -30,6 +30,8 @@ export interface ScheduledTask {
   is_early: boolean;
   /** Who works on it has not been heard of. */
   is_stranded: boolean;
+  /** The handoff that has waited for the end of its child. */
+  handed_on: string | null;
   run: {
     status: RunStatus;
     stop_reason: string | null;
@@ -45,6 +47,8 @@ const SCHEDULED = `t.id, t.name, t.description, t.input, t.requirements, t.agent
   coalesce(t.deadline < clock_timestamp(), false) as is_due,
   t.status in ('assigned', 'in_progress') and exists (
     select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
+  case when r.status in ('completed', 'failed', 'cancelled') then (
+    select h.id from handoffs h where h.source_run_id = r.id and h.status = 'initiated' order by h.id desc limit 1) end as handed_on,
   case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
     'tokens', r.tokens_in + r.tokens_out,
     'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run`;

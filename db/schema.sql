@@ -1390,6 +1390,7 @@ function end_model_outages(run uuid) returns void executable by public
 function ensure_memory_index(model text, dimensions integer) returns boolean security definer executable by drover_maintenance
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
+function enter_own_call(outage text, rate_limiter text, asker uuid, probe_ms integer) returns jsonb executable by public
 function erase_checkpoints(run uuid) returns void security definer executable by drover_app
 function erase_files_of_run(run uuid) returns integer executable by public
 function erase_files_of_thread(thread uuid) returns integer executable by public

@@ -25,18 +25,25 @@ export async function recountInputs(tx: Tx, workflowId: string): Promise<boolean
   return rows.length > 0;
 }
 
-/** Whether any of these tasks, or of those of a workflow's whole plans, has come to something for which nobody vouches. */
-export async function isAnyUntrusted(
-  tx: Tx,
-  { ids = [], workflowId = null }: { ids?: readonly string[]; workflowId?: string | null },
-): Promise<boolean> {
-  if (ids.length === 0 && workflowId === null) return false;
+/** Whether any task of a workflow's whole plans has come to something for which nobody vouches. */
+export async function isPlanUntrusted(tx: Tx, workflowId: string): Promise<boolean> {
   const rows = await tx.query(
     `select from tasks t join runs r on r.id = t.run_id
-     where (t.id = any($1::uuid[]) or t.workflow_id = $2 and not t.is_early) and t.status = 'completed' and r.trust = 'untrusted' limit 1`,
-    [ids, workflowId],
+     where t.workflow_id = $1 and not t.is_early and t.status = 'completed' and r.trust = 'untrusted' limit 1`,
+    [workflowId],
   );
   return rows.length > 0;
+}
+
+/** Which of these tasks have come to something for which nobody vouches. */
+export async function listUntrusted(tx: Tx, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await tx.query<{ id: string }>(
+    `select t.id from tasks t join runs r on r.id = t.run_id
+     where t.id = any($1::uuid[]) and t.status = 'completed' and r.trust = 'untrusted'`,
+    [ids],
+  );
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** Changes how long the chains are that wait for tasks. */

@@ -160,9 +160,12 @@ export async function listTasks(
   return fetchRows<TaskRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
 }
 
-/** Whether a run works on a task that is still open. */
-export async function isOpenChild(tx: Tx, runId: string): Promise<boolean> {
-  const rows = await tx.query(`select from tasks where run_id = $1 and status in ('assigned', 'in_progress')`, [runId]);
+/** Whether one of these runs works on a task that is still open. */
+export async function hasOpenChild(tx: Tx, runIds: readonly string[]): Promise<boolean> {
+  const rows = await tx.query(
+    `select from tasks where run_id = any($1::uuid[]) and status in ('assigned', 'in_progress') limit 1`,
+    [runIds],
+  );
   return rows.length > 0;
 }
 

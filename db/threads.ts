@@ -131,16 +131,13 @@ export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Prom
   );
 }
 
-/** Gives threads their titles, those that have none yet, and strikes them off the list of those that are due. */
+/** Gives threads their titles, those that have none yet, and strikes them off the list of those that are due. One statement. */
 export async function setTitles(tx: Tx, titles: readonly { thread: string; title: string | null }[]): Promise<void> {
-  const list = JSON.stringify(titles);
   await tx.query(
-    `update threads t set title = x.title from jsonb_to_recordset($1::jsonb) as x (thread uuid, title text)
-     where t.id = x.thread and t.title is null and t.erased_at is null and x.title is not null`,
-    [list],
-  );
-  await tx.query(
-    'delete from due_titles where thread_id in (select thread from jsonb_to_recordset($1::jsonb) as x (thread uuid))',
-    [list],
+    `with given as (select thread, title from jsonb_to_recordset($1::jsonb) as x (thread uuid, title text)),
+       named as (update threads t set title = g.title from given g
+         where t.id = g.thread and t.title is null and t.erased_at is null and g.title is not null)
+     delete from due_titles where thread_id in (select thread from given)`,
+    [JSON.stringify(titles)],
   );
 }

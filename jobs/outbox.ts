@@ -11,13 +11,14 @@ import type { QueueBackend } from './backend.ts';
 import type { FairOrder } from './fair-order.ts';
 import { positionJobId, type Position } from './define-job.ts';
 import { sendJobs, type JobToSend } from './send-jobs.ts';
-import type { DrivenFrom, ReserveCallSlot, ReserveSlot, SlotReservation } from './slot-reservation.ts';
+import type { DrivenFrom, LookHere, ReserveCallSlot, ReserveSlot, SlotReservation } from './slot-reservation.ts';
+import { SUBTASKS, type SubtaskJob } from './subtasks.ts';
 import { TURNS, type TurnJob } from './turns.ts';
 
 export interface Outbox {
-  /** Sends rows of a commit at `position`; never throws and does not wait: what fails is swept later. */
-  send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => void;
-  /** From now on asks first whether this process has a free slot to drive a turn, or to make a call, itself, at once. */
+  /** Sends rows of a commit at `position`; nobody need wait for it, and it never rejects: what fails is swept later. */
+  send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => Promise<void>;
+  /** From now on asks first whether this process has a free slot to drive a turn, to make a call, or to look at a parent, itself, at once. */
   offerSlots: (offered: Partial<SlotReserves>) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
@@ -34,6 +35,7 @@ export interface Outbox {
 interface SlotReserves {
   turns: ReserveSlot;
   calls: ReserveCallSlot;
+  looks: LookHere;
 }
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
@@ -57,7 +59,7 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  const reserve: SlotReserves = { turns: () => undefined, calls: () => undefined };
+  const reserve: SlotReserves = { turns: () => undefined, calls: () => undefined, looks: () => undefined };
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
@@ -74,18 +76,16 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
 
   const follow = (driven: Promise<unknown>, row: Sendable) => {
     const left = (error: unknown) => {
-      log.warn({ err: error, run: row.payload['runId'] }, 'turn left to the queue');
+      log.warn({ err: error, run: row.payload['runId'], queue: row.queue }, 'job left to the queue');
       return enqueue([row]);
     };
-    track(driven.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'turn left for reconciliation')));
+    track(driven.catch(left).then(noop, (error: unknown) => log.warn({ err: error }, 'job left for reconciliation')));
   };
 
   const takeOne = (row: Sendable): boolean => {
-    if (row.queue !== TURNS.name || row.delay_ms) return false;
-    const job = row.payload as TurnJob;
-    const slot = reserve.turns(job.tenantId);
-    if (slot) follow(slot.drive(job), row);
-    return slot !== undefined;
+    const taken = row.delay_ms ? undefined : takeHere(row, reserve);
+    if (taken) follow(taken, row);
+    return taken !== undefined;
   };
 
   const sendAll = async (rows: readonly Stored[], take: (row: Sendable) => boolean) => {
@@ -96,8 +96,10 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   return {
     send: (runId, position, rows) => {
       const ready = rows.map((row) => atPosition(row, { runId, ...position }));
-      const sent = sendAll(ready, takeOne);
-      track(sent.catch((error: unknown) => log.warn({ err: error, run: runId }, 'job left for the sweep')));
+      const left = (error: unknown) => log.warn({ err: error, run: runId }, 'job left for the sweep');
+      const sent = sendAll(ready, takeOne).catch(left);
+      track(sent);
+      return sent;
     },
     offerSlots: (offered) => {
       Object.assign(reserve, offered);
@@ -144,6 +146,17 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
     },
     flush,
   };
+}
+
+/** What this process does at once: a turn it has a slot for, or a look at a run that has children. */
+function takeHere({ queue, payload }: Sendable, reserve: SlotReserves): Promise<unknown> | undefined {
+  if (queue === TURNS.name) {
+    const job = payload as TurnJob;
+    return reserve.turns(job.tenantId)?.drive(job);
+  }
+  if (queue !== SUBTASKS.name) return undefined;
+  const job = payload as SubtaskJob;
+  return job.taskId === undefined ? reserve.looks(job) : undefined;
 }
 
 const noop = () => undefined;

@@ -1,6 +1,6 @@
 /** Gives jobs to BullMQ: those that others wait for as flows, the rest as they are. */
 import type { FlowJob, JobsOptions, Queue } from 'bullmq';
-import type { ParentJob } from '../db/commit-run.ts';
+import type { ParentJob, WaitingJob } from '../db/commit-run.ts';
 import type { QueueBackend } from './backend.ts';
 import { JOB_OPTIONS } from './options.ts';
 
@@ -10,7 +10,7 @@ export interface JobToSend {
   payload: Record<string, unknown>;
   priority: number;
   delay_ms?: number | undefined;
-  parent?: ParentJob | null | undefined;
+  parent?: ParentJob | WaitingJob | null | undefined;
 }
 
 /** A job with those that it waits for. */
@@ -21,11 +21,13 @@ interface JobTree {
 
 /**
  * Sends all of them. Sending a job twice is sending it once: its id says what it is for. A job whose parent is not among
- * them is sent without it: a parent decides by the database, not by its children, what it waits for.
+ * them, and does not wait already, is sent without it: a parent decides by the database, not by its children, what it waits for.
  */
 export async function sendJobs(queues: QueueBackend, jobs: readonly JobToSend[]): Promise<void> {
   const trees = toTrees(jobs);
-  const plain = trees.filter(({ children }) => children.length === 0).map(({ job }) => job);
+  const alone = trees.filter(({ children }) => children.length === 0).map(({ job }) => job);
+  const [below, plain] = [alone.filter(isBelow), alone.filter((job) => !isBelow(job))];
+  await Promise.all(below.map((job) => sendBelow(queues, job)));
   for (const name of new Set(plain.map(({ queue }) => queue))) {
     await sendPlain(
       queues.queue(name),
@@ -35,6 +37,28 @@ export async function sendJobs(queues: QueueBackend, jobs: readonly JobToSend[])
   // One by one: in bulk BullMQ does not tell of a flow that it could not add.
   for (const tree of trees) if (tree.children.length > 0) await queues.flowProducer().add(toFlow(tree));
 }
+
+type JobBelow = JobToSend & { parent: WaitingJob };
+
+function isBelow(job: JobToSend): job is JobBelow {
+  return job.parent !== undefined && job.parent !== null && 'waits' in job.parent;
+}
+
+/** Where the job that should wait for it has gone, it is sent by itself. */
+async function sendBelow(queues: QueueBackend, job: JobBelow): Promise<void> {
+  const queue = queues.queue(job.queue);
+  const above = queues.queue(job.parent.queue);
+  const parent = { id: job.parent.job_id, queue: above.qualifiedName };
+  try {
+    await queue.add(queue.name, job.payload, { ...optionsOf(job), ...CHILD, parent });
+  } catch (error) {
+    if (await above.getJob(parent.id)) throw error;
+    await sendPlain(queue, [job]);
+  }
+}
+
+/** A child that has failed for good holds its parent up no longer: with any other option it could do so for ever. */
+const CHILD = { ignoreDependencyOnFailure: true };
 
 async function sendPlain(queue: Queue, jobs: readonly JobToSend[]): Promise<void> {
   const [first] = jobs;
@@ -54,13 +78,12 @@ function toTrees(jobs: readonly JobToSend[]): JobTree[] {
 
 const keyOf = ({ queue, job_id }: ParentJob): string => JSON.stringify([queue, job_id]);
 
-/** A child that has failed for good holds its parent up no longer: with any other option it could do so for ever. */
 function toFlow({ job, children }: JobTree): FlowJob {
   return {
     name: job.queue,
     queueName: job.queue,
     data: job.payload,
-    opts: { ...optionsOf(job), ignoreDependencyOnFailure: true },
+    opts: { ...optionsOf(job), ...CHILD },
     children: children.map(toFlow),
   };
 }

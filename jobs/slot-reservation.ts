@@ -2,6 +2,7 @@
 import type { NewEvent } from '../core/events.ts';
 import type { ClaimedRun } from '../db/claim-run.ts';
 import type { CommitResult } from '../db/commit-run.ts';
+import type { SubtaskJob } from './subtasks.ts';
 import type { ToolCallJob } from './tool-calls.ts';
 import type { TurnJob } from './turns.ts';
 
@@ -34,6 +35,9 @@ export type ReserveCallSlot = (tenantId: string) => CallSlot | undefined;
 
 /** Answers undefined if there is no room for a turn of the tenant. */
 export type ReserveSlot = (tenantId: string) => SlotReservation | undefined;
+
+/** Looks at a run that has children, in this process; undefined where it is about to stop. What it throws leaves the look to the queue. */
+export type LookHere = (job: SubtaskJob) => Promise<unknown> | undefined;
 
 /** A run that is held for its driver already. */
 export interface DrivenFrom {

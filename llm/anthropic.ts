@@ -12,6 +12,7 @@ import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError, withUsage } from './model-errors.ts';
+import { providerFetch } from './provider-fetch.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
 /** Claude over the Messages API. One attempt per call, since the queue does the waiting; throws `ModelError` only. */
@@ -22,6 +23,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
     authToken: null,
     baseURL: options.baseUrl ?? 'https://api.anthropic.com',
     maxRetries: 0,
+    fetch: providerFetch,
     timeout: timeoutMs,
     // The SDK logs what it cannot parse, and that is message content.
     logLevel: 'off',

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import { LIMITS } from '../core/limits.ts';
 import { sha256 } from '../core/ids.ts';
-import type { EmbedTexts } from './embed-texts.ts';
+import type { EmbedOptions, EmbedTexts } from './embed-texts.ts';
 import { openOfflineEmbeddings } from './offline-embeddings.ts';
 import { embedOverHttp } from './openai-embeddings.ts';
 import type { Credential } from './provider.ts';
@@ -19,8 +19,8 @@ export interface EmbeddingsConfig {
 export interface Embeddings {
   /** The model that an agent's entries are embedded with: the one it names if this installation has a key for it. Undefined where none is used. */
   modelFor: (wanted: string | undefined) => string | undefined;
-  /** Vectors of texts, in their order. Throws where the model gives none, or when `signal` fires. */
-  embed: (model: string, texts: readonly string[], signal: AbortSignal) => Promise<number[][]>;
+  /** Vectors of texts, in their order. Throws where the model gives none, or when the signal fires. */
+  embed: (model: string, texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
   close: () => Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
     if (model === OFFLINE_EMBEDDINGS) return offline.embed;
     const [, name] = OPENAI.exec(model) ?? [];
     if (!openai || name === undefined) throw new Error(`There is no key for the embedding model "${model}".`);
-    return (texts, signal) => embedOverHttp(openai, { model: name, texts, signal });
+    return (texts, { signal }) => embedOverHttp(openai, { model: name, texts, signal });
   };
   return {
     modelFor: (wanted) => {
@@ -45,13 +45,16 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
       if (wanted === undefined || wanted === OFFLINE_EMBEDDINGS) return wanted ?? embeddingModel;
       return openai ? nameOf(wanted) : embeddingModel;
     },
-    embed: async (model, texts, signal) => {
+    embed: async (model, texts, options) => {
       const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
-      const missing = texts.filter((_, index) => !cache.has(keys[index] ?? ''));
-      const made = missing.length === 0 ? [] : await find(model)(missing.map(cut), signal);
-      let next = 0;
+      const known = new Map(keys.map((key) => [key, cache.get(key)] as const));
+      const missing = new Map(
+        keys.flatMap((key, at) => (known.get(key) ? [] : [[key, cut(texts[at] ?? '')] as const])),
+      );
+      const made = missing.size === 0 ? [] : await find(model)([...missing.values()], options);
+      [...missing.keys()].forEach((key, at) => known.set(key, made[at]));
       return keys.map((key) => {
-        const vector = cache.get(key) ?? made[next++];
+        const vector = known.get(key);
         if (vector === undefined) throw new Error(`The embedding model "${model}" has left a text out.`);
         cache.set(key, vector);
         return vector;

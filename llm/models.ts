@@ -62,6 +62,9 @@ export function createModels(config: ModelsConfig): Models {
       return credential ? [[provider.name, streamOf(provider, credential)] as const] : [];
     }),
   ]);
+  const digests = new Map(
+    Object.entries(keys).map(([provider, credential]) => [provider, credentialDigest(credential)]),
+  );
   const resolve = (name: string | undefined): ResolvedModel => {
     const { provider, model } = parseModelName(name ?? defaultNameOf(config));
     const stream = streams.get(provider);
@@ -71,7 +74,8 @@ export function createModels(config: ModelsConfig): Models {
     }
     const rates = config.modelLimits?.[`${provider}/${model}`] ?? config.modelLimits?.[provider] ?? null;
     const contextWindow = contextWindowOf({ provider, model }, config.contextWindows);
-    const rateLimiter = rateLimiterOf(keys[provider], provider, model);
+    const digest = digests.get(provider);
+    const rateLimiter = digest === undefined ? null : `${provider}/${model}@${digest}`;
     return { provider, model, stream, contextWindow, rateLimiter, rates };
   };
   return {
@@ -102,11 +106,9 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   return async (request, io) => completeUsage(request, await (await opened)(request, io));
 }
 
-/** The credential is told by a digest: its own value goes nowhere. */
-function rateLimiterOf(credential: Credential | undefined, provider: string, model: string): string | null {
-  if (!credential) return null;
-  const { apiKey, baseUrl } = credential;
-  return `${provider}/${model}@${digestOf([apiKey, baseUrl]).slice(0, 16)}`;
+/** A credential as all may know it: its own value goes nowhere. */
+function credentialDigest({ apiKey, baseUrl }: Credential): string {
+  return digestOf([apiKey, baseUrl]).slice(0, 16);
 }
 
 function defaultNameOf({ defaultModel, modelKeys = {} }: ModelsConfig): string {

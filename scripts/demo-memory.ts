@@ -1,4 +1,7 @@
 /** The demo of memory: `npm run demo:memory`. Three conversations over days, by a clock that the demo sets. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pino from 'pino';
@@ -30,8 +33,11 @@ async function run(): Promise<number> {
   const screen = createScreen(process.stdout);
   let today = new Date('2026-03-02T09:00:00Z');
   const key = `demo_${Math.random().toString(36).slice(2)}`;
+  const dir = mkdtempSync(join(tmpdir(), 'drover-demo-'));
+  process.once('exit', () => rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
   const own = {
-    DROVER_DATA_DIR: 'memory:',
+    DROVER_DATA_DIR: join(dir, 'data'),
     DROVER_API_KEY: key,
     DROVER_MODEL: 'offline',
     DROVER_EMBEDDING_MODEL: 'off',

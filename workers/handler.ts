@@ -14,6 +14,8 @@ export interface Duty {
   slots?: TenantSlots;
   /** The slots of all work of that queue that the process does, where some of it comes through no queue. */
   process?: ProcessSlots;
+  /** Does the work of a job that drives a child; where its end lets others begin, until they are sent. */
+  joining?: <T>(childId: string, job: Job, work: () => Promise<T>) => Promise<T>;
 }
 
 /** A job that a worker holds, and the duty under which it does so. */

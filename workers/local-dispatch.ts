@@ -7,6 +7,7 @@ import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
 import { sendJobs } from '../jobs/send-jobs.ts';
 import type { DrivenFrom, MakeCall, ReserveCallSlot, ReserveSlot } from '../jobs/slot-reservation.ts';
+import type { SubtaskJob } from '../jobs/subtasks.ts';
 import { laterJob, TOOL_CALLS, type ToolCallJob } from '../jobs/tool-calls.ts';
 import { TURNS, type TurnJob } from '../jobs/turns.ts';
 import { endOf } from './handle-job.ts';
@@ -18,7 +19,7 @@ export interface LocalDispatch<R> {
   idle: () => Promise<void>;
 }
 
-type LocalDuty = Duty & Required<Pick<Duty, 'slots' | 'process'>>;
+export type LocalDuty = Duty & Required<Pick<Duty, 'slots' | 'process'>>;
 
 /** Turns in the slots of their queue. */
 export function dispatchTurns(context: Context, duty: LocalDuty): LocalDispatch<ReserveSlot> {
@@ -72,7 +73,7 @@ async function sendLater({ queues, order }: Context, job: ToolCallJob, waitMs: n
 }
 
 /** A slot of the process and one of the tenant's; undefined where either is missing, or the process is about to stop. */
-function take({ draining, process, slots }: LocalDuty, tenantId: string): (() => void) | undefined {
+export function take({ draining, process, slots }: LocalDuty, tenantId: string): (() => void) | undefined {
   if (draining()) return undefined;
   const leaveProcess = process.tryEnter();
   if (!leaveProcess) return undefined;
@@ -97,11 +98,11 @@ function once(act: () => void): () => void {
 
 interface Measured {
   queue: string;
-  job: TurnJob | ToolCallJob;
+  job: TurnJob | ToolCallJob | SubtaskJob;
 }
 
 /** Does the work with a line in the log and its metrics, as a job has them. */
-async function measured(
+export async function measured(
   context: Context,
   { queue, job }: Measured,
   work: (tell: (outcome: string) => void) => Promise<unknown>,
@@ -124,7 +125,7 @@ async function measured(
 }
 
 /** Knows what is under way. */
-function track(): { work: (done: Promise<void>) => Promise<void>; idle: () => Promise<void> } {
+export function track(): { work: (done: Promise<void>) => Promise<void>; idle: () => Promise<void> } {
   const open = new Set<Promise<void>>();
   return {
     work: (done) => {

@@ -3,6 +3,7 @@ import type { Worker } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
+import { SUBTASKS } from '../jobs/subtasks.ts';
 import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
@@ -12,6 +13,7 @@ import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
 import { createProcessSlots } from './process-slots.ts';
 import { dispatchCalls, dispatchTurns, type LocalDispatch } from './local-dispatch.ts';
+import { dispatchLooks } from './local-looks.ts';
 
 export interface Workers {
   /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
@@ -43,7 +45,13 @@ export async function startWorkers(context: Context): Promise<Workers> {
       locally.push(calls);
       context.outbox.offerSlots({ calls: calls.reserve });
     }
-    const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...duty, job, token }), {
+    const looks = name === SUBTASKS.name ? dispatchLooks(context, duty) : undefined;
+    if (looks) {
+      locally.push(looks);
+      context.outbox.offerSlots({ looks: looks.reserve });
+    }
+    const held = { ...duty, ...(looks && { joining: looks.joining }) };
+    const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...held, job, token }), {
       concurrency,
     });
     worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));

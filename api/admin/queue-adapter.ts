@@ -3,8 +3,7 @@ import type { Queue } from 'bullmq';
 import { listQueueWorkers } from '../../modules/platform/read-queue-board.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import type { Context } from '../../modules/governance/context.ts';
-
-export const BOARD = '/admin/queues';
+import { BOARD } from './board-paths.ts';
 
 interface QueueWorker {
   id: string;

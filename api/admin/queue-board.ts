@@ -1,25 +1,22 @@
 /** Bull Board at `/admin/queues`, for the operator: by Bearer key, or in a browser by a session after signing in. */
-import { createBullBoard } from '@bull-board/api';
-import { KoaAdapter } from '@bull-board/koa';
 import { bodyParser } from '@koa/bodyparser';
 import { z } from 'zod';
 import { forbidden, notFound } from '../../core/errors.ts';
-import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { authenticate } from '../kit/authenticate.ts';
 import { explainBody } from '../kit/body.ts';
 import type { ApiContext, Middleware } from '../kit/state.ts';
 import type { AppParts } from '../kit/route.ts';
+import { BOARD as BASE, SIGN_OUT } from './board-paths.ts';
+import type { MountedBoard } from './mount-board.ts';
 import { signInPage, signOutPage } from './pages.ts';
-import { BOARD as BASE, QueueAdapter } from './queue-adapter.ts';
 import { runPage } from './run-page.ts';
 import { createSessionCookies, SESSION_MS } from './session-cookie.ts';
 import type { SessionCookies } from './session-cookie.ts';
-import { TurnsAdapter } from './turns-adapter.ts';
+import type { TurnsAdapter } from './turns-adapter.ts';
 
 const SIGN_IN = `${BASE}/sign-in`;
-const SIGN_OUT = `${BASE}/sign-out`;
 const RUNS = `${BASE}/runs/`;
 const COOKIE = 'drover_admin';
 
@@ -45,7 +42,9 @@ const parseForm = bodyParser({ enableTypes: ['form'], formLimit: FORM_BYTES });
 /** Answers everything under `/admin/queues`. */
 export function queueBoard(context: Context, parts: AppParts): Middleware {
   const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKeys[0]) };
-  const { board, turns } = mountBoard(context, parts);
+  let mounting: Promise<MountedBoard> | undefined;
+  // Most processes are never asked for it, and its packages are a tenth of what an API loads.
+  const mounted = () => (mounting ??= import('./mount-board.ts').then((module) => module.mountBoard(context, parts)));
   return async (koaContext, next) => {
     const ctx = koaContext as ApiContext;
     if (ctx.path !== BASE && !ctx.path.startsWith(`${BASE}/`)) return next();
@@ -58,32 +57,11 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     const caller = await visitorOf(ctx, desk);
     if (!caller) return showForm(ctx, 401);
     ctx.state.caller = caller;
+    const { board, turns } = await mounted();
     if (ctx.path.startsWith(RUNS)) return showRun(ctx, turns);
     ctx.set('Content-Security-Policy', BOARD_POLICY);
     await board(ctx, next);
   };
-}
-
-function mountBoard(context: Context, { queues }: AppParts) {
-  const adapter = new KoaAdapter();
-  const turns = new TurnsAdapter(context, context.queues.queue(TURNS.name));
-  createBullBoard({
-    queues: queues.map((queue) => (queue.name === TURNS.name ? turns : new QueueAdapter(context, queue))),
-    serverAdapter: adapter,
-    options: {
-      uiConfig: {
-        boardTitle: 'Drover',
-        hideDocsLink: true,
-        miscLinks: [{ text: 'Sign out', url: SIGN_OUT }],
-      },
-    },
-  });
-  adapter.setBasePath(BASE);
-  // Its own handler answers 500 with the error's words, whatever they are.
-  adapter.setErrorHandler((error) => {
-    throw error;
-  });
-  return { board: adapter.registerPlugin({ mount: BASE }), turns };
 }
 
 async function showRun(ctx: ApiContext, adapter: TurnsAdapter): Promise<void> {

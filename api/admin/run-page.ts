@@ -1,6 +1,6 @@
 /** What the board links to: a run with its turns, by ids, names and outcomes. */
 import type { BoardTurn } from '../../modules/platform/read-queue-board.ts';
-import { BOARD } from './queue-adapter.ts';
+import { BOARD } from './board-paths.ts';
 import { outcomeOf } from './turn-card.ts';
 import { page } from './pages.ts';
 

@@ -5,7 +5,8 @@ import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readAnswerCalls } from '../../modules/runs/read-runs.ts';
-import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
+import { listenForTurn } from '../../modules/runs/wait-for-turn.ts';
+import type { CarriedTurn } from '../../modules/waits/post-tool-results.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
@@ -24,23 +25,33 @@ interface TurnRequest {
   ctx: ApiContext;
 }
 
-/** Waits for the turn as `Prefer` says, 60 s at most: 200 with its answer, or 202 with its address. */
-export async function answerTurn(
-  { caller, params, context, app, ctx }: TurnRequest,
-  { turnId, replayed }: { turnId: string; replayed: boolean },
-) {
-  const ref = { tenantId: caller.tenantId, runId: params.run, turnId };
+type TurnOnItsWay = Omit<CarriedTurn, 'after'>;
+
+/** Lets a turn go on and waits for it as `Prefer` says, 60 s at most: 200 with its answer, or 202 with its address. */
+export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<TurnOnItsWay>) {
+  const { caller, params, context, app, ctx } = request;
+  const ref = { tenantId: caller.tenantId, runId: params.run };
   const timeoutMs = waitMs(ctx);
-  const row =
-    timeoutMs > 0 ? await waitForTurn(context, ref, { timeoutMs, signal: untilGone(ctx, app.closing) }) : undefined;
-  if (!row || row.status === 'running') {
-    const location = `/v1/runs/${params.run}/turns/${turnId}`;
-    const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
-    const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
-    return { status: 202, body, replayed, headers: { location, ...applied } };
+  if (timeoutMs === 0) return inBackground(request, await letGoOn());
+  // Before the turn goes on, so that nothing of it is missed.
+  const listener = listenForTurn(context, ref);
+  try {
+    const carried = await letGoOn();
+    const { turnId, begunAt: since, replayed } = carried;
+    const row = await listener.ended(turnId, { timeoutMs, since, signal: untilGone(ctx, app.closing) });
+    if (!row || row.status === 'running') return inBackground(request, carried);
+    const calls = await context.db.withTenantOnce(ref.tenantId, (tx) => readAnswerCalls(tx, row));
+    return { status: 200, body: presentAnswer(row, calls), replayed };
+  } finally {
+    listener.close();
   }
-  const calls = await context.db.withTenant(ref.tenantId, (tx) => readAnswerCalls(tx, row));
-  return { status: 200, body: presentAnswer(row, calls), replayed };
+}
+
+function inBackground({ params, ctx }: TurnRequest, { turnId, replayed }: TurnOnItsWay) {
+  const location = `/v1/runs/${params.run}/turns/${turnId}`;
+  const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
+  const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
+  return { status: 202, body, replayed, headers: { location, ...applied } };
 }
 
 /** RFC 7240: `respond-async`, `wait=N` in seconds. */

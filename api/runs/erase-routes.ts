@@ -1,7 +1,7 @@
 /** Erasing runs and threads: their content goes, ids, times and costs stay. */
 import { z } from 'zod';
 import { eraseRun, eraseThread } from '../../modules/runs/erase-run.ts';
-import { requireRun } from '../../modules/runs/read-runs.ts';
+import { readRun } from '../../modules/runs/read-runs.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
@@ -23,9 +23,9 @@ const erase = defineRunRoutes({
   query,
   responses: { 200: run, 202: run },
   async handle({ caller, params, query: { dependents }, context }) {
-    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await readRun(context, caller, params);
     const isNew = await eraseRun(context, caller, { id: params.run, dependents: dependents === 'true' });
-    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await readRun(context, caller, params);
     return { status: isNew ? 202 : 200, body: presentRun(row) };
   },
 });

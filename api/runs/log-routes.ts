@@ -8,7 +8,7 @@ import {
   readCheckpoints,
   readLog,
   requireCheckpoint,
-  requireRun,
+  readRun,
   requireToolCall,
   streamOutput,
   type EventHead,
@@ -40,7 +40,7 @@ const stream = defineRunRoutes({
   }),
   responses: { 200: SSE_CONTENT, 204: 'empty' },
   async handle({ caller, params, query, context, app, ctx }) {
-    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await readRun(context, caller, params);
     const after = lastEventId(ctx) ?? query.after ?? 0;
     const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };

@@ -4,7 +4,7 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
-import { readRuns, readTree, requireRun, type RunView } from '../../modules/runs/read-runs.ts';
+import { readRuns, readTree, readRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
@@ -117,7 +117,7 @@ const get = defineRunRoutes({
   params: runParams,
   responses: { 200: run },
   async handle({ caller, params, context, ctx }) {
-    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await readRun(context, caller, params);
     const showsPaths = row.waits?.some(({ type }) => type === 'webhook') && hasScope(caller.scopes, 'runs:write');
     if (!showsPaths) return { status: 200, body: presentRun(row) };
     const paths = await context.db.withTenant(caller.tenantId, (tx) =>
@@ -151,9 +151,9 @@ const cancel = defineRunRoutes({
   responses: { 200: run, 202: run },
   async handle({ caller, params, body, context }) {
     const ref = { tenantId: caller.tenantId, runId: params.run, by: caller };
-    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await readRun(context, caller, params);
     const isNew = await cancelRun(context, ref, body.reason);
-    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await readRun(context, caller, params);
     return { status: isNew ? 202 : 200, body: presentRun(row) };
   },
 });
@@ -167,9 +167,9 @@ const complete = defineRunRoutes({
   body: z.strictObject({}),
   responses: { 200: run },
   async handle({ caller, params, context }) {
-    await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    await readRun(context, caller, params);
     await completeRun(context, { tenantId: caller.tenantId, runId: params.run });
-    const row = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+    const row = await readRun(context, caller, params);
     return { status: 200, body: presentRun(row) };
   },
 });

@@ -5,7 +5,7 @@ import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { postToolResults } from '../../modules/waits/post-tool-results.ts';
 import { postTurnWith } from '../../modules/runs/attach-files.ts';
-import { readTurns, requireRun, requireTurn } from '../../modules/runs/read-runs.ts';
+import { readTurns, readRun, requireTurn } from '../../modules/runs/read-runs.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
@@ -27,7 +27,7 @@ const post = defineRunRoutes({
   body: postTurnBody,
   responses: TURN_ANSWERS,
   async handle(request) {
-    return answerTurn(request, await start(request));
+    return answerTurn(request, () => start(request));
   },
 });
 
@@ -71,7 +71,7 @@ interface TurnRequest {
 
 /** The turn, and the position after which its stream goes on. */
 async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
-  const run = await context.db.withTenantOnce(caller.tenantId, (tx) => requireRun(tx, caller, params));
+  const run = await readRun(context, caller, params);
   const { attachments, output_schema = body.output_schema } = body.input ?? {};
   const message = body.input?.message ?? '';
   const results = body.tool_results ?? body.input?.tool_results;

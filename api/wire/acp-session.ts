@@ -82,18 +82,28 @@ async function load(session: Session, after: SessionPosition): Promise<void> {
   const { context, caller, sessionId: threadId, follower, signal } = session;
   await follower.leave();
   session.at = after;
-  const { tenantId } = caller;
-  let stands = after;
-  for await (const { frames, at } of replayThread(context, { tenantId, threadId, after }, ACP)) {
-    if (signal.aborted) return;
-    await session.tell(frames, at);
-    stands = at;
+  let stands = await replay(session, after);
+  let turn = await readShownTurn(context, caller, threadId);
+  // What has ended since it was replayed is replayed, too.
+  if (turn?.isOpen === false) {
+    stands = await replay(session, stands);
+    turn = await readShownTurn(context, caller, threadId);
   }
-  const turn = await readShownTurn(context, caller, threadId);
   if (!turn || signal.aborted) return;
   // Whoever waits for a turn is told of its end, too.
   if (!turn.isOpen && !follower.isAwaited()) return;
   follower.follow(turn, stands.place === turn.place ? stands.seq : turn.start - 1);
+}
+
+/** Shows what has happened after a place, and answers up to where. */
+async function replay({ context, caller, sessionId: threadId, tell, signal }: Session, after: SessionPosition) {
+  let stands = after;
+  for await (const { frames, at } of replayThread(context, { tenantId: caller.tenantId, threadId, after }, ACP)) {
+    if (signal.aborted) break;
+    await tell(frames, at);
+    stands = at;
+  }
+  return stands;
 }
 
 async function prompt(session: Session, { input, id, mode }: Prompt): Promise<Stop> {

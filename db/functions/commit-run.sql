@@ -189,7 +189,10 @@ begin
   if c ? 'waits' then
     insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
       select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
-        now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->'token'->>'hash', 'hex'), w->'token'->>'key_id', decode(w->'token'->>'sealed', 'hex'), now() from jsonb_array_elements(c->'waits') w;
+        now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->'token'->>'hash', 'hex'), w->'token'->>'key_id', decode(w->'token'->>'sealed', 'hex'), now() from jsonb_array_elements(c->'waits') w
+      -- Work that goes on elsewhere may ask again, once it was answered.
+      on conflict (id) do update set until = excluded.until, created_at = excluded.created_at, closed_at = null, claimed_until = null
+        where waits.closed_at is not null;
   end if;
   if c ? 'close_waits' then
     update waits set closed_at = now()

@@ -48,3 +48,16 @@ $$;
 create or replace function end_model_outages(run uuid) returns void language sql as $$
   delete from model_outages where probing_run = run
 $$;
+
+-- The same for a call that Drover makes for itself. Those keep each other waiting, but no run: their outages have names of their own.
+create or replace function enter_own_call(outage text, rate_limiter text, asker uuid, probe_ms integer) returns jsonb language plpgsql as $$
+declare
+  of_all jsonb := enter_model(outage, rate_limiter, asker, probe_ms);
+  of_own jsonb;
+begin
+  if of_all->>'kind' in ('away', 'throttled') then return of_all; end if;
+  of_own := enter_model(outage || '#own', rate_limiter, asker, probe_ms);
+  if of_own->>'kind' = 'open' then return of_all; end if;
+  if of_own->>'kind' <> 'probe' and of_all->>'kind' = 'probe' then perform leave_probes(asker); end if;
+  return of_own;
+end $$;

@@ -82,7 +82,7 @@ async function vectorsOf(
     return await embeddings.embed(
       model,
       names.map((name) => name.replaceAll(/[_-]+/g, ' ')),
-      deadline.signal,
+      { signal: deadline.signal, isWaitedFor: true },
     );
   } catch (error) {
     log.warn({ err: error, model }, 'skills have no vectors: agents are found by the names of their skills alone');

@@ -32,11 +32,11 @@ export async function titleThread(
   { tenantId, threadId }: TitleJob,
   stop: AbortSignal,
 ): Promise<Title['kind']> {
-  const [turn] = await context.db.withTenant(tenantId, (tx) => listFirstTurns(tx, [threadId]));
+  const [turn] = await context.db.withTenantOnce(tenantId, (tx) => listFirstTurns(tx, [threadId]));
   const title: Title = turn ? await askForTitle(context, { tenantId, turn, stop }) : { kind: 'none' };
   if (title.kind === 'later') return 'later';
   const titles = [{ thread: threadId, title: title.kind === 'given' ? title.title : null }];
-  await context.db.withTenant(tenantId, (tx) => setTitles(tx, titles));
+  await context.db.withTenantOnce(tenantId, (tx) => setTitles(tx, titles));
   return title.kind;
 }
 

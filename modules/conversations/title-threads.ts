@@ -22,7 +22,7 @@ export async function titleThreads(context: Context): Promise<number> {
 
 async function titleOfTenant(context: Context, tenantId: string, due: readonly DueTitle[]): Promise<void> {
   const ids = due.map(({ thread_id }) => thread_id);
-  const turns = await context.db.withTenant(tenantId, (tx) => listFirstTurns(tx, ids));
+  const turns = await context.db.withTenantOnce(tenantId, (tx) => listFirstTurns(tx, ids));
   const found = new Map(turns.map((turn) => [turn.thread_id, turn]));
   const settled: { thread: string; title: string | null }[] = [];
   const jobs: { tenantId: string; threadId: string }[] = [];
@@ -34,7 +34,7 @@ async function titleOfTenant(context: Context, tenantId: string, due: readonly D
     else if (isOffline) settled.push({ thread: threadId, title: plainTitle(turn.input.message) ?? null });
     else jobs.push({ tenantId, threadId });
   }
-  if (settled.length > 0) await context.db.withTenant(tenantId, (tx) => setTitles(tx, settled));
+  if (settled.length > 0) await context.db.withTenantOnce(tenantId, (tx) => setTitles(tx, settled));
   if (jobs.length > 0) await context.queues.queue(TITLES.name).addBulk(jobs.map(toJob));
 }
 

@@ -28,8 +28,9 @@ export async function keepGeneratedFiles(
   of: OfAnswer,
   { provider, files = [] }: Pick<ModelResponse, 'provider' | 'files'>,
 ): Promise<GeneratedFact[]> {
+  if (!context.fileStore || files.length === 0) return [];
   const open = context.models.filesOf(provider);
-  if (!context.fileStore || !open || files.length === 0) return [];
+  if (!open) return [];
   const deadline = startDeadline(LIMITS.generatedFilesMs, of.signal);
   const facts: GeneratedFact[] = [];
   try {

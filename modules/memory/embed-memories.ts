@@ -45,7 +45,7 @@ async function embedBatch(
   const vectors = await context.embeddings.embed(
     model,
     rows.map(({ content }) => content),
-    stop,
+    { signal: stop },
   );
   await ensureMemoryIndex(db, { model, dimensions: vectors[0]?.length ?? 0 });
   const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));

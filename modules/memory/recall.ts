@@ -72,7 +72,7 @@ async function vectorOf(
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
   try {
-    const [values = []] = await embeddings.embed(model, [text], deadline.signal);
+    const [values = []] = await embeddings.embed(model, [text], { signal: deadline.signal, isWaitedFor: true });
     return { model, vector: toVector(values), dimensions: values.length };
   } catch (error) {
     log.warn({ err: error, model }, 'a question has no vector: recall goes by words');

@@ -111,11 +111,10 @@ async function vectorOf(
     const fresh = await db.withTenant(tenantId, (tx) =>
       listUnembeddedFragments(tx, { spaceIds, limit: LIMITS.embeddedTogether }),
     );
-    const [asked = [], ...vectors] = await embeddings.embed(
-      model,
-      [text, ...fresh.map(({ content }) => content)],
-      deadline.signal,
-    );
+    const [asked = [], ...vectors] = await embeddings.embed(model, [text, ...fresh.map(({ content }) => content)], {
+      signal: deadline.signal,
+      isWaitedFor: true,
+    });
     const rows = fresh.map((row, index) => ({ ...row, vector: toVector(vectors[index] ?? []) }));
     if (rows.length > 0) await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows }));
     return { model, vector: toVector(asked) };

@@ -99,7 +99,7 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
   for (let attempt = 1; ; attempt++) {
     const admitted = await throttle(db, { resolved, request, asker, signal: ask.signal });
     if (!admitted.ok) return { code: 'unavailable', message: admitted.message };
-    const answer = await askOnce(context, asked, asker);
+    const answer = await askOnce(context, asked, { asker, isProbe: admitted.isProbe });
     if (!(answer instanceof ModelError)) return answer;
     const waitMs = answer.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
     const isLast = admitted.isProbe || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS;
@@ -111,11 +111,11 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
   }
 }
 
-/** One attempt. Whatever comes of it but silence, others that wait for the provider need not wait for this call. */
+/** One attempt. Whatever comes of it but silence, others that wait for the provider need not wait for a probe. */
 async function askOnce<T>(
   context: ModelCallContext,
   asked: Asked<T>,
-  asker: string,
+  { asker, isProbe }: { asker: string; isProbe: boolean },
 ): Promise<ModelResponse | ModelError | ToolFault> {
   const { signal } = asked.ask;
   let isSilent = false;
@@ -129,8 +129,8 @@ async function askOnce<T>(
     isAnswered = !isSilent;
     return answer;
   } finally {
-    if (isAnswered) await noteAnswered(context.db, asker);
-    else if (!isSilent) await leaveProbes(context.db, asker);
+    if (isProbe && isAnswered) await noteAnswered(context.db, asker);
+    else if (isProbe && !isSilent) await leaveProbes(context.db, asker);
   }
 }
 

@@ -34,7 +34,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
   const { provider, model } = resolved;
   const input = estimateRequest(request);
   const cost = costOf(provider, model, { ...NO_TOKENS, input, output: request.maxTokens });
-  await context.db.withTenant(of.tenantId, (tx) =>
+  await context.db.withTenantOnce(of.tenantId, (tx) =>
     beginOwnCall(tx, {
       id,
       tenantId: of.tenantId,
@@ -138,5 +138,5 @@ function end(
   { tenantId }: OwnCallOf,
   { id, ...how }: OwnCallEnd & { id: string },
 ): Promise<void> {
-  return db.withTenant(tenantId, (tx) => settleOwnCall(tx, id, how));
+  return db.withTenantOnce(tenantId, (tx) => settleOwnCall(tx, id, how));
 }

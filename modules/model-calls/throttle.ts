@@ -3,7 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../core/limits.ts';
 import type { ModelError, ModelRequest } from '../../core/model.ts';
 import type { Database } from '../../db/database.ts';
-import { endModelOutages, enterModel, isProbe, leaveProbes, noteModelOutage } from '../../db/model-outages.ts';
+import {
+  endModelOutages,
+  enterOwnCall,
+  isProbe,
+  leaveProbes,
+  noteModelOutage,
+  ownOutage,
+} from '../../db/model-outages.ts';
 import { acquireModelRate } from '../../db/model-rates.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
@@ -28,7 +35,7 @@ export async function throttle(db: Database, asking: Asking): Promise<Admission>
   if (rateLimiter === null) return { ok: true, isProbe: false };
   const tokens = rates ? estimateRequest(request) : 0;
   for (let waitedMs = 0; ;) {
-    const entry = await enter(db, rateLimiter, asker);
+    const entry = await enterOwnCall(db, { outage: rateLimiter, rateLimiter, asker, probeMs: LIMITS.modelTimeoutMs });
     if (entry.kind === 'away') return { ok: false, message: `${model} is away: ${entry.error.message}` };
     const isThrottled = entry.kind === 'throttled';
     const waitMs = isThrottled ? entry.ms : rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : 0;
@@ -40,19 +47,6 @@ export async function throttle(db: Database, asking: Asking): Promise<Admission>
     await sleep(waitMs, undefined, { signal });
     waitedMs += waitMs;
   }
-}
-
-/** Own calls that fail keep each other waiting, but no run: what a run is asked may well be answered. A run's outage is theirs. */
-const ownOutage = (rateLimiter: string) => `${rateLimiter}#own`;
-
-async function enter(db: Database, rateLimiter: string, asker: string) {
-  const entering = { rateLimiter, runId: asker, probeMs: LIMITS.modelTimeoutMs };
-  const ofAll = await enterModel(db, { ...entering, outage: rateLimiter });
-  if (ofAll.kind === 'away' || ofAll.kind === 'throttled') return ofAll;
-  const ofOwn = await enterModel(db, { ...entering, outage: ownOutage(rateLimiter) });
-  if (ofOwn.kind === 'open') return ofAll;
-  if (ofOwn.kind !== 'probe' && ofAll.kind === 'probe') await leaveProbes(db, asker);
-  return ofOwn;
 }
 
 /** The provider has given no answer: until somebody has asked it again no other own call does. Only who asks for all speaks for all. */

@@ -9,6 +9,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { beginDataDir } from '../../db/embedded-image.ts';
 import { migrate, pendingMigrations } from '../../db/migrate.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
@@ -89,7 +90,7 @@ interface Opening {
 async function openOnce(config: Config, { log, signal, clock, closers }: Opening): Promise<Platform> {
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
-  const db = await openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
+  const db = await openData(config, log);
   // Elsewhere the server holds what was committed, whatever becomes of the connections.
   closers.add('database', () => db.close(), { holdsData: embedded });
   const apiKey = await prepareDatabase(config, db);
@@ -140,6 +141,16 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };
   const context: Context = { config, log, clock, ...parts, ...engine };
   return { context, apiKey, closers, close: () => closers.close() };
+}
+
+/** Without an image PGlite makes a database of its own, which takes longer and comes to the same. */
+async function openData(config: Config, log: Logger): Promise<Database> {
+  if (config.mode === 'embedded') {
+    await beginDataDir(config.dataDir).catch((error: unknown) =>
+      log.debug({ err: error }, 'a new database begins without an image'),
+    );
+  }
+  return openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
 }
 
 /** Where nothing is kept, the files are gone with the process as well. */

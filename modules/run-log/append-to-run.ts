@@ -4,7 +4,7 @@ import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { commitRunIn, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { commitRunIn, type CallChange, type NewWait, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { RunLogContext } from './context.ts';
@@ -29,6 +29,7 @@ export interface AppendedChange {
   bump_fence?: boolean;
   release?: boolean;
   calls?: CallChange[];
+  waits?: NewWait[];
   close_waits?: string[] | true;
   checkpoint?: Record<string, unknown>;
   outbox?: OutboxRow[];
@@ -39,7 +40,10 @@ export interface AppendedChange {
 
 /** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
 export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string }, act: Act): Promise<Appended | null> {
-  const run = await lockRun(tx, ref.runId);
+  return appendLocked(tx, await lockRun(tx, ref.runId), act);
+}
+
+async function appendLocked(tx: Tx, run: RunRow | undefined, act: Act): Promise<Appended | null> {
   if (!run) throw notFound('The run');
   const change = await act(run, tx);
   // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
@@ -48,7 +52,7 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   const jobs = [...(change.outbox ?? []), ...joinJobs(run, events), ...cancelJobs(run, change.calls ?? [])];
   const toSend = jobs.length > 0 && { outbox: jobs };
   const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest, ...toSend });
-  if (!result.ok) throw new Error(`an append to run ${ref.runId} was refused: ${result.why}`);
+  if (!result.ok) throw new Error(`an append to run ${run.id} was refused: ${result.why}`);
   const outbox = [...jobs, ...(result.continued && change.continuation ? [change.continuation] : [])];
   return { seq: result.seq, fence: result.fence, run, events, outbox };
 }
@@ -70,7 +74,19 @@ export async function appendToRun(
   ref: { tenantId: string; runId: string },
   act: Act,
 ): Promise<Appended | null> {
-  const appended = await context.db.withTenant(ref.tenantId, (tx) => appendIn(tx, ref, act));
+  return appendRead(context, ref, { read: () => Promise.resolve(), act: (run, tx) => act(run, tx) });
+}
+
+/** The same where `act` needs to know more: what `read` asks for is sent along with the lock, and answered under it. */
+export async function appendRead<T>(
+  context: RunLogContext,
+  ref: { tenantId: string; runId: string },
+  { read, act }: { read: (tx: Tx) => Promise<T>; act: (run: RunRow, tx: Tx, found: T) => ReturnType<Act> },
+): Promise<Appended | null> {
+  const appended = await context.db.withTenant(ref.tenantId, async (tx) => {
+    const [run, found] = await Promise.all([lockRun(tx, ref.runId), read(tx)]);
+    return appendLocked(tx, run, (locked) => act(locked, tx, found));
+  });
   if (appended) {
     reportEvents(context, { ...ref, agentId: appended.run.agent_id }, appended.events);
     announceAppended(context, { ...appended, runId: ref.runId });
@@ -88,6 +104,6 @@ export interface Announcement {
 
 /** Sends the jobs of a transaction that has committed, and announces the new position of the log on the bus. */
 export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
-  if (outbox.length > 0) context.outbox.send(runId, { seq, fence }, outbox);
+  if (outbox.length > 0) void context.outbox.send(runId, { seq, fence }, outbox);
   context.bus.publish({ runId, kind: 'advanced', seq });
 }

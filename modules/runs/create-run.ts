@@ -20,12 +20,13 @@ import type { RunRow } from '../../db/claim-run.ts';
 import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Carried } from '../../core/carried.ts';
 import type { Context } from '../governance/context.ts';
+import type { Governance } from '../governance/governance.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import type { TurnJob } from '../../jobs/turns.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
-import { checkAutonomy, cachedStart, limitsOf, readStart, type Start } from './creation/agent-for-run.ts';
+import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder, type Start } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
@@ -131,16 +132,47 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
 export async function writeRun(
   context: Pick<Context, 'models'>,
   tx: Tx,
-  request: Omit<CreateRun, 'idempotency'> & { start?: Start; moreTools?: readonly PinnedTool[] },
+  request: PrepareRun & { start?: Start },
 ): Promise<{ body: CreatedRun; written: Announcement }> {
-  const start = withTools(request.start ?? (await readStart(tx, request)), request.moreTools ?? []);
+  const start = request.start ?? (await readStart(tx, request));
+  const { body, write } = prepare(context, { ...request, start }, await placeOn(tx, request));
+  return { body, written: await write(tx) };
+}
+
+type PrepareRun = Omit<CreateRun, 'idempotency'> & { moreTools?: readonly PinnedTool[] };
+
+/** A run that is ready to be written in a transaction: nothing about it can be wrong any more. */
+export interface ReadyRun {
+  body: CreatedRun;
+  write: (tx: Tx) => Promise<Announcement>;
+}
+
+/** A run on a thread of its own. Throws as `createRun` does; `governance` is what the transaction has read. */
+export async function prepareRun(
+  context: Pick<Context, 'models'>,
+  { tx, governance }: { tx: Tx; governance: Governance },
+  request: PrepareRun,
+): Promise<ReadyRun> {
+  const start = await startUnder(tx, governance, request);
+  return prepare(context, { ...request, start }, NEW_THREAD);
+}
+
+function prepare(
+  context: Pick<Context, 'models'>,
+  request: PrepareRun & { start: Start },
+  place: PlaceOnThread,
+): ReadyRun {
+  const start = withTools(request.start, request.moreTools ?? []);
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, request.config.model_override);
-  const made = newRun(request, { ...start, limits }, await placeOn(tx, request));
+  const made = newRun(request, { ...start, limits }, place);
   const change = changeOf(made);
-  const result = await commitRunIn(tx, change);
-  if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
-  return { body: made.body, written: announcement(change, result) };
+  const write = async (tx: Tx) => {
+    const result = await commitRunIn(tx, change);
+    if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
+    return announcement(change, result);
+  };
+  return { body: made.body, write };
 }
 
 function withTools(start: Start, more: readonly PinnedTool[]): Start {

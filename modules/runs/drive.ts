@@ -155,7 +155,7 @@ async function giveBack(context: Context, held: Held, again: false | GivenOn): P
       release: true,
       outbox,
     });
-    if (result.ok && again) context.outbox.send(runId, result, outbox);
+    if (result.ok && again) void context.outbox.send(runId, result, outbox);
   } catch (error) {
     context.log.warn({ run: runId, fence, err: error }, 'lease not given back');
   }

@@ -4,8 +4,8 @@ import { LIMITS } from '../../core/limits.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import type { Database } from '../../db/database.ts';
 import { findRun } from '../../db/runs.ts';
+import { coalesced } from '../../lib/coalesce.ts';
 import type { Context } from '../governance/context.ts';
-import { coalesceReads, type CoalescedReads } from './streams/coalesce-reads.ts';
 import { listenToRun, type Delta, type RunNotices } from './streams/run-notices.ts';
 
 export interface StreamRequest {
@@ -115,11 +115,15 @@ interface Page {
 }
 
 /** Reads under way, for each database of a context; nothing is kept of one that has ended. */
-const shared = new WeakMap<Database, CoalescedReads<Page>>();
+const shared = new WeakMap<Database, ReturnType<typeof sharedReads>>();
+
+/** Whoever asks for the same page while it is being read gets the one that is read after it: what was there when it asked. */
+const sharedReads = () => coalesced(([read]: readonly [ReadPage, ...ReadPage[]]) => read());
+type ReadPage = () => Promise<Page>;
 
 /** Read once for all streams of this process that stand at the same place: an event costs a read, however many watch. */
 function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
-  const reads = shared.get(context.db) ?? coalesceReads<Page>();
+  const reads = shared.get(context.db) ?? sharedReads();
   shared.set(context.db, reads);
   const { tenantId, runId, after, turnId = '', types } = request;
   return reads([tenantId, runId, after, turnId, types].join('/'), () => readPageAlone(context, request));

@@ -1,7 +1,7 @@
 /** Waits for the end of a turn, for those who want their answer in one request. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findTurn, type TurnRow } from '../../db/turns.ts';
 import type { Tx } from '../../db/database.ts';
+import { findTurn, type TurnRow } from '../../db/turns.ts';
 import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { watchPosition } from './streams/watch-positions.ts';
@@ -12,41 +12,74 @@ export interface WaitedTurn {
   turnId: string;
 }
 
-/** The turn as it is once it has ended or asks somebody, or as it stands after `timeoutMs`. The work goes on either way. */
+export interface TurnListener {
+  /**
+   * The turn as it is once it has ended or asks somebody, or as it stands after `timeoutMs`. The work goes on either way.
+   * `since`: the position at which it was let go on after the listening began; there is nothing to see before another one is told.
+   */
+  ended: (
+    turnId: string,
+    wait: { timeoutMs: number; signal: AbortSignal; since?: number | undefined },
+  ) => Promise<TurnRow | undefined>;
+  close: () => void;
+}
+
+/** Listens from now on to what ends a turn of the run, or lets one ask. */
+export function listenForTurn(context: Context, { tenantId, runId }: Omit<WaitedTurn, 'turnId'>): TurnListener {
+  let heard = -1;
+  let wake = new AbortController();
+  const hear = (position: number) => {
+    if (position <= heard) return;
+    heard = position;
+    wake.abort();
+  };
+  const unsubscribe = context.bus.subscribe(runId, (message) => {
+    if (message.kind === 'advanced' && message.isWorking !== true) hear(message.seq);
+  });
+  const unwatch = watchPosition(context, { kind: 'run', id: runId }, hear);
+  return {
+    async ended(turnId, { timeoutMs, signal, since }) {
+      const deadlineMs = performance.now() + timeoutMs;
+      let seen = since ?? Number.NEGATIVE_INFINITY;
+      for (;;) {
+        wake = new AbortController();
+        const leftMs = deadlineMs - performance.now();
+        const isLast = leftMs <= 0 || signal.aborted;
+        if (heard > seen || isLast) {
+          seen = heard;
+          const { turn, isOver } = await context.db.withTenant(tenantId, (tx) => lookAt(tx, { runId, turnId }));
+          if (isOver || isLast) return turn;
+        } else
+          await sleep(leftMs, undefined, { signal: AbortSignal.any([wake.signal, signal]) }).catch(() => undefined);
+      }
+    },
+    close: () => {
+      unwatch();
+      unsubscribe();
+    },
+  };
+}
+
+/** The same for a turn that goes on already. */
 export async function waitForTurn(
   context: Context,
   ref: WaitedTurn,
   wait: { timeoutMs: number; signal: AbortSignal },
 ): Promise<TurnRow | undefined> {
-  const deadlineMs = Date.now() + wait.timeoutMs;
-  let advanced = new AbortController();
-  const unsubscribe = context.bus.subscribe(ref.runId, (message) => {
-    if (message.kind === 'advanced' && message.isWorking !== true) advanced.abort();
-  });
-  let position = -1;
-  const unwatch = watchPosition(context, { kind: 'run', id: ref.runId }, (now) => {
-    if (now !== position) advanced.abort();
-    position = now;
-  });
+  const listener = listenForTurn(context, ref);
   try {
-    for (;;) {
-      advanced = new AbortController();
-      const { turn, isOver } = await context.db.withTenant(ref.tenantId, (tx) => lookAt(tx, ref));
-      const leftMs = deadlineMs - Date.now();
-      if (isOver || leftMs <= 0 || wait.signal.aborted) return turn;
-      await sleep(leftMs, undefined, { signal: AbortSignal.any([advanced.signal, wait.signal]) }).catch(
-        () => undefined,
-      );
-    }
+    return await listener.ended(ref.turnId, wait);
   } finally {
-    unwatch();
-    unsubscribe();
+    listener.close();
   }
 }
 
 /** A turn whose last question has just been answered is `awaiting_human` until its driver takes it up again. */
-async function lookAt(tx: Tx, ref: WaitedTurn): Promise<{ turn: TurnRow | undefined; isOver: boolean }> {
-  const turn = await findTurn(tx, ref.runId, ref.turnId);
+async function lookAt(
+  tx: Tx,
+  { runId, turnId }: Omit<WaitedTurn, 'tenantId'>,
+): Promise<{ turn: TurnRow | undefined; isOver: boolean }> {
+  const turn = await findTurn(tx, runId, turnId);
   if (turn?.status !== 'awaiting_human') return { turn, isOver: turn?.status !== 'running' };
-  return { turn, isOver: await isAsking(tx, ref.runId) };
+  return { turn, isOver: await isAsking(tx, runId) };
 }

@@ -27,6 +27,8 @@ export interface ClaimedCall {
   retry: AttemptRules['retry'];
   /** The agent accepts that a call of unknown outcome is made again. */
   acceptsDuplicates: boolean;
+  /** How long a person has to answer what the tool asks. */
+  questionSeconds: number;
 }
 
 export interface MadeAttempt {

@@ -1,5 +1,6 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
+import { approvalSeconds } from '../../core/definition.ts';
 import { INTERRUPTED, abandoning, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
@@ -140,11 +141,12 @@ function pinsOf({ agent_id: agentId, agent_version: agentVersion, tools }: Claim
 function toolOf(
   { definition, tools }: PinnedDefinitions,
   name: string,
-): Pick<ClaimedCall, 'tool' | 'retry' | 'acceptsDuplicates'> {
+): Pick<ClaimedCall, 'tool' | 'retry' | 'acceptsDuplicates' | 'questionSeconds'> {
   const tool = tools.get(name);
   if (!tool) throw new Error(`the run pins no tool ${name}`);
   const acceptsDuplicates = definition.execution_config?.on_unknown === 'retry';
-  return { tool, retry: tool.execution.retry_config, acceptsDuplicates };
+  const questionSeconds = approvalSeconds(definition);
+  return { tool, retry: tool.execution.retry_config, acceptsDuplicates, questionSeconds };
 }
 
 function claimChange(

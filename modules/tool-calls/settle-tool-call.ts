@@ -1,7 +1,7 @@
 /** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { isTerminal } from '../../core/events.ts';
-import { settleForGood } from '../../core/ledger.ts';
+import { settleForGood, type Settlement } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
@@ -29,7 +29,7 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
  */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd | undefined> {
   const { change, end } = toSettlement(job, made);
-  const { events, calls, continuation } = change;
+  const { events, calls, waits, continuation } = change;
   const slot = continuation && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
   try {
@@ -37,6 +37,7 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     const settling = {
       ...appended(job, events),
       ...(calls && { calls }),
+      ...(waits && { waits }),
       continuation,
       output_limit: context.config.runOutputBytes,
       ...(then_claim && { then_claim }),
@@ -105,8 +106,10 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   const { claim, settlement } = made;
   const { call, attempt } = claim;
   if (settlement.status === 'retry') {
+    const { waitMs, question } = settlement;
+    if (question !== undefined) return { change: askPerson(made, { ...settlement, question }), end: { kind: 'done' } };
     const calls = [giveUpAttempt(call, attempt, settlement)];
-    return { change: { events: [], calls }, end: { kind: 'later', waitMs: settlement.waitMs, attempt } };
+    return { change: { events: [], calls }, end: { kind: 'later', waitMs, attempt } };
   }
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
   const events = [...made.facts, settledEvent(how)].map((fact) => callEvent(call, fact));
@@ -115,6 +118,24 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
     end: endOf(made),
   };
 }
+
+/** Work that goes on elsewhere asks something: a person answers, as a question of the agent's own. Nobody looks at it before. */
+function askPerson(
+  { claim: { call, attempt, questionSeconds: seconds } }: MadeAttempt,
+  asked: Extract<Settlement, { status: 'retry' }> & { question: string },
+): AppendedChange {
+  const { question, remote } = asked;
+  const payload = { tool_call_id: call.id, type: 'user' as const, question, timeout_seconds: seconds };
+  const pause = { ...asked, remote: { ...remote, question }, waitMs: (seconds + GRACE_SECONDS) * 1000 };
+  return {
+    events: [callEvent(call, { type: 'input.requested', payload })],
+    waits: [{ id: call.id, turn_id: call.turn_id, type: 'user', name: null, seconds }],
+    calls: [giveUpAttempt(call, attempt, pause)],
+  };
+}
+
+/** For whoever ends what nobody has answered. */
+const GRACE_SECONDS = 600;
 
 /** The log of a run that has ended is closed; the ledger still says what happened. */
 function settledForGood({ claim, outcome, latencyMs }: MadeAttempt, isErased: boolean): AppendedChange {

@@ -6,8 +6,8 @@ import { insertSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastEventSeq } from '../../db/events.ts';
 import { listAnswerable } from '../../db/waits.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
 import { appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { answeredCall } from './answered-call.ts';
 import { signalEvent } from './post-signal.ts';
 
 interface AnsweredTurn {
@@ -32,7 +32,7 @@ export async function answerQuestionIn(
     }
     const signal = { id: newId(), type: 'user' as const, payload: { message: input.message }, callId: question.id };
     await insertSignal(tx, { tenantId, runId, id: signal.id, type: 'user' });
-    return { events: [signalEvent(run, signal)], close_waits: [question.id], ...continuation(run) };
+    return { events: [signalEvent(run, signal)], ...(await answeredCall(tx, run, signal)) };
   });
   if (!appended?.run.open_turn_id) return undefined;
   const after = await lastEventSeq(tx, runId, 'input.requested');

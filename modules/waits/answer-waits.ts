@@ -2,9 +2,11 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import { newId } from '../../lib/new-id.ts';
 import { insertSignal } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { listAnswerable, type Answerable } from '../../db/waits.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
@@ -19,6 +21,7 @@ import {
 } from '../run-log/append-to-run.ts';
 import { reportEvents } from '../run-log/report-events.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
+import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 import { signalEvent } from './post-signal.ts';
 
@@ -188,17 +191,24 @@ async function signalFor(
   const id = newId();
   await insertSignal(tx, { tenantId: run.tenant_id, runId: run.id, id, type });
   const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId });
-  return { events: [event], close_waits: [callId], ...continuation(run) };
+  return { events: [event], ...(await answeredCall(tx, run, { callId, payload })) };
 }
 
-/** One change, with one job where any of them sends one. */
+function isDrive({ queue }: OutboxRow): boolean {
+  return queue === TURNS.name;
+}
+
+/** One change, with one job that drives the run on where any of them sends one. */
 function merged(run: RunRow, changes: readonly AppendedChange[]): AppendedChange {
   const closed = changes.flatMap(({ close_waits }) => (Array.isArray(close_waits) ? close_waits : []));
-  const goesOn = changes.some(({ outbox }) => outbox !== undefined);
+  const jobs = changes.flatMap(({ outbox }) => outbox ?? []);
+  // Of those that drive the run on, one is enough.
+  const goesOn = jobs.some(isDrive);
+  const outbox = [...jobs.filter((job) => !isDrive(job)), ...(goesOn ? continuation(run).outbox : [])];
   return {
     events: changes.flatMap(({ events }) => events),
     calls: changes.flatMap(({ calls }) => calls ?? []),
     ...(closed.length > 0 && { close_waits: closed }),
-    ...(goesOn && continuation(run)),
+    ...(changes.some((change) => change.outbox !== undefined) && { outbox }),
   };
 }

@@ -7,6 +7,7 @@ import type { WaitType } from '../../core/waits.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
+import { lockToolCall } from '../../db/turns.ts';
 import { claimDueWaits, listClientCalls, listDueWaits } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { settlementChange } from '../run-log/settlement.ts';
@@ -46,10 +47,13 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
   const events: NewEvent[] = [];
   const calls: CallChange[] = [];
   for (const { id, type, name, turn_id, until } of due) {
-    const settled = { callId: id, attempt: 1, settlement: endOf(type, until), latencyMs: 0 };
     const fired = { tool_call_id: id, type, ...(name !== null && { name }) };
+    const { remote = null, attempt = 1 } = type === 'user' ? ((await lockToolCall(tx, id)) ?? {}) : {};
+    // What goes on elsewhere, and has asked, is cancelled with its question.
+    const settlement = { ...endOf(type, until), ...(remote && { remote }) };
+    const settled = { callId: id, attempt, settlement, latencyMs: 0 };
     events.push(...fireTimer(turn_id, fired, settledEvent(settled)));
-    calls.push(settlementChange(settled));
+    calls.push({ ...settlementChange(settled), ...(remote && { from: ['pending'] }) });
   }
   const left = (await listClientCalls(tx, run.id)).filter(({ id }) => !ids.includes(id));
   const again = due.some(({ type }) => type === 'tool_results')

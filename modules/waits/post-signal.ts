@@ -8,7 +8,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, appendToRun, type Announcement } from '../run-log/append-to-run.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 
 export interface PostedSignal {
@@ -52,7 +52,7 @@ export async function postSignalIn(
     return {
       events: [signalEvent(run, { id, type, name, payload, callId: wait?.id })],
       // Nothing waits for it yet: the log keeps it until something does.
-      ...(wait && { close_waits: [wait.id], ...continuation(run) }),
+      ...(wait && (await answeredCall(tx, run, { callId: wait.id, payload }))),
     };
   });
   return { id, written: appended ? { ...appended, runId: signal.runId } : undefined };

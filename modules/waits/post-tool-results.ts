@@ -19,6 +19,8 @@ export interface CarriedTurn {
   turnId: string;
   /** Where the turn's stream broke off: the position at which the client was asked. */
   after: number;
+  /** Where the log stood when a new turn had begun. */
+  begunAt?: number | undefined;
   replayed: boolean;
 }
 

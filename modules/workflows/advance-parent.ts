@@ -1,15 +1,32 @@
 /** Looks at a run that has children: a workflow, or one that delegates. */
 import type { Context } from '../governance/context.ts';
 import { advanceDelegations } from './advance-delegations.ts';
-import { advanceWorkflow, type WorkflowOutcome } from './advance-workflow.ts';
+import { lookAtWorkflow, type LookedAt, type WorkflowLook } from './advance-workflow.ts';
+import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
-/** Takes it as far as it can go now. Infrastructure errors throw. */
+/** Takes it as far as it can go now; where a model has to be asked, the answer says so. Infrastructure errors throw. */
+export async function lookAtParent(context: Context, look: WorkflowLook): Promise<LookedAt> {
+  // Which it is shows under its lock: a look at a workflow, of which there are most, is one transaction.
+  const looked = await lookAtWorkflow(context, look);
+  return looked === 'no workflow' ? { outcome: await advanceDelegations(context, look) } : looked;
+}
+
+/** The same, and a model that has to be asked is asked. */
 export async function advanceParent(
   context: Context,
-  ref: { tenantId: string; runId: string; childId?: string | undefined },
-  stop?: AbortSignal,
-): Promise<Exclude<WorkflowOutcome, 'no workflow'>> {
-  // Which it is shows under its lock: a look at a workflow, of which there are most, is one transaction.
-  const outcome = await advanceWorkflow(context, ref, stop);
-  return outcome === 'no workflow' ? advanceDelegations(context, ref) : outcome;
+  look: WorkflowLook,
+  stop: AbortSignal = new AbortController().signal,
+): Promise<LookedAt['outcome']> {
+  const { outcome, need } = await lookAtParent(context, look);
+  if (need) await askFor(context, { ...look, stop }, need);
+  return outcome;
+}
+
+/** Asks the model of which a look has said that it has to be asked. */
+export function askFor(
+  context: Context,
+  { tenantId, runId, stop }: { tenantId: string; runId: string; stop: AbortSignal },
+  need: Need,
+): Promise<void> {
+  return planOrAnswer(context, { tenantId, runId, stop }, need);
 }

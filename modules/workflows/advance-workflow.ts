@@ -9,76 +9,89 @@ import { isTerminal, SUBTASK, type NewEvent, type RunStatus } from '../../core/e
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { howFar, listScheduledTasks, listTasksUnderWay, type ScheduledTask } from '../../db/scheduled-tasks.ts';
-import { changeTask, countTasks, isOpenChild } from '../../db/tasks.ts';
+import { changeTask, countTasks, hasOpenChild } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { WaitingJob } from '../../db/commit-run.ts';
 import { isDriven } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { suspendedBy } from '../governance/governance.ts';
-import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
+import { appendRead, type AppendedChange } from '../run-log/append-to-run.ts';
 import { announceCancelled } from '../runs/cancel-children.ts';
 import { failure } from '../runs/end-run.ts';
 import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { announceChildren } from './advance/announce-children.ts';
 import { laterLook } from './advance/later-look.ts';
 import { settleTasks } from './advance/settle-tasks.ts';
-import { startTasks } from './advance/start-tasks.ts';
-import { become, type WorkflowStep } from './advance/workflow-step.ts';
+import { foresee, startTasks } from './advance/start-tasks.ts';
+import { become, newStep, type WorkflowStep } from './advance/workflow-step.ts';
 import { plannerFor } from './planner/ask-planner.ts';
-import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
+import type { Need } from './planner/plan-and-check.ts';
 
-/** `passed`: there was nothing to do. */
-export type WorkflowOutcome = 'passed' | 'advanced' | 'ended' | 'no workflow';
+export interface WorkflowLook {
+  tenantId: string;
+  runId: string;
+  /** Only if the end of one of these children was not seen yet. */
+  childIds?: readonly string[] | undefined;
+  /** The job in the queue that waits for one of them. */
+  below?: WaitingJob | undefined;
+}
 
-/**
- * Takes the workflow as far as it can go now; a model that has to be asked is asked. `childId`: only if the end of this child
- * was not seen yet. Infrastructure errors throw.
- */
-export async function advanceWorkflow(
+/** What came of a look: `passed`, there was nothing to do; and what a model is to be asked for now. */
+export interface LookedAt {
+  outcome: 'passed' | 'advanced' | 'ended';
+  need?: Need | undefined;
+}
+
+/** Takes the workflow as far as it can go now. Infrastructure errors throw. */
+export async function lookAtWorkflow(
   context: Context,
-  { childId, ...ref }: { tenantId: string; runId: string; childId?: string | undefined },
-  stop: AbortSignal = new AbortController().signal,
-): Promise<WorkflowOutcome> {
+  { childIds, below, tenantId, runId }: WorkflowLook,
+): Promise<LookedAt | 'no workflow'> {
+  const ref = { tenantId, runId };
   let step: WorkflowStep | undefined;
   let isEnded = false;
   let isWorkflow = true;
-  const appended = await appendToRun(context, ref, async (run, tx) => {
-    isWorkflow = run.kind === 'workflow';
-    if (!isWorkflow) return null;
-    // Whoever has looked last has settled all that had ended by then.
-    if (childId !== undefined && !(await isOpenChild(tx, childId))) return null;
-    step = await begin(context, tx, run);
-    if (!step) return null;
-    const change = await look(step);
-    isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
-    return change;
+  const appended = await appendRead(context, ref, {
+    read: (tx) => readWorkflow(context, tx, { tenantId, runId, childIds }),
+    async act(run, tx, found) {
+      isWorkflow = run.kind === 'workflow';
+      const { workflow, isNews } = found;
+      // Whoever has looked last has settled all that had ended by then.
+      if (!isWorkflow || !workflow || !isNews || isTerminal(run.status)) return null;
+      // By levels the whole is looked at: what starts next depends on what else there is.
+      const isEager = workflow.settings.execution === 'eager';
+      const tasks = isEager ? found.underWay : await listScheduledTasks(tx, runId);
+      step = {
+        ...newStep({ context, tx, run, workflow, tasks, governance: found.governance }),
+        events: beginning(run),
+      };
+      const change = await look(step);
+      isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
+      return change;
+    },
   });
   if (!isWorkflow) return 'no workflow';
-  announceChildren(context, ref, step?.created ?? []);
+  await announceChildren(context, ref, { created: step?.created ?? [], below });
   announceCancelled(context, step?.cancelled ?? []);
-  if (step?.untriedSkills) {
-    await learnSkills(context, { tenantId: ref.tenantId, names: step.untriedSkills }, PATIENT);
-  }
-  if (appended && step?.need) {
-    await planOrAnswer(context, { ...ref, stop }, step.need);
-    return 'advanced';
-  }
-  if (!appended || appended.events.length === 0) return 'passed';
-  return isEnded ? 'ended' : 'advanced';
+  if (step?.untriedSkills) await learnSkills(context, { tenantId, names: step.untriedSkills }, PATIENT);
+  if (appended && step?.need) return { outcome: 'advanced', need: step.need };
+  if (!appended || appended.events.length === 0) return { outcome: 'passed' };
+  return { outcome: isEnded ? 'ended' : 'advanced' };
 }
 
-/** Undefined for a workflow that has ended. */
-async function begin(context: Context, tx: Tx, run: RunRow): Promise<WorkflowStep | undefined> {
-  if (isTerminal(run.status)) return undefined;
-  const workflow = await findWorkflow(tx, run.id);
-  if (!workflow) return undefined;
-  // By levels the whole is looked at: what starts next depends on what else there is.
-  const isEager = workflow.settings.execution === 'eager';
-  const tasks = isEager ? await listTasksUnderWay(tx, run.id) : await listScheduledTasks(tx, run.id);
-  return { context, tx, run, workflow, tasks, workers: new Map(), events: beginning(run), created: [], cancelled: [] };
+/** What a look needs to know, in one round trip. */
+async function readWorkflow(context: Context, tx: Tx, { tenantId, runId, childIds }: Omit<WorkflowLook, 'below'>) {
+  const [isNews, workflow, underWay, governance] = await Promise.all([
+    childIds === undefined || hasOpenChild(tx, childIds),
+    findWorkflow(tx, runId),
+    listTasksUnderWay(tx, runId),
+    context.governance.current(tx, tenantId),
+  ]);
+  return { isNews, workflow, underWay, governance };
 }
 
 function beginning({ status, open_turn_id }: RunRow): NewEvent[] {
@@ -92,11 +105,12 @@ function beginning({ status, open_turn_id }: RunRow): NewEvent[] {
 }
 
 async function look(step: WorkflowStep): Promise<AppendedChange | null> {
-  const { context, tx, run } = step;
-  await settleTasks(step);
+  const { governance, tx, run } = step;
+  const [isSimple, ready] = await Promise.all([settleTasks(step), foresee(step)]);
+  if (isSimple) step.ready = ready;
+  else step.workers.clear();
   const lost = step.tasks.find((task) => isLost(step, task));
   if (lost) return fail(step, lost);
-  const governance = await context.governance.current(tx, run.tenant_id);
   // What is suspended begins nothing; whoever lifts the suspension looks again.
   if (suspendedBy(governance, run.agent_id)) return stand(step);
   if (step.tasks.length === 0 && (await howFar(tx, run.id)) === 'nothing') return ask(step, 'plan');

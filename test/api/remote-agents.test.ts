@@ -30,7 +30,11 @@ describe('a remote agent over A2A', () => {
   };
   const read = async (path: string) => (await api.call('GET', path)).json;
   /** An agent whose whole work is one call of a remote agent. */
-  const register = async (name: string, transport: Record<string, unknown>, more: Record<string, unknown> = {}) => {
+  const register = async (
+    name: string,
+    transport: Record<string, unknown>,
+    ...[more = {}, execution_config = {}]: Record<string, unknown>[]
+  ) => {
     const tool = {
       name: `ask_${name}`,
       description: `Has the remote agent ${name} do it.`,
@@ -41,7 +45,7 @@ describe('a remote agent over A2A', () => {
     await made('/v1/tools', tool);
     const node = { name: 'remote', type: 'tool', config: { tool: tool.name, input: { message: '{{input}}' } } };
     const workflow_graph = { entry_point: 'remote', nodes: [node], edges: [] };
-    agents[name] = (await made('/v1/agents', { name, workflow_graph })).id;
+    agents[name] = (await made('/v1/agents', { name, workflow_graph, execution_config })).id;
   };
   const start = async (agent: string, message: string): Promise<string> =>
     (await made(`/v1/agents/${agents[agent]}/runs`, { input: { message } })).run_id;
@@ -153,16 +157,75 @@ describe('a remote agent over A2A', () => {
     await api.call('DELETE', `/v1/policies/${id}`);
   });
 
-  it('fails with what it says, and with what it asks', async () => {
+  /** What the remote agent asks of a run's user. */
+  const asked = async (run: string, question: string): Promise<void> =>
+    waitUntil(`it asks ${question}`, async () => {
+      const { waiting_for: wait } = await read(`/v1/runs/${run}`);
+      return wait?.type === 'user' && wait.question === question;
+    });
+  const answer = async (run: string, text: string): Promise<void> => {
+    const headers = { prefer: 'respond-async' };
+    const { status, text: said } = await api.call('POST', `/v1/runs/${run}/resume`, {
+      body: { answer: text },
+      headers,
+    });
+    assert.equal(status, 202, said);
+  };
+  const messages = () =>
+    remote.seen
+      .filter(({ body }) => methodOf(body) === 'SendMessage')
+      .map(({ body }) => JSON.parse(body).params.message as { messageId: string; taskId?: string; parts: object[] });
+
+  it('asks a person, as often as it needs to, and goes on with the answers', async () => {
+    const run = await start('sdk', 'ask which one?');
+    await asked(run, 'which one?');
+    await answer(run, 'ask really?');
+    await asked(run, 'really?');
+    const { events } = await read(`/v1/runs/${run}/events?types=input.requested,signal.received&limit=50`);
+    assert.equal(events.length, 3);
+    await answer(run, 'say the blue one');
+    const { status, output } = await ended(run);
+    assert.deepEqual([status, output?.message], ['completed', 'the blue one']);
+    const [first, ...replies] = messages();
+    assert.equal(first?.taskId, undefined);
+    assert.deepEqual(
+      replies.map(({ parts }) => parts),
+      [[{ text: 'ask really?' }], [{ text: 'say the blue one' }]],
+    );
+    assert.equal(new Set(replies.map(({ taskId }) => taskId)).size, 1);
+    assert.equal(new Set(messages().map(({ messageId }) => messageId)).size, 3);
+    assert.equal(remote.count('CancelTask'), 0);
+  });
+
+  it('is told an answer once, although nobody hears that it was', async () => {
+    const run = await start('sdk', 'ask for it');
+    await asked(run, 'for it');
+    remote.intercept = ({ body }, response, handled) => {
+      if (methodOf(body) !== 'SendMessage') return false;
+      void handled.then(() => response.destroy());
+      return true;
+    };
+    await answer(run, 'say it was told');
+    const { status, output } = await ended(run);
+    assert.deepEqual([status, output?.message, remote.count('SendMessage')], ['completed', 'it was told', 2]);
+  });
+
+  it('is cancelled where nobody answers it, or nobody wants it any more', async () => {
+    await register('hasty', { endpoint: `${remote.url}/rpc` }, {}, { approval_timeout_seconds: 1 });
+    const late = await ended(await start('hasty', 'ask anybody'));
+    assert.deepEqual([late.status, (await callOf(late.run_id)).error.code], ['failed', 'no_answer']);
+    await waitUntil('the remote task is cancelled', () => remote.count('CancelTask') === 1);
+    const run = await start('sdk', 'ask in vain');
+    await asked(run, 'in vain');
+    assert.equal((await api.call('POST', `/v1/runs/${run}/cancel`, { body: {} })).status, 202);
+    await waitUntil('the remote task is cancelled', () => remote.count('CancelTask') === 2);
+  });
+
+  it('fails with what it says', async () => {
     const failed = await ended(await start('sdk', 'fail no paper'));
     assert.equal(failed.status, 'failed');
     const call = await callOf(failed.run_id);
     assert.deepEqual([call.status, call.error.code, call.error.message], ['failed', 'remote-failed', 'no paper']);
-    const asking = await ended(await start('sdk', 'ask which one?'));
-    const asked = await callOf(asking.run_id);
-    assert.deepEqual([asking.status, asked.error.code], ['failed', 'input-required']);
-    assert.match(asked.error.message, /which one\?/);
-    await waitUntil('what asks is cancelled', () => remote.count('CancelTask') === 1);
   });
 
   it('is cancelled with its run, and with its deadline', async () => {
@@ -233,8 +296,8 @@ describe('a remote agent over A2A', () => {
 
   it('taints whoever reads what it has made', async () => {
     const boss = await api.newAgent(['delegate', 'confirm']);
-    const asked = `call delegate ${JSON.stringify({ agent: 'sdk', description: 'say trust me' })} | say so`;
-    const { run_id } = await made(`/v1/agents/${boss}/runs`, { input: { message: asked } });
+    const wish = `call delegate ${JSON.stringify({ agent: 'sdk', description: 'say trust me' })} | say so`;
+    const { run_id } = await made(`/v1/agents/${boss}/runs`, { input: { message: wish } });
     const run = await ended(run_id);
     assert.equal(run.status, 'completed', JSON.stringify(run));
     const { events } = await read(`/v1/runs/${run_id}/events?types=task.completed,tool.succeeded&limit=50`);

@@ -91,6 +91,28 @@ for (const mode of MODES) {
       stop();
     });
 
+    it('tells steps in the middle of a turn to watchers alone, and who comes later how far it is', async () => {
+      const run = newId();
+      const unseen: BusMessage[] = [];
+      there.subscribe(run, (message) => unseen.push(message));
+      const step = (seq: number): BusMessage => ({ runId: run, kind: 'advanced', seq, isWorking: true });
+      here.publish(step(1));
+      here.publish(step(2));
+      const piece = delta(run, 'of the next step');
+      here.publish(piece);
+      here.publish({ runId: run, kind: 'governed' });
+      await waitUntil('what is not for watchers alone', () => unseen.length > 0);
+      assert.deepEqual(unseen, [{ runId: run, kind: 'governed' }]);
+
+      const seen: BusMessage[] = [];
+      const stop = there.watch(run, (message) => seen.push(message));
+      await waitUntil('what was held', () => seen.length > 1);
+      here.publish(step(3));
+      await waitUntil('the next step', () => seen.length > 2);
+      assert.deepEqual(seen, [step(2), piece, step(3)]);
+      stop();
+    });
+
     it('tells a process that starts what is watched', async () => {
       const run = newId();
       let seen = 0;

@@ -62,10 +62,8 @@ describe('with services that go away', () => {
           assert.equal(keys.size + unsent.length, 2);
         }
       };
-      const untilReady = async () => {
-        const endsAt = Date.now() + 60_000;
-        while ((await drover.call('GET', '/readyz')).status !== 200) assert.ok(Date.now() < endsAt, 'not ready again');
-      };
+      const untilReady = () =>
+        waitUntil('it is ready again', async () => (await drover.call('GET', '/readyz')).status === 200);
       const pids = () => drover.names.map((name) => drover.process(name).pid);
 
       if (mode === 'full') {

@@ -1,4 +1,4 @@
-/** A model provider is away for a while, with fifty runs under way and few workers. None of them fails. */
+/** A model provider is away for a while, with many more runs under way than workers. None of them fails. */
 import assert from 'node:assert/strict';
 import { request } from '../support/api.ts';
 import { text } from '../support/engine.ts';
@@ -9,12 +9,12 @@ import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
-const RUNS = 50;
+const RUNS = sized({ usual: 20, nightly: 50 });
 const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'away' } };
 const WAIT_MS = 90_000;
 /** Of the long outage; three minutes are for the nightly command. */
 const OUTAGE_SECONDS = sized({ usual: 0, nightly: 180 });
-/** The longest pause before a provider is asked again, and what fifty runs take then. */
+/** The longest pause before a provider is asked again, and what all runs take then. */
 const BACK_MS = 420_000;
 
 for (const mode of FAULT_MODES) {

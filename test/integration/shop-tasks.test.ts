@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { playTasks, referenceOf } from '../../scripts/shop/play-tasks.ts';
 import { OWN_SHOP, OWN_TASKS } from '../support/own-shop.ts';
 import { TEST_DATABASE_URL, TEST_REDIS_URL } from '../support/modes.ts';
+import { sized } from '../support/size.ts';
 
 describe('Tasks of a shop', () => {
   const changed = (id: number) => referenceOf(OWN_SHOP, OWN_TASKS[id] ?? { id: '', actions: [] });
@@ -32,7 +33,7 @@ suite('Tasks of a shop whose workers are killed', function () {
       mode: TEST_REDIS_URL === undefined ? 'postgres' : 'full',
       workers: 2,
       killEveryMs: 300,
-      mostKills: 6,
+      mostKills: sized({ usual: 3, nightly: 6 }),
       stepMs: 200,
       settleMs: 400_000,
       signal: AbortSignal.timeout(550_000),

@@ -72,7 +72,7 @@ for (const mode of MODES) {
         payload: { tenantId: engine.tenantId, runId: run, seq },
       });
       await (await jobIn(TURNS.name, id))?.remove();
-      engine.context.outbox.send(run, { seq, fence }, [outbox]);
+      await engine.context.outbox.send(run, { seq, fence }, [outbox]);
       await waitUntil('it is sent', async () => (await jobIn(TURNS.name, id)) !== undefined);
       assert.deepEqual((await jobIn(TURNS.name, id))?.data, { tenantId: engine.tenantId, runId: run, seq });
       await waitUntil('it is forgotten', async () => (await stored()).length === 0);
@@ -81,7 +81,7 @@ for (const mode of MODES) {
     it('sends jobs of any queue by their own ids, those of a commit together', async () => {
       const rows = [row('any', 'a'), row('any', 'b'), row('another', 'c')];
       const result = await commitOnly(...rows);
-      engine.context.outbox.send(run, result, rows);
+      await engine.context.outbox.send(run, result, rows);
       const order = serve('any');
       serve('another', { order });
       await waitUntil('all have run', () => order.length === 3);
@@ -108,7 +108,7 @@ for (const mode of MODES) {
       const queue = engine.context.queues.queue('joins');
       assert.equal(await queue.getJobState('join'), 'waiting-children');
       // What was sent before a crash is swept again.
-      engine.context.outbox.send(run, { seq: 1, fence: 1 }, [row('joins', 'join'), ...parts]);
+      await engine.context.outbox.send(run, { seq: 1, fence: 1 }, [row('joins', 'join'), ...parts]);
       await engine.context.outbox.close();
       assert.deepEqual(joins, []);
       const p1 = await jobIn('parts', 'p1');
@@ -124,6 +124,22 @@ for (const mode of MODES) {
       const order = serve('parts');
       assert.equal(await engine.context.outbox.sweep(0), 1);
       await waitUntil('it has run', () => order.includes('alone'));
+    });
+
+    it('sends a job below one that waits already, and without it where that has gone', async () => {
+      const below = (job_id: string, parent: string) =>
+        row('parts', job_id, { parent: { queue: 'joins', job_id: parent, waits: true } });
+      const position = { seq: 1, fence: 1 };
+      const first = row('parts', 'first', { parent: { queue: 'joins', job_id: 'above' } });
+      await engine.context.outbox.send(run, position, [row('joins', 'above'), first]);
+      await engine.context.outbox.send(run, position, [below('later', 'above'), below('lonely', 'gone')]);
+      const above = await engine.context.queues.queue('joins').getJob('above');
+      assert.equal((await above?.getDependenciesCount())?.unprocessed, 2);
+      const order = serve('parts');
+      serve('joins', { order });
+      await waitUntil('all have run', () => order.length === 4);
+      assert.equal(order.at(-1), 'above');
+      assert.ok(order.includes('lonely'));
     });
   });
 }

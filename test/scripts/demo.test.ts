@@ -82,8 +82,9 @@ describe('npm run demo', function () {
     assert.deepEqual(demoFolders(temporary), []);
   });
 
-  it('takes the service with it when it is killed itself, from source too', async () => {
-    const demo = start(process.execPath, '--import', 'tsx', 'scripts/demo.ts');
+  it('takes the service with it when it is killed itself, and at night from source', async () => {
+    const source = [process.execPath, '--import', 'tsx', 'scripts/demo.ts'];
+    const demo = start(...sized({ usual: compiled, nightly: source }));
     await waitUntil('a service', () => demo.output().includes('ready in'), 240_000);
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     demo.child.kill('SIGKILL');

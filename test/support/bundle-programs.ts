@@ -3,7 +3,7 @@
  * most tests of it do. The modules stay beside it, for whoever imports one of them.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import { join, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 
 const PROGRAMS = [
@@ -17,6 +17,8 @@ const PROGRAMS = [
   'scripts/demo-team',
   'scripts/demo-memory',
   'scripts/demo-data-server',
+  'scripts/demo/start-as-child',
+  'scripts/draw-patterns',
 ];
 
 /** They read files beside their own, or a torture patches them (`pg`). From `mysql` on it is what Knex could load and nobody installs. */
@@ -67,7 +69,8 @@ export async function bundlePrograms(folder: string): Promise<void> {
   });
   for (const program of PROGRAMS) {
     await rename(join(folder, `${program}.js`), join(folder, `${program}${UNBUNDLED}`));
-    await writeFile(join(folder, `${program}.js`), `import '../bundled/${nameOf(program)}.js';\n`);
+    const bundle = relative(dirname(program), join('bundled', `${nameOf(program)}.js`));
+    await writeFile(join(folder, `${program}.js`), `import '${bundle}';\n`);
   }
 }
 

@@ -1,11 +1,10 @@
 /** What takes seconds to make and stays the same until its sources change: kept for later runs, and for processes beside. */
-import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { makeOnce } from '../../lib/make-once.ts';
 
 const FOLDER = resolve('.drover', 'test-made');
-const KEPT_MS = 24 * 3_600_000;
 
 const made = new Map<string, Promise<string>>();
 
@@ -38,22 +37,6 @@ function filesIn(source: string): string[] {
 
 async function findOrMake(kind: string, hash: string, make: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(FOLDER, `${kind}-${hash}`);
-  if (existsSync(folder)) return folder;
-  await mkdir(FOLDER, { recursive: true });
-  await removeOld();
-  const making = join(FOLDER, `making-${randomUUID()}`);
-  await make(making);
-  await rename(making, folder).catch(async (error: unknown) => {
-    await rm(making, { recursive: true, force: true });
-    // Another process was first.
-    if (!existsSync(folder)) throw error;
-  });
+  await makeOnce(folder, make);
   return folder;
-}
-
-async function removeOld(): Promise<void> {
-  for (const name of await readdir(FOLDER)) {
-    const { mtimeMs } = await stat(join(FOLDER, name)).catch(() => ({ mtimeMs: Infinity }));
-    if (mtimeMs < Date.now() - KEPT_MS) await rm(join(FOLDER, name), { recursive: true, force: true });
-  }
 }

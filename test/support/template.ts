@@ -1,13 +1,12 @@
 /** What every test database is copied from: a migrated one, made once for each state of `db/` and of the packages. */
-import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import pg from 'pg';
 import { loadConfig } from '../../config.ts';
+import { beginDataDir } from '../../db/embedded-image.ts';
 import { migrate } from '../../db/migrate.ts';
-import { hashOf, madeOnce } from './made-once.ts';
+import { hashOf } from './made-once.ts';
 
 /** Any number of its own: test processes that lack the template wait for the first one to make it. */
 const TEMPLATE_LOCK = 7_236_419_002;
@@ -20,17 +19,13 @@ const templates = new Map<string, Promise<string>>();
 export async function copyPostgresTemplate(serverUrl: string, name: string): Promise<void> {
   const template = templates.get(serverUrl) ?? makePostgresTemplate(serverUrl);
   templates.set(serverUrl, template);
-  await query(serverUrl, `create database ${name} template ${await template}`);
+  await query(serverUrl, `create database ${name} template ${await template} strategy file_copy`);
 }
 
-/** A data directory of embedded mode, migrated and in nobody's use. A new PGlite cluster would take five seconds. */
+/** A data directory of embedded mode, migrated and in nobody's use: what a first start begins with. */
 export async function copyEmbeddedTemplate(): Promise<string> {
-  const template = await madeOnce('embedded', SOURCES, async (folder) => {
-    await migrate(loadConfig({ DROVER_DATA_DIR: folder }));
-  });
   const dataDir = await mkdtemp(join(tmpdir(), 'drover-test-'));
-  // Ten times as fast as `cp` of node:fs, which copies its thousand files one by one.
-  await promisify(execFile)('cp', ['-R', join(template, 'pgdata'), dataDir]);
+  await beginDataDir(dataDir);
   return dataDir;
 }
 

@@ -369,7 +369,10 @@ describe('Locally dispatched turns', () => {
     const agent = await engine.agent();
     engine.say([text('done')]);
     const { context, tenantId: tenant, platform } = engine;
-    const killed = { ...context, outbox: { ...context.outbox, send: () => undefined, reserveSlot: () => undefined } };
+    const killed = {
+      ...context,
+      outbox: { ...context.outbox, send: () => Promise.resolve(), reserveSlot: () => undefined },
+    };
     const { body } = await createRun(killed, {
       tenantId: tenant,
       workspaceId: platform.workspaceId,

@@ -1,5 +1,6 @@
 /** What a remote agent says of a task (A2A 1.0, JSON), as the outcome of the call that has begun it. */
 import { z } from 'zod';
+import { digestOf } from '../../core/ids.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 
 const part = z.looseObject({
@@ -40,32 +41,30 @@ const FAULTS: Readonly<Record<string, string>> = {
   TASK_STATE_CANCELED: 'remote-cancelled',
   TASK_STATE_REJECTED: 'remote-rejected',
 };
-/** It stands still until somebody says something, whom there is none of. */
+/** It stands still until somebody says something. */
 const ASKING: Readonly<Record<string, string>> = {
   TASK_STATE_INPUT_REQUIRED: 'input-required',
   TASK_STATE_AUTH_REQUIRED: 'auth-required',
 };
 
-/** How a task has ended, or that it waits for an answer; undefined while it is worked on. */
-export function outcomeOfTask({
-  status,
-  artifacts,
-}: RemoteTask): { outcome: ToolOutcome; isOpen: boolean } | undefined {
+/** What a task asks, where it waits for an answer; `id` tells the question from any other. */
+export function questionOfTask({ status }: RemoteTask): { code: string; question: string; id: string } | undefined {
+  const code = ASKING[status.state];
+  if (code === undefined) return undefined;
+  const said = textOf(status.message?.parts ?? []);
+  return { code, question: said || 'The remote agent does not say what it asks.', id: digestOf(status) };
+}
+
+/** How a task has ended; undefined while it is worked on, or asks something. */
+export function outcomeOfTask({ status, artifacts }: RemoteTask): ToolOutcome | undefined {
   const said = textOf(status.message?.parts ?? []);
   if (status.state === 'TASK_STATE_COMPLETED') {
     const all = artifacts.length > 0 ? artifacts : [{ parts: status.message?.parts ?? [] }];
-    return { outcome: { kind: 'succeeded', output: outputOf(all) }, isOpen: false };
+    return { kind: 'succeeded', output: outputOf(all) };
   }
   const fault = FAULTS[status.state];
-  if (fault !== undefined) {
-    return {
-      outcome: { kind: 'error', code: fault, message: said || 'The remote agent does not say why.' },
-      isOpen: false,
-    };
-  }
-  const asks = ASKING[status.state];
-  if (asks === undefined) return undefined;
-  return { outcome: { kind: 'error', code: asks, message: `The remote agent asks: ${said}` }, isOpen: true };
+  if (fault === undefined) return undefined;
+  return { kind: 'error', code: fault, message: said || 'The remote agent does not say why.' };
 }
 
 /** Plain text where there is nothing else; contents of files are left out, and named. */

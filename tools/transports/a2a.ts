@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import type { RemoteWork, ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { listRemoteAgent } from '../a2a/read-card.ts';
-import { outcomeOfTask, readSent, readTask, type RemoteTask } from '../a2a/read-task.ts';
+import { outcomeOfTask, questionOfTask, readSent, readTask, type RemoteTask } from '../a2a/read-task.ts';
 import { ask, type A2aTransport, type Answer, type Remote } from '../a2a/rpc.ts';
 import { redact, isCredential } from '../redact.ts';
 import type { TransportKind } from '../transport-kind.ts';
@@ -45,7 +45,8 @@ export const A2A: TransportKind<A2aTransport> = {
       call({ transport, secrets }, attempt) {
         const remote = { transport, secrets, egress };
         const begun = attempt.remote && work.safeParse(attempt.remote).data;
-        return begun ? look(remote, { attempt, begun, now: now() }) : begin(remote, attempt, now());
+        const at = now();
+        return begun ? look(remote, { attempt, begun: resumed(begun, at), now: at }) : begin(remote, attempt, at);
       },
       listTools: (wanted) => listRemoteAgent(wanted, egress),
       cancel: ({ transport, secrets }, attempt) => cancel({ transport, secrets, egress }, attempt),
@@ -54,7 +55,16 @@ export const A2A: TransportKind<A2aTransport> = {
 };
 
 /** What is kept of a task that is worked on. */
-const work = z.object({ task_id: z.string(), context_id: z.string(), since_ms: z.number(), looks: z.int() });
+const work = z.object({
+  task_id: z.string(),
+  context_id: z.string(),
+  since_ms: z.number(),
+  looks: z.int(),
+  /** What it asked last, how often it has asked, and since when it waits to hear. */
+  asked: z.object({ id: z.string(), count: z.int(), at_ms: z.number() }).optional(),
+  /** What somebody has said to that. */
+  answer: z.string().optional(),
+});
 type Work = z.output<typeof work>;
 
 const TASK_NOT_FOUND = -32001;
@@ -81,6 +91,7 @@ async function begin(remote: Remote, attempt: ToolAttempt, now: Date): Promise<T
     const begun = { task_id, context_id, since_ms: now.getTime(), looks: 0 };
     const outcome = outcomeOf(sent.task, { remote, begun, now });
     if (!isDirect || outcome.kind !== 'elsewhere') return outcome;
+    if (outcome.question !== undefined) return { ...unanswered(outcome), remote: begun };
     return { kind: 'error', code: 'still-working', message: `The remote agent goes on with its task ${task_id}.` };
   } finally {
     release();
@@ -105,6 +116,8 @@ async function look(
   }
   const looking = { remote, begun, now };
   const task = 'result' in answer ? readTask(answer.result) : undefined;
+  if (task && begun.answer !== undefined && questionOfTask(task)?.id === begun.asked?.id)
+    return reply(looking, begun.answer, attempt);
   if (task) return outcomeOf(task, looking);
   if ('missing' in answer && answer.missing.kind === 'aborted') return goesOn(looking, 0);
   const askedForMs =
@@ -112,12 +125,57 @@ async function look(
   return goesOn(looking, askedForMs);
 }
 
+/**
+ * Sends what somebody has said to its question, as a message of the same task. The message has one id, however often it is sent;
+ * where nobody knows whether it has come, the next look says: the task asks the same still, or goes on.
+ */
+async function reply(looking: Looking, text: string, attempt: ToolAttempt): Promise<ToolOutcome> {
+  const { remote, begun } = looking;
+  const { task_id: taskId, context_id: contextId, asked } = begun;
+  const messageId = `${attempt.idempotencyKey}-${asked?.count ?? 0}`;
+  const message = { messageId, taskId, ...(contextId && { contextId }), role: 'ROLE_USER', parts: [{ text }] };
+  const params = { message, configuration: { returnImmediately: true, historyLength: 0 } };
+  const answer = await ask(remote, { method: 'SendMessage', params }, attempt);
+  if ('refused' in answer) return { ...refusal(answer), remote: begun };
+  const sent = 'result' in answer ? readSent(answer.result) : undefined;
+  if (sent && 'outcome' in sent) return sent.outcome;
+  if (!sent) return goesOn(looking);
+  const { answer: _told, ...kept } = begun;
+  return outcomeOf(sent.task, { ...looking, begun: { ...kept, looks: 0 } });
+}
+
+/** How often a task may still show what it has been told already, before it asks the same once more. */
+const SAME_LOOKS = 3;
+
 function outcomeOf(task: RemoteTask, looking: Looking): ToolOutcome {
-  const ended = outcomeOfTask(task);
-  if (!ended) return goesOn(looking);
-  // What waits for an answer would wait for ever.
-  if (ended.outcome.kind === 'error' && ended.isOpen) return { ...ended.outcome, remote: looking.begun };
-  return ended.outcome;
+  const asks = questionOfTask(task);
+  const { asked, looks } = looking.begun;
+  // Just answered, and not taken up yet: the next look says more.
+  if (asks && asks.id === asked?.id && looks < SAME_LOOKS) return goesOn(looking);
+  if (asks) return waits(looking, asks);
+  return outcomeOfTask(task) ?? goesOn(looking);
+}
+
+/** While somebody was asked, the task's time stood still. */
+function resumed(begun: Work, now: Date): Work {
+  const { asked, since_ms } = begun;
+  if (!asked?.at_ms) return begun;
+  return { ...begun, since_ms: since_ms + now.getTime() - asked.at_ms, asked: { ...asked, at_ms: 0 } };
+}
+
+/** Until somebody has answered, nobody looks. */
+function waits(
+  { begun, now }: Looking,
+  { code, question, id }: NonNullable<ReturnType<typeof questionOfTask>>,
+): Extract<ToolOutcome, { kind: 'elsewhere' }> {
+  const { answer: _answered, asked: before, ...kept } = begun;
+  const asked = { id, count: (before?.count ?? 0) + 1, at_ms: now.getTime() };
+  const message = `The remote agent asks: ${question}`;
+  return { kind: 'elsewhere', code, message, remote: { ...kept, looks: 0, asked }, waitMs: 0, question };
+}
+
+function unanswered({ code, message }: { code: string; message: string }): Extract<ToolOutcome, { kind: 'error' }> {
+  return { kind: 'error', code, message };
 }
 
 /** Looked at again after a pause, until its time is up. */
@@ -148,7 +206,9 @@ async function cancel(remote: Remote, attempt: ToolAttempt): Promise<ToolOutcome
   return 'missing' in answer ? answer.missing : { kind: 'succeeded', output: null };
 }
 
-function refusal({ refused: { code, message } }: Extract<Answer, { refused: unknown }>): ToolOutcome {
+function refusal({
+  refused: { code, message },
+}: Extract<Answer, { refused: unknown }>): Extract<ToolOutcome, { kind: 'error' }> {
   return { kind: 'error', code: `a2a${code}`, message };
 }
 

@@ -6,7 +6,15 @@ import { defineHandler } from '../handler.ts';
 /** Drives the child that works on a task, or looks at a run that has children. */
 export const handler = defineHandler(SUBTASKS, async (context, payload, held) => {
   const { taskId, ...job } = payload;
-  if (taskId !== undefined) return driveJob(context, job, held);
-  const outcome = await advanceParent(context, payload, held.stop);
+  if (taskId !== undefined) {
+    const drive = () => driveJob(context, job, held);
+    return held.joining ? held.joining(job.runId, held.job, drive) : drive();
+  }
+  const { childId } = payload;
+  const outcome = await advanceParent(
+    context,
+    { ...payload, ...(childId !== undefined && { childIds: [childId] }) },
+    held.stop,
+  );
   return { outcome, result: outcome };
 });

@@ -69,18 +69,29 @@ export async function cachedStart(
   wanted: WantedStart & { tenantId: string },
 ): Promise<{ start: Start; policyEpoch: number }> {
   const { tenantId } = wanted;
-  const key = `${wanted.workspaceId} ${wanted.agentId} ${wanted.config.agent_version ?? ''}`;
   const last = context.governance.last(tenantId);
-  const cached = last && starts.get(last)?.get(key);
+  const cached = last && starts.get(last)?.get(keyOf(wanted));
   if (cached) return { start: cached, policyEpoch: last.epoch };
   return context.db.withTenant(tenantId, async (tx) => {
     // The epoch is read first: a change that comes after it is seen at the commit.
     const governance = await context.governance.current(tx, tenantId);
-    const start = await readStart(tx, wanted);
-    const kept = starts.get(governance) ?? new LRUCache<string, Start>({ max: MOST_STARTS });
-    starts.set(governance, kept.set(key, start));
-    return { start, policyEpoch: governance.epoch };
+    return { start: await startUnder(tx, governance, wanted), policyEpoch: governance.epoch };
   });
+}
+
+/** The same in a transaction that has read what governs its tenant. */
+export async function startUnder(tx: Tx, governance: Governance, wanted: WantedStart): Promise<Start> {
+  const key = keyOf(wanted);
+  const cached = starts.get(governance)?.get(key);
+  if (cached) return cached;
+  const start = await readStart(tx, wanted);
+  const kept = starts.get(governance) ?? new LRUCache<string, Start>({ max: MOST_STARTS });
+  starts.set(governance, kept.set(key, start));
+  return start;
+}
+
+function keyOf({ workspaceId, agentId, config }: WantedStart): string {
+  return `${workspaceId} ${agentId} ${config.agent_version ?? ''}`;
 }
 
 /** Throws 403 if the run would have a higher autonomy level than its agent, and the caller may not raise it. */

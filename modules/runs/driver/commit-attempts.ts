@@ -1,4 +1,5 @@
 /** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
+import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf } from '../../../db/commit-run.ts';
@@ -142,7 +143,9 @@ function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): Claimed
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
   const retry = call.mode === 'pure' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
   const { agent_id: agentId } = session.run;
-  return { call: row, attempt, agentId, tool, retry, acceptsDuplicates: session.limits.onUnknown === 'retry' };
+  const acceptsDuplicates = session.limits.onUnknown === 'retry';
+  const questionSeconds = approvalSeconds(session.definition);
+  return { call: row, attempt, agentId, tool, retry, acceptsDuplicates, questionSeconds };
 }
 
 /** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
@@ -163,11 +166,13 @@ async function settle(attempts: Attempts, { outcome, settlement, latencyMs, fact
   // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
   if (outcome.kind === 'aborted') session.signal.throwIfAborted();
   session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
-  if (settlement.status === 'retry') {
+  if (settlement.status === 'retry' && settlement.question === undefined) {
     attempts.isRetry = true;
     return { kind: 'later', waitMs: settlement.waitMs };
   }
-  await inTurn(() => finish(session, { call, attempt, settlement, latencyMs, facts }));
+  // A driver that holds its run asks nobody: what wants an answer has failed.
+  const ended: SettledAs = settlement.status === 'retry' ? { ...settlement, status: 'failed' } : settlement;
+  await inTurn(() => finish(session, { call, attempt, settlement: ended, latencyMs, facts }));
   return DONE;
 }
 

@@ -216,7 +216,7 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
   session.uncommitted = newUncommitted();
   if (result.seq !== session.log.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
   makeDispatched(session, events);
-  if (change.outbox) session.context.outbox.send(session.run.id, result, change.outbox);
+  if (change.outbox) void session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length === 0) return;
   const advanced = { runId: session.run.id, kind: 'advanced', seq: result.seq } as const;
   session.context.bus.publish(changesTurn(change) ? advanced : { ...advanced, isWorking: true });

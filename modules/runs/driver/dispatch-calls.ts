@@ -4,6 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { beginAttempt } from '../../../core/decision-events/tool-calls.ts';
+import { approvalSeconds } from '../../../core/definition.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import type { CallState } from '../../../core/state.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -72,6 +73,7 @@ export function makeDispatched(session: DriveSession, events: readonly NewEvent[
       tool,
       retry: tool.execution.retry_config,
       acceptsDuplicates: limits.onUnknown === 'retry',
+      questionSeconds: approvalSeconds(session.definition),
     };
     attached?.open.add(row.id);
     slot.make(payload, async (stop, tell) => {

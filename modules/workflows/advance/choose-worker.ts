@@ -83,8 +83,8 @@ async function isAwaited(step: WorkflowStep, wanted: Wanted): Promise<boolean> {
 /** An agent that is named need not claim the skills; whoever takes its place has to. */
 async function candidates(
   step: WorkflowStep,
-  { skills, preferred, isOpen }: Wanted,
-  { similar, statuses }: { similar: SimilarSkills; statuses?: readonly AgentStatus[] },
+  { skills, preferred, isOpen }: Omit<Wanted, 'task'>,
+  { similar = new Map(), statuses }: { similar?: SimilarSkills; statuses?: readonly AgentStatus[] } = {},
 ): Promise<WorkerRow[]> {
   const { tx, workflow } = step;
   const named = preferred
@@ -96,6 +96,12 @@ async function candidates(
   const names = namesOf(skills, similar);
   const others = isOpen ? await lookUp(step, { skills: names, ids, statuses }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
+}
+
+/** Looks up the workflow's own agent, which does what nobody else is asked for. */
+export async function lookUpOwn(step: WorkflowStep): Promise<void> {
+  const { agent_id: own, team_id } = step.workflow;
+  if (own !== null && team_id === null) await candidates(step, { skills: [], preferred: own, isOpen: false });
 }
 
 /** Once a look, whatever number of tasks it starts: what the agents' runs of a week have shown is dear to sum up. */
@@ -125,16 +131,18 @@ export function isFree(workers: readonly WorkerRow[], id: string): boolean {
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
 }
 
-/** Of several workflows that see the same agent free at the same time, as many get it as it takes. */
+/** Of several workflows that see the same agent free at the same time, as many get it as it takes. Whoever gets it starts, or fails to. */
 export async function takePlace(
-  { tx }: Pick<WorkflowStep, 'tx'>,
+  { tx, places = new Map() }: Pick<WorkflowStep, 'tx'> & Partial<Pick<WorkflowStep, 'places'>>,
   workers: readonly WorkerRow[],
   id: string,
 ): Promise<boolean> {
   const most = workers.find((each) => each.id === id)?.definition.constraints?.max_concurrent_tasks;
   if (most === undefined) return true;
-  const running = await holdTaskPlaces(tx, id);
-  return running !== undefined && running < most;
+  const running = places.get(id) ?? (await holdTaskPlaces(tx, id));
+  if (running === undefined || running >= most) return false;
+  places.set(id, running + 1);
+  return true;
 }
 
 function toWorker({ id, score }: Match, { task, preferred, isOpen }: Wanted): Worker {

@@ -4,7 +4,7 @@ import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import { majority } from '../../../core/team.ts';
 import { lastSubtasks } from '../../../core/workflow.ts';
-import { isAnyUntrusted } from '../../../db/task-inputs.ts';
+import { isPlanUntrusted } from '../../../db/task-inputs.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { findWorkflow, rememberVerdict } from '../../../db/workflows.ts';
@@ -54,7 +54,7 @@ export async function recordedConclusion({ tx, workflow }: WorkflowStep): Promis
 
 /** Ends the run with an answer, whose message and that of the question make its conversation. */
 export async function concluded(
-  step: WorkflowStep,
+  step: Pick<WorkflowStep, 'tx' | 'run' | 'workflow' | 'tasks' | 'events'>,
   { result, meetsCriteria, gaps }: Conclusion,
 ): Promise<AppendedChange> {
   const { tx, run, workflow, events } = step;
@@ -65,7 +65,7 @@ export async function concluded(
     { role: 'user', text: question },
     { role: 'assistant', text: result },
   ]);
-  const untrusted = (await isAnyUntrusted(tx, { workflowId: workflow.id })) && { untrusted: true as const };
+  const untrusted = (await isPlanUntrusted(tx, workflow.id)) && { untrusted: true as const };
   const ordinal = run.length + messages.length - 1;
   const payload = { ordinal, length: ordinal + 1, meets_criteria: meetsCriteria, gaps };
   const way: RunStatus[] = ['reflecting', 'completed'];

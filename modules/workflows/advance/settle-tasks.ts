@@ -16,25 +16,41 @@ const DUE: readonly TaskStatus[] = ['pending', 'in_progress', 'awaiting_handoff'
 
 type Ended = NonNullable<ScheduledTask['run']>;
 
-/** Settles every open task whose child has ended or whose deadline has passed, and what people have decided about failed ones. */
-export async function settleTasks(step: WorkflowStep): Promise<void> {
-  for (const task of step.tasks) {
+/**
+ * Settles every open task whose child has ended or whose deadline has passed, and what people have decided about failed ones.
+ * Those that are simply done come first, and are on their way to the database when this returns its promise; answers whether
+ * there was nothing else.
+ */
+export async function settleTasks(step: WorkflowStep): Promise<boolean> {
+  const { tasks } = step;
+  const ended = tasks.filter(({ run }) => run && isTerminal(run.status));
+  const done = ended.filter(({ run, handed_on, handoff_count }) => {
+    return run && !errorOf(run) && handoff_count === 0 && !handed_on;
+  });
+  // Sent together: of a wide workflow many end at the same time.
+  await Promise.all(done.map((task) => complete(step, task)));
+  for (const task of tasks.filter((each) => !done.includes(each))) {
     const { run } = task;
     if (run && isTerminal(run.status)) await settle(step, task, run);
     else if (task.is_due && DUE.includes(task.status)) await expire(step, task);
     else if (task.is_stranded) await reassign(step, task);
     else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(step, task);
   }
+  return step.tasks.every((task, index) => done.some(({ id }) => id === task.id) || task === tasks[index]);
 }
 
 async function settle(step: WorkflowStep, task: ScheduledTask, run: Ended): Promise<void> {
   const error = errorOf(run);
   if (await settleHandoff(step, task, !error)) return;
   if (error) return fail(step, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
-  const done = { tokens: run.tokens, latency_ms: Math.max(0, run.latency_ms ?? 0) };
-  await changeTask(step.tx, task.id, { to: 'completed', ...done });
-  become(step, task.id, { status: 'completed' });
-  tell(step, { type: 'task.completed', payload: { task_id: task.id, run_id: task.run_id ?? '', ...done } });
+  await complete(step, task);
+}
+
+async function complete(step: WorkflowStep, { id, run_id, run }: ScheduledTask): Promise<void> {
+  const done = { tokens: run?.tokens ?? 0, latency_ms: Math.max(0, run?.latency_ms ?? 0) };
+  become(step, id, { status: 'completed' });
+  tell(step, { type: 'task.completed', payload: { task_id: id, run_id: run_id ?? '', ...done } });
+  await changeTask(step.tx, id, { to: 'completed', ...done });
 }
 
 /** What a child has failed with; undefined if it has done its task. One that has used up its tokens has not, whatever it has said. */

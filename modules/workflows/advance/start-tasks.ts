@@ -1,16 +1,16 @@
 /** Starts the subtasks whose inputs are there: each is a child of the workflow's run, created with the event that says so. */
-import { textOf } from '../../../core/content.ts';
+import { textOf, type StoredBlock } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
-import { isAnyUntrusted, recountInputs } from '../../../db/task-inputs.ts';
+import { isPlanUntrusted, listUntrusted, recountInputs } from '../../../db/task-inputs.ts';
 import { changeTask, readTaskNames, readTaskResults, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
-import { writeRun } from '../../runs/create-run.ts';
+import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
-import { chooseWorker, countStart, type Worker } from './choose-worker.ts';
+import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
 import { fail } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
@@ -33,6 +33,7 @@ export function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState
 /** Starts as many as there is room for; answers whether one has to wait for an agent that is busy, or is tried again at once. */
 export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean }> {
   const next = await nextTasks(step);
+  const chosen: Start[] = [];
   let isBusy = false;
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
@@ -40,10 +41,29 @@ export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean 
     if (worker === 'busy') isBusy = true;
     else if (worker === 'none' && isHanded) await refuseHandoff(step, task, NOT_TAKEN);
     else if (worker === 'none') await fail(step, task, { error: NOBODY, tokens: null, isFinal: true });
-    else await start(step, task, worker);
-    isBusy ||= step.tasks.find(({ id }) => id === task.id)?.status === 'pending';
+    else {
+      countStart(step, worker.agentId);
+      chosen.push({ task, worker });
+    }
   }
-  return { isBusy };
+  for (let at = 0; at < chosen.length; at += TOGETHER) await startAll(step, chosen.slice(at, at + TOGETHER));
+  const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
+  return { isBusy: isBusy || isPending };
+}
+
+/** What is read and written for so many subtasks goes to the database together: their inputs are held in memory meanwhile. */
+const TOGETHER = 16;
+
+/**
+ * What can start once that is written which is on its way to the database, read along with it; undefined where more has to be
+ * known. Whoever does most of it is looked up, too.
+ */
+export async function foresee(step: WorkflowStep): Promise<ScheduledTask[] | undefined> {
+  const { tx, run, workflow } = step;
+  const slots = LIMITS.subtasksAtOnce - step.tasks.filter((task) => stateOf(task) === 'running').length;
+  if (workflow.settings.execution === 'levels' || slots <= 0) return undefined;
+  const [ready] = await Promise.all([listReadyTasks(tx, run.id, slots), lookUpOwn(step)]);
+  return ready;
 }
 
 async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
@@ -64,10 +84,10 @@ async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
 
 /** Where nothing runs and nothing can start, what the rows say of open inputs is looked at once more: a join trusts the tasks themselves. */
 async function readyTasks(
-  { tx, run }: WorkflowStep,
+  { tx, run, ready: foreseen }: WorkflowStep,
   { slots, isIdle }: { slots: number; isIdle: boolean },
 ): Promise<ScheduledTask[]> {
-  const ready = await listReadyTasks(tx, run.id, slots);
+  const ready = foreseen ?? (await listReadyTasks(tx, run.id, slots));
   if (ready.length > 0 || !isIdle || !(await recountInputs(tx, run.id))) return ready;
   return listReadyTasks(tx, run.id, slots);
 }
@@ -87,31 +107,50 @@ function tellLevel(step: WorkflowStep, next: readonly ScheduledTask[]): void {
     tell(step, { type: 'workflow.level_started', payload: { level, task_ids: ofLevel.map(({ id }) => id) } });
 }
 
-/** An agent that takes no run after all, such as one with a tool that is gone, has failed at the task. */
-async function start(step: WorkflowStep, task: ScheduledTask, worker: Worker): Promise<void> {
-  try {
-    await create(step, task, worker);
-  } catch (error) {
-    if (!(error instanceof DroverError)) throw error;
-    if (task.status === 'awaiting_handoff')
-      return refuseHandoff(step, task, { code: error.code, message: error.message });
-    const isFinal = task.retry_count >= LIMITS.taskRetries;
-    const failed = { ...task, assigned_agent_id: worker.agentId };
-    await fail(step, failed, { error: { code: error.code, message: error.message }, tokens: null, isFinal });
-  }
+interface Start {
+  task: ScheduledTask;
+  worker: Worker;
 }
 
-async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): Promise<void> {
-  const { tx, run, context } = step;
+/** An agent that takes no run after all, such as one with a tool that is gone, has failed at the task. */
+async function startAll(step: WorkflowStep, starts: readonly Start[]): Promise<void> {
+  const inputs = await readInputs(step, starts);
+  const begun: Begun[] = [];
+  for (const start of starts) {
+    try {
+      begun.push({ ...start, child: await prepare(step, start, inputs) });
+    } catch (error) {
+      if (!(error instanceof DroverError)) throw error;
+      await refused(step, start, error);
+    }
+  }
+  await writeAll(step, begun);
+}
+
+async function refused(step: WorkflowStep, { task, worker }: Start, { code, message }: DroverError): Promise<void> {
+  if (task.status === 'awaiting_handoff') return refuseHandoff(step, task, { code, message });
+  const isFinal = task.retry_count >= LIMITS.taskRetries;
+  const failed = { ...task, assigned_agent_id: worker.agentId };
+  await fail(step, failed, { error: { code, message }, tokens: null, isFinal });
+}
+
+type Begun = Start & { child: ReadyRun };
+
+async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inputs): Promise<ReadyRun> {
+  const { run, context, workflow } = step;
+  const { agentId } = worker;
   const { max_cost_tokens } = task.requirements;
-  const lead = await leadOf(step, worker.agentId);
-  const message = await messageFor(step, task);
-  const untrusted = await isFromStrangers(step, task);
-  const attempt = task.retry_count + task.handoff_count;
-  const { body, written } = await writeRun(context, tx, {
+  const lead = await leadOf(step, agentId);
+  const message = [...messageFor(task, inputs), ...(await handedOver(step, task))].join('\n\n');
+  const isReplanned = workflow.plans > 1 || task.is_early;
+  const untrusted =
+    (isReplanned && inputs.isPlanUntrusted) ||
+    task.dependencies.some((id) => inputs.untrusted.has(id)) ||
+    (await isHandedByStrangers(step, task));
+  return prepareRun(context, step, {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
-    agentId: worker.agentId,
+    agentId,
     ...(lead && { moreTools: lead.tools }),
     input: {
       message: lead ? `${message}\n\n${lead.members}` : message,
@@ -119,28 +158,59 @@ async function create(step: WorkflowStep, task: ScheduledTask, worker: Worker): 
     },
     config: max_cost_tokens === undefined ? {} : { budget: { max_tokens: max_cost_tokens } },
     mayRaiseAutonomy: false,
-    child: { parent: run, taskId: task.id, attempt },
+    child: { parent: run, taskId: task.id, attempt: task.retry_count + task.handoff_count },
     traceparent: run.traceparent ?? undefined,
   });
-  step.created.push(written);
-  countStart(step, worker.agentId);
-  const reason = worker.score === undefined ? worker.reason : `${worker.reason}, score ${worker.score}`;
-  const { agentId: agent_id } = worker;
-  await noteAssigned(tx, agent_id);
-  await changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
-  become(step, task.id, { status: 'in_progress', run_id: body.run_id, assigned_agent_id: agent_id, run: null });
-  const payload = { task_id: task.id, run_id: body.run_id, agent_id, attempt: attempt + 1 };
-  const why = { reason: worker.reason, ...(worker.score !== undefined && { score: worker.score }) };
-  tell(step, { type: 'task.assigned', payload: { ...payload, ...why } });
-  if (task.status === 'awaiting_handoff') await acceptHandoff(step, task, body.run_id);
-  else await noteReturn(step, task, body.run_id);
+}
+
+/** Writes the children, and what tasks and agents say of them, in one round trip; then the log is told. */
+async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<void> {
+  const { tx } = step;
+  const agents = new Set(begun.map(({ worker }) => worker.agentId));
+  const [created] = await Promise.all([
+    Promise.all(begun.map(({ child }) => child.write(tx))),
+    ...[...agents].map((id) => noteAssigned(tx, id)),
+    ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
+      const reason = score === undefined ? why : `${why}, score ${score}`;
+      return changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
+    }),
+  ]);
+  step.created.push(...created);
+  for (const { task, worker, child } of begun) {
+    const { agentId: agent_id, reason, score } = worker;
+    const { run_id } = child.body;
+    become(step, task.id, { status: 'in_progress', run_id, assigned_agent_id: agent_id, run: null });
+    const attempt = task.retry_count + task.handoff_count + 1;
+    const why = { reason, ...(score !== undefined && { score }) };
+    tell(step, { type: 'task.assigned', payload: { task_id: task.id, run_id, agent_id, attempt, ...why } });
+    if (task.status === 'awaiting_handoff') await acceptHandoff(step, task, run_id);
+    else await noteReturn(step, task, run_id);
+  }
+}
+
+/** What those that begin together read of others. */
+interface Inputs {
+  names: Map<string, string>;
+  results: Map<string, StoredBlock[]>;
+  untrusted: Set<string>;
+  /** They are in the words of a planner that had read results for which nobody vouches. */
+  isPlanUntrusted: boolean;
+}
+
+async function readInputs({ tx, workflow }: WorkflowStep, starts: readonly Start[]): Promise<Inputs> {
+  const ids = [...new Set(starts.flatMap(({ task }) => task.dependencies))];
+  const isReplanned = workflow.plans > 1 || starts.some(({ task }) => task.is_early);
+  const [names, results, untrusted, isUntrusted] = await Promise.all([
+    readTaskNames(tx, ids),
+    readTaskResults(tx, ids),
+    listUntrusted(tx, ids),
+    isReplanned && isPlanUntrusted(tx, workflow.id),
+  ]);
+  return { names, results, untrusted, isPlanUntrusted: isUntrusted };
 }
 
 /** What a worker reads: its own description, what was given with it, and the results of what it depends on. Nothing else. */
-async function messageFor(step: WorkflowStep, task: ScheduledTask): Promise<string> {
-  const { tx } = step;
-  const results = await readTaskResults(tx, task.dependencies);
-  const names = await readTaskNames(tx, task.dependencies);
+function messageFor(task: ScheduledTask, { names, results }: Inputs): string[] {
   const given = Object.entries(task.input ?? {}).flatMap(([name, value]) =>
     value === undefined || value === null
       ? []
@@ -149,15 +219,7 @@ async function messageFor(step: WorkflowStep, task: ScheduledTask): Promise<stri
   const inherited = task.dependencies.map((id) => {
     return `Result of ${names.get(id) ?? id}:\n${shortened(textOf(results.get(id) ?? []), id)}`;
   });
-  return [task.description, ...given, ...inherited, ...(await handedOver(step, task))].join('\n\n');
-}
-
-/** Whether what a worker reads holds anything for which nobody vouches: an input, what was handed over, or the words of a planner that had read the results of an earlier plan. */
-async function isFromStrangers(step: WorkflowStep, task: ScheduledTask): Promise<boolean> {
-  const { tx, workflow } = step;
-  const isReplanned = workflow.plans > 1 || task.is_early;
-  const read = { ids: task.dependencies, ...(isReplanned && { workflowId: workflow.id }) };
-  return (await isAnyUntrusted(tx, read)) || isHandedByStrangers(step, task);
+  return [task.description, ...given, ...inherited];
 }
 
 function shortened(text: string, taskId: string): string {

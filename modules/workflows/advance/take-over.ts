@@ -4,7 +4,6 @@ import { changeTask, handOverTask, returnTask } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import {
   changeHandoff,
-  findHandoffFrom,
   isHandedUntrusted,
   lastHandoffs,
   lockHandoffTo,
@@ -22,13 +21,12 @@ import { become, tell, type WorkflowStep } from './workflow-step.ts';
 export async function settleHandoff(step: WorkflowStep, task: ScheduledTask, isDone: boolean): Promise<boolean> {
   const { tx } = step;
   if (!task.run_id) return false;
-  const from = await findHandoffFrom(tx, task.run_id);
-  if (from && isDone) {
+  if (task.handed_on && isDone) {
     await handOverTask(tx, task.id);
     become(step, task.id, { status: 'awaiting_handoff', handoff_count: task.handoff_count + 1, run: null });
     return true;
   }
-  if (from) await changeHandoff(tx, from.id, { to: 'cancelled' });
+  if (task.handed_on) await changeHandoff(tx, task.handed_on, { to: 'cancelled' });
   const to = task.handoff_count > 0 ? await lockHandoffTo(tx, task.run_id) : undefined;
   if (to?.status === 'rejected' && isDone) {
     await giveBack(step, task, to);

@@ -6,6 +6,7 @@ import type { Tx } from '../../../db/database.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
+import type { Governance } from '../../governance/governance.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import type { CancelledRun } from '../../runs/cancel-children.ts';
 
@@ -16,8 +17,13 @@ export interface WorkflowStep {
   workflow: WorkflowRow;
   /** Those that this look has to do with, as they stand now, what it has changed included: all of them, or none that only wait or are done. */
   tasks: ScheduledTask[];
+  governance: Governance;
+  /** Tasks whose inputs are there, where that was read already. */
+  ready?: ScheduledTask[] | undefined;
   /** Agents that were looked up, by what they were looked up for; each start counts among its running tasks. */
   workers: Map<string, WorkerRow[]>;
+  /** Tasks that agents work on which take so many at a time, the starts of this look included: nobody else gives them any meanwhile. */
+  places: Map<string, number>;
   /** Events for the log of the workflow's run. */
   events: NewEvent[];
   /** Told after the commit: children that were created, and that were cancelled. */
@@ -27,6 +33,13 @@ export interface WorkflowStep {
   untriedSkills?: string[];
   /** What a model is to be asked for after the commit. */
   need?: 'plan' | 'answer';
+}
+
+/** A look that has changed nothing yet. */
+export function newStep(
+  of: Pick<WorkflowStep, 'context' | 'tx' | 'run' | 'workflow' | 'tasks' | 'governance'>,
+): WorkflowStep {
+  return { ...of, workers: new Map(), places: new Map(), events: [], created: [], cancelled: [] };
 }
 
 type Told = Pick<NewEvent, 'type' | 'payload'>;

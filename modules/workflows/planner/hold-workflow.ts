@@ -56,5 +56,5 @@ async function giveBack(context: Context, { id, tenant_id: tenantId, fence }: Ru
   const outbox = [{ id: newId(), queue: SUBTASKS.name, at_position: true as const, payload }];
   const change = { ...NO_ROWS, tenant_id: tenantId, run_id: id, fence, events: [], release: true, outbox };
   const result = await commitRun(context.db, change);
-  if (result.ok) context.outbox.send(id, result, outbox);
+  if (result.ok) void context.outbox.send(id, result, outbox);
 }

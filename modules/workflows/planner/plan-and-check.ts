@@ -32,13 +32,15 @@ const AWAY_MS = 5000;
 export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
   await holdWorkflow(context, ref, async (held) => {
     const found = await context.db.withTenant(ref.tenantId, async (tx) => {
-      const workflow = await findWorkflow(tx, ref.runId);
-      const tasks = await listScheduledTasks(tx, ref.runId);
+      const [workflow, tasks, skills] = await Promise.all([
+        findWorkflow(tx, ref.runId),
+        listScheduledTasks(tx, ref.runId),
+        skillsOf(tx, held.run.workspace_id),
+      ]);
       const results = await readTaskResults(
         tx,
         tasks.map(({ id }) => id),
       );
-      const skills = await skillsOf(tx, held.run.workspace_id);
       const done = tasks
         .filter(({ is_early }) => !is_early)
         .map(({ id, name, description }) => ({ name, description, result: textOf(results.get(id) ?? []) }));
@@ -163,6 +165,6 @@ function conclude(
       meetsCriteria: meets_criteria,
       gaps: gaps.length,
     };
-    return concluded({ ...step, context: planning.context }, conclusion);
+    return concluded(step, conclusion);
   });
 }

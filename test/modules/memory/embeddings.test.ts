@@ -70,12 +70,12 @@ describe('embeddings over HTTP', () => {
       embeddingModel: 'openai/some-model',
       modelKeys: { openai: { apiKey: 'k', baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` } },
     });
-  const { signal } = new AbortController();
+  const options = { signal: new AbortController().signal };
 
   it('come in the order of the texts, in batches, and each text is asked for once', async () => {
     const { embed } = embeddings();
     const texts = Array.from({ length: 130 }, (_, index) => 'x'.repeat(index + 1));
-    const vectors = await embed('openai/some-model', texts, signal);
+    const vectors = await embed('openai/some-model', texts, options);
     assert.deepEqual(vectors[2], [3, 0.5]);
     assert.deepEqual(
       asked.map(({ input, model, encoding_format: format }) => [input.length, model, format]),
@@ -84,7 +84,7 @@ describe('embeddings over HTTP', () => {
         [2, 'some-model', 'base64'],
       ],
     );
-    assert.deepEqual(await embed('openai/some-model', ['xxx', 'y'], signal), [
+    assert.deepEqual(await embed('openai/some-model', ['xxx', 'y'], options), [
       [3, 0.5],
       [1, 0.5],
     ]);
@@ -94,11 +94,11 @@ describe('embeddings over HTTP', () => {
   it('fail where the provider refuses, leaves one out, or the caller has gone', async () => {
     const { embed } = embeddings();
     respond = () => ({ status: 429, body: {} });
-    await assert.rejects(embed('openai/some-model', ['a'], signal), /answered 429/);
+    await assert.rejects(embed('openai/some-model', ['a'], options), /answered 429/);
     respond = () => ({ status: 200, body: { data: [] } });
-    await assert.rejects(embed('openai/some-model', ['a'], signal), /left a text out/);
-    await assert.rejects(embed('openai/some-model', ['a'], AbortSignal.abort(new Error('gone'))), /abort/i);
-    await assert.rejects(embed('other/model', ['a'], signal), /no key/);
+    await assert.rejects(embed('openai/some-model', ['a'], options), /left a text out/);
+    await assert.rejects(embed('openai/some-model', ['a'], { signal: AbortSignal.abort(new Error('gone')) }), /abort/i);
+    await assert.rejects(embed('other/model', ['a'], options), /no key/);
   });
 
   it('are those of the installation where an agent names a model without a key', () => {

@@ -4,8 +4,9 @@ import { findCandidates, type MemoryScope } from '../../../db/memory-search.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 
-/** What an index scan looks at before it gives up is 20,000 entries. */
-const NEARER = 25_000;
+/** What a search by the index looks at before it gives up here, and how many more are nearer. */
+const SCANNED = 500;
+const NEARER = 3000;
 const OWN = 3300;
 const MODEL = 'openai/eight-numbers';
 
@@ -39,7 +40,10 @@ describe('The search by vectors', function () {
   const near = async (scope: Omit<MemoryScope, 'agentId'> = {}) => {
     const vector = { model: MODEL, vector: '[1,0,0,0,0,0,0,0]', dimensions: 8 };
     const of = { agentId: agent, ...scope };
-    return test.context.db.withTenant(test.tenantId, (tx) => findCandidates(tx, of, { text: '', vector }));
+    return test.context.db.withTenant(test.tenantId, async (tx) => {
+      await tx.query(`select set_config('hnsw.max_scan_tuples', $1, true)`, [String(SCANNED)]);
+      return findCandidates(tx, of, { text: '', vector });
+    });
   };
   const threads = async (scope: Omit<MemoryScope, 'agentId'>) => (await near(scope)).map((each) => each.thread_id);
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { BusMessage } from '../../../bus/bus.ts';
-import { waitForTurn } from '../../../modules/runs/wait-for-turn.ts';
+import { listenForTurn, waitForTurn } from '../../../modules/runs/wait-for-turn.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -28,7 +28,7 @@ describe('Whoever waits for a turn', () => {
     const { run } = await started();
     const { seq: created } = await lastOf(run);
     const heard: Extract<BusMessage, { kind: 'advanced' }>[] = [];
-    const unsubscribe = engine.context.bus.subscribe(run, (message) => {
+    const unsubscribe = engine.context.bus.watch(run, (message) => {
       if (message.kind === 'advanced') heard.push(message);
     });
     await engine.drive(run);
@@ -49,5 +49,26 @@ describe('Whoever waits for a turn', () => {
     const waiting = waitForTurn(engine.context, { tenantId, runId: run, turnId: turn }, { timeoutMs: 60_000, signal });
     await engine.drive(run);
     assert.equal((await waiting)?.status, 'complete');
+  });
+
+  it('looks once where it has listened since before the turn began', async () => {
+    const { run, turn } = await started();
+    const { seq: since } = await lastOf(run);
+    let looks = 0;
+    const { db } = engine.context;
+    const counting = {
+      ...db,
+      withTenant: (...args: Parameters<typeof db.withTenant>) => {
+        looks += 1;
+        return db.withTenant(...args);
+      },
+    } as typeof db;
+    const listener = listenForTurn({ ...engine.context, db: counting }, { tenantId: engine.tenantId, runId: run });
+    const { signal } = new AbortController();
+    const ended = listener.ended(turn, { timeoutMs: 60_000, signal, since });
+    await engine.drive(run);
+    assert.equal((await ended)?.status, 'complete');
+    listener.close();
+    assert.equal(looks, 1);
   });
 });

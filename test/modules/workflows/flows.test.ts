@@ -1,13 +1,12 @@
 /** Subtasks as BullMQ's flows: the board of the queues shows the tree, and nothing depends on it. */
 import assert from 'node:assert/strict';
-import { SUBTASKS } from '../../../jobs/subtasks.ts';
+import { joinJobId, SUBTASKS } from '../../../jobs/subtasks.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
-import { createWorkflow } from '../../../modules/workflows/create-workflow.ts';
-import { requireWorkflow } from '../../../modules/workflows/read-workflows.ts';
 import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 if (MODES.includes('full')) {
   describe('The subtasks of a workflow on Redis', () => {
@@ -24,32 +23,19 @@ if (MODES.includes('full')) {
       await engine.close();
     });
 
-    /** b thinks until it is released. */
+    /** b and d think until they are released. */
     const start = async () => {
       const agent = await engine.agent();
       const released = new Promise<void>((resolve) => (release = resolve));
       engine.say(async (request) => {
-        if (/Do b/.test(JSON.stringify(request.messages[0]))) await released;
+        if (/"Do [bd]\./.test(JSON.stringify(request.messages[0]))) await released;
         return text('done');
       });
-      const subtask = (id: string, ...dependencies: string[]) => ({ id, description: `Do ${id}.`, dependencies });
-      const { body } = await createWorkflow(
-        engine.context,
-        {
-          caller: engine.caller,
-          name: 'tree',
-          agentId: agent,
-          input: { user_query: 'Do it.' },
-          definition: { subtasks: [subtask('a'), subtask('b'), subtask('c', 'a', 'b')] },
-          settings: { on_subtask_failure: 'fail', execution: 'eager', max_replans: 0 },
-          idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
-        },
-        ({ id }) => id,
-      );
-      return body;
+      return startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b'), subtask('d', 'a')], {
+        agentId: agent,
+      });
     };
-    const read = (id: string) =>
-      engine.context.db.withTenant(engine.tenantId, (tx) => requireWorkflow(tx, engine.caller, id));
+    const read = (id: string) => readWorkflow(engine, id);
     const states = async (id: string) =>
       Object.fromEntries((await read(id)).tasks.map(({ name, status }) => [name, status]));
     const jobOf = async (id: string, name: string) => {
@@ -58,25 +44,34 @@ if (MODES.includes('full')) {
       return { jobId, job: await engine.context.queues.queue(SUBTASKS.name).getJob(jobId) };
     };
     const aIsDone = (id: string) =>
-      waitUntil('a is done and b is not', async () => {
-        const { a, b } = await states(id);
-        return a === 'completed' && b === 'in_progress';
+      waitUntil('a is done, b is not, and d has begun', async () => {
+        const { a, b, d } = await states(id);
+        return (
+          a === 'completed' && b === 'in_progress' && (await jobOf(id, 'd')).job !== undefined && d === 'in_progress'
+        );
       });
     const completed = (id: string) => async () => (await read(id)).workflow.status === 'completed';
 
-    it('are children of the look that waits for them, and go on when it has come', async () => {
+    it('are children of the look that waits for them, those that begin later too, and go on when it has come', async () => {
       const id = await start();
       await aIsDone(id);
-      const [a, b] = [await jobOf(id, 'a'), await jobOf(id, 'b')];
+      const [a, b, d] = [await jobOf(id, 'a'), await jobOf(id, 'b'), await jobOf(id, 'd')];
       const parent = b.job?.parent?.id ?? '';
       assert.match(parent, /^next-/);
       const tree = await engine.context.queues.flowProducer().getFlow({ queueName: SUBTASKS.name, id: parent });
-      assert.deepEqual(tree?.children?.map(({ job }) => job.id).toSorted(), [a.jobId, b.jobId].toSorted());
+      assert.deepEqual(tree?.children?.map(({ job }) => job.id).toSorted(), [a.jobId, b.jobId, d.jobId].toSorted());
       assert.equal(await tree?.job.getState(), 'waiting-children');
       assert.deepEqual(tree?.job.data.runId, id);
       release();
       await waitUntil('the workflow is done', completed(id));
       await waitUntil('the look has come', async () => (await tree?.job.getState()) === 'completed');
+      assert.equal((await jobOf(id, 'c')).job?.parent?.id, parent);
+      const tasks = (await read(id)).tasks.map(({ run_id }) => joinJobId(run_id ?? ''));
+      assert.deepEqual(
+        await engine.context.queues.states(SUBTASKS.name, tasks),
+        tasks.map(() => 'unknown'),
+        'whoever ends a child looks itself',
+      );
     });
 
     it('lose nothing with a queue that is emptied', async () => {
@@ -91,9 +86,9 @@ if (MODES.includes('full')) {
         await reconcile(engine.context, 0, engine.tenantId);
         return completed(id)();
       });
-      assert.deepEqual(await states(id), { a: 'completed', b: 'completed', c: 'completed' });
+      assert.deepEqual(await states(id), { a: 'completed', b: 'completed', c: 'completed', d: 'completed' });
       const children = await engine.rows('select id from runs where parent_run_id = $1', id);
-      assert.equal(children.length, 3, 'nothing was done twice');
+      assert.equal(children.length, 4, 'nothing was done twice');
     });
   });
 }

@@ -7,17 +7,17 @@ import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { advanceWorkflow } from '../../../modules/workflows/advance-workflow.ts';
-import { createWorkflow, submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
+import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
+import { submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
 import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
-import { requireWorkflow, type TaskRow } from '../../../modules/workflows/read-workflows.ts';
+import type { TaskRow } from '../../../modules/workflows/read-workflows.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { readRows } from '../../support/queries.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { statusOfRun } from '../../support/queries.ts';
+import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
-const subtask = (id: string, ...dependencies: string[]) => ({ id, description: `Do ${id}.`, dependencies });
 const FIRST = '00000000-0000-0000-0000-000000000000';
 
 /** A context whose transactions say how many rows of a table they have read. A table of a test is so small that it is read whole where that is not forbidden. */
@@ -46,22 +46,10 @@ describe('The scheduler of a workflow', () => {
   after(() => engine.close());
   beforeEach(() => engine.say(() => text('done')));
 
-  const start = async (subtasks: ReturnType<typeof subtask>[], more: Partial<WorkflowRequest> = {}) => {
-    const request: WorkflowRequest = {
-      caller: engine.caller,
-      name: 'test',
-      agentId: agent,
-      input: { user_query: 'Do it.' },
-      definition: { subtasks },
-      settings: { on_subtask_failure: 'fail', execution: 'eager', max_replans: 0 },
-      idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
-      ...more,
-    };
-    return (await createWorkflow(engine.context, request, ({ id }) => id)).body;
-  };
-  const advance = (id: string) => advanceWorkflow(engine.context, { tenantId: engine.tenantId, runId: id });
-  const read = (id: string) =>
-    engine.context.db.withTenant(engine.tenantId, (tx) => requireWorkflow(tx, engine.caller, id));
+  const start = (subtasks: ReturnType<typeof subtask>[], more: Partial<WorkflowRequest> = {}) =>
+    startWorkflow(engine, subtasks, { agentId: agent, ...more });
+  const advance = (id: string) => advanceParent(engine.context, { tenantId: engine.tenantId, runId: id });
+  const read = (id: string) => readWorkflow(engine, id);
   const task = async (id: string, name: string): Promise<TaskRow> => {
     const found = (await read(id)).tasks.find((each) => each.name === name);
     assert.ok(found);
@@ -110,7 +98,10 @@ describe('The scheduler of a workflow', () => {
       for (const childId of begun) {
         await engine.finish(childId);
         const { context, read: seen } = counting(engine.context, 'tasks');
-        assert.equal(await advanceWorkflow(context, { tenantId: engine.tenantId, runId: id, childId }), 'advanced');
+        assert.equal(
+          await advanceParent(context, { tenantId: engine.tenantId, runId: id, childIds: [childId] }),
+          'advanced',
+        );
         rows += seen();
       }
       await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
@@ -161,9 +152,9 @@ describe('The scheduler of a workflow', () => {
     for (const name of ['a', 'b']) await engine.finish(await childOf(id, name));
     const childId = await childOf(id, 'b');
     const dead = { ...engine.context, claim: () => Promise.reject(new Error('killed')) };
-    const last = { tenantId: engine.tenantId, runId: id, childId };
-    await assert.rejects(advanceWorkflow(dead, last), /killed/);
-    assert.equal(await advanceWorkflow(engine.context, last), 'passed', 'the job that comes again finds the end seen');
+    const last = { tenantId: engine.tenantId, runId: id, childIds: [childId] };
+    await assert.rejects(advanceParent(dead, last), /killed/);
+    assert.equal(await advanceParent(engine.context, last), 'passed', 'the job that comes again finds the end seen');
     assert.equal((await reconcile(engine.context, 0, engine.tenantId)).turns, 1);
     assert.equal(await engine.drive(id), 'handed_over');
     await advance(id);

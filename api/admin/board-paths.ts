@@ -1,0 +1,2 @@
+export const BOARD = '/admin/queues';
+export const SIGN_OUT = `${BOARD}/sign-out`;

@@ -1,0 +1,43 @@
+/** What a run's watchers would have been told, of runs that nobody watches yet. */
+import type { BusMessage } from './bus.ts';
+
+type Piece = Extract<BusMessage, { kind: 'delta' }>;
+type Advanced = Extract<BusMessage, { kind: 'advanced' }>;
+
+/** Beyond it an answer is held no more: a piece is worth nothing without those before it. */
+const MAX_CHARS = 64 * 1024;
+const MAX_RUNS = 1000;
+
+interface Held {
+  advanced: Advanced | undefined;
+  pieces: Piece[];
+  chars: number;
+}
+
+/** Keeps how far each run is and the pieces of its newest answer, until they are taken or told. */
+export function holdMessages() {
+  const runs = new Map<string, Held>();
+  const hold = (runId: string, held: Held) => {
+    runs.set(runId, held);
+    // A driver that has lost its run ends without a word.
+    const [oldest] = runs.keys();
+    if (oldest !== undefined && runs.size > MAX_RUNS) runs.delete(oldest);
+  };
+  return {
+    /** What the log has by now takes the place of what was held. */
+    advance: (advanced: Advanced) => hold(advanced.runId, { advanced, pieces: [], chars: 0 }),
+    push(piece: Piece): void {
+      const held = runs.get(piece.runId) ?? { advanced: undefined, pieces: [], chars: 0 };
+      held.chars += piece.delta.text.length;
+      if (held.chars <= MAX_CHARS) held.pieces.push(piece);
+      else held.pieces = [];
+      hold(piece.runId, held);
+    },
+    take(runId: string): readonly BusMessage[] {
+      const held = runs.get(runId);
+      runs.delete(runId);
+      return held ? [...(held.advanced ? [held.advanced] : []), ...held.pieces] : [];
+    },
+    forget: (runId: string) => void runs.delete(runId),
+  };
+}

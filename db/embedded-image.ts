@@ -1,0 +1,56 @@
+/**
+ * A new database of embedded mode begins as a copy of one that is migrated and empty: `initdb` and the migrations take ten
+ * times as long as a copy. The image is made at the first start and kept beside the program. It is a head start and no
+ * more: whoever opens the copy migrates it as any other database.
+ */
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, renameSync, rmSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { makeOnce } from '../lib/make-once.ts';
+import { lockDataDir } from './data-dir-lock.ts';
+import { clusterIn } from './embedded.ts';
+import { migrate } from './migrate.ts';
+
+const IMAGES = fileURLToPath(new URL('../.drover/images/', import.meta.url));
+/** What an image follows from. */
+const SOURCES = ['./migrations/', './functions/'];
+const PACKAGES = ['@electric-sql/pglite', '@electric-sql/pglite-pgvector'];
+
+/**
+ * Puts a migrated database into a data directory that has none yet; elsewhere it does nothing. Where no image can be made or
+ * copied it throws and leaves the directory as it was, which can be opened all the same.
+ */
+export async function beginDataDir(dataDir: string, images = IMAGES): Promise<void> {
+  const cluster = clusterIn(dataDir);
+  if (cluster === undefined || existsSync(cluster)) return;
+  const image = join(images, await nameImage());
+  await makeOnce(image, async (folder) => void (await migrate({ databaseUrl: undefined, dataDir: folder })));
+  const lock = lockDataDir(dataDir);
+  const half = `${cluster}.new`;
+  try {
+    if (existsSync(cluster)) return;
+    // One whose copying was cut short.
+    rmSync(half, { recursive: true, force: true });
+    cpSync(clusterIn(image) ?? image, half, { recursive: true });
+    renameSync(half, cluster);
+  } finally {
+    rmSync(half, { recursive: true, force: true });
+    lock.release();
+  }
+}
+
+async function nameImage(): Promise<string> {
+  const hash = createHash('sha256');
+  for (const name of PACKAGES) {
+    hash.update(await readFile(new URL('../package.json', import.meta.resolve(name))));
+  }
+  for (const source of SOURCES) {
+    const folder = new URL(source, import.meta.url);
+    for (const file of (await readdir(folder)).filter((each) => /\.(ts|js|sql)$/.test(each)).toSorted()) {
+      hash.update(file).update(await readFile(new URL(file, folder)));
+    }
+  }
+  return hash.digest('hex').slice(0, 16);
+}

@@ -1,0 +1,48 @@
+/** What goes on once a wait is answered: the run, or work elsewhere that has asked. */
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { lockToolCall } from '../../db/turns.ts';
+import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
+import { newId } from '../../lib/new-id.ts';
+import { continuation } from '../approvals/approval-outcome.ts';
+import type { AppendedChange } from '../run-log/append-to-run.ts';
+
+/** The wait is closed. An answer to work that goes on elsewhere is kept in the ledger, for the job that passes it on. */
+export async function answeredCall(
+  tx: Tx,
+  run: RunRow,
+  { callId, payload }: { callId: string; payload: unknown },
+): Promise<Omit<AppendedChange, 'events'>> {
+  const call = await lockToolCall(tx, callId);
+  const close_waits = [callId];
+  if (call?.status !== 'pending' || !call.remote) return { close_waits, ...continuation(run) };
+  const { question: _asked, ...remote } = call.remote;
+  const answer = textOf(payload);
+  return {
+    close_waits,
+    calls: [
+      {
+        id: callId,
+        from: ['pending'],
+        attempt: call.attempt,
+        set: { status: 'pending', remote: { ...remote, answer } },
+        retry_ms: 0,
+      },
+    ],
+    outbox: [
+      {
+        id: newId(),
+        queue: TOOL_CALLS.name,
+        job_id: TOOL_CALLS.id({ callId, attempt: call.attempt }),
+        payload: { tenantId: run.tenant_id, runId: run.id, callId, attempt: call.attempt },
+      },
+    ],
+  };
+}
+
+/** The message that a person has sent; anything else as JSON. */
+function textOf(payload: unknown): string {
+  const message = (payload as { message?: unknown } | null)?.message;
+  if (typeof message === 'string') return message;
+  return typeof payload === 'string' ? payload : JSON.stringify(payload ?? null);
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import type { SessionNotification } from '@agentclientprotocol/sdk';
+import { openAcpSession } from '../../api/wire/acp-session.ts';
+import { openEngine, text, type Engine } from '../support/engine.ts';
+
+describe('A session over ACP that is loaded', () => {
+  let engine: Engine;
+
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  it('shows the answer of a turn that ends while what came before it is being shown', async () => {
+    const agentId = await engine.agent();
+    engine.say(() => text('There it is.'));
+    const { run, thread: sessionId } = await engine.start(agentId, 'Where is it?');
+    const shown: SessionNotification['update'][] = [];
+    const connection = new AbortController();
+    const session = openAcpSession(engine.context, {
+      caller: engine.caller,
+      agentId,
+      sessionId,
+      signal: connection.signal,
+      canAsk: () => false,
+      ask: async () => undefined,
+      onFault: (error) => assert.fail(String(error)),
+      async update({ update }) {
+        if (shown.length === 0) await engine.finish(run);
+        shown.push(update);
+      },
+    });
+    await session.load({ place: 0, seq: 0 });
+    connection.abort();
+    // A chunk without text says how far the log is.
+    const said = shown.flatMap((update) =>
+      'content' in update && !Array.isArray(update.content) && update.content?.type === 'text' && update.content.text
+        ? [[update.sessionUpdate, update.content.text]]
+        : [],
+    );
+    assert.deepEqual(said, [
+      ['user_message_chunk', 'Where is it?'],
+      ['agent_message_chunk', 'There it is.'],
+    ]);
+  });
+});

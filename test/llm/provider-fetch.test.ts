@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { anthropicModel } from '../../llm/anthropic.ts';
+import { providerFetch } from '../../llm/provider-fetch.ts';
+import { ask, modelRequest } from '../support/model-request.ts';
+
+const EVENTS = [
+  {
+    type: 'message_start',
+    message: { id: 'm', role: 'assistant', model: 'c', content: [], usage: { input_tokens: 1, output_tokens: 1 } },
+  },
+  { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+  { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello' } },
+  { type: 'content_block_stop', index: 0 },
+  { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } },
+  { type: 'message_stop' },
+];
+
+describe('The connection to a model provider', () => {
+  let server: Server;
+  let connections = 0;
+  let answer: (request: IncomingMessage, response: ServerResponse) => void;
+
+  before(async () => {
+    server = createServer((request, response) => {
+      request.resume().once('end', () => answer(request, response));
+    });
+    server.on('connection', () => (connections += 1));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  });
+
+  beforeEach(() => {
+    connections = 0;
+  });
+
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  const url = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  it('is used again for the next call, also where its answer ends a little after the last piece', async () => {
+    let finished: Promise<unknown> | undefined;
+    answer = (_request, response) => {
+      finished = once(response, 'close');
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (const event of EVENTS) response.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+      setTimeout(() => response.end(), 20);
+    };
+    const stream = anthropicModel({ apiKey: 'key', baseUrl: url() });
+    for (let n = 0; n < 10; n++) {
+      const { response } = await ask(stream, modelRequest());
+      assert.deepEqual(response.content, [{ type: 'text', text: 'Hello' }]);
+      await finished;
+    }
+    // The server's end may come to the client after the next call has begun, now and then.
+    assert.ok(connections < 5, `${connections} connections`);
+  });
+
+  it('ends when the caller is no longer interested', async () => {
+    let closed: Promise<unknown> | undefined;
+    answer = (_request, response) => {
+      closed = once(response, 'close');
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {}\n\n');
+    };
+    const stop = new AbortController();
+    const response = await providerFetch(url(), { method: 'POST', body: '{}', signal: stop.signal });
+    const reading = (async () => {
+      for await (const piece of response.body ?? []) if (piece.length > 0) stop.abort();
+    })();
+    await assert.rejects(reading, { name: 'AbortError' });
+    await closed;
+  });
+
+  it('goes to the address of the credential alone: a redirect is an answer, not followed', async () => {
+    const asked: (string | undefined)[] = [];
+    answer = (request, response) => {
+      asked.push(request.url);
+      response.writeHead(307, { location: `${url()}/elsewhere` }).end('moved');
+    };
+    const response = await providerFetch(`${url()}/v1`, {
+      method: 'POST',
+      headers: { 'x-api-key': 'key' },
+      body: '{}',
+    });
+    assert.deepEqual([response.status, response.ok, await response.text()], [307, false, 'moved']);
+    assert.deepEqual(asked, ['/v1']);
+  });
+
+  it('that cannot be made says why, as fetch does', async () => {
+    const refused = providerFetch('http://127.0.0.1:1', { method: 'POST', body: '{}' });
+    await assert.rejects(refused, (error: Error) => {
+      assert.equal(error.message, 'fetch failed');
+      assert.equal((error.cause as NodeJS.ErrnoException).code, 'ECONNREFUSED');
+      return true;
+    });
+  });
+});

@@ -1,0 +1,94 @@
+/**
+ * Looks at runs that have children, by the process that has just ended one of these, without the queue. One look at a run at a
+ * time, and one more for all that have ended meanwhile. What fails goes to the queue after all.
+ */
+import type { Job } from 'bullmq';
+import type { WaitingJob } from '../db/commit-run.ts';
+import { sendJobs } from '../jobs/send-jobs.ts';
+import type { LookHere } from '../jobs/slot-reservation.ts';
+import { lookJobId, SUBTASKS, type SubtaskJob } from '../jobs/subtasks.ts';
+import { coalesced } from '../lib/coalesce.ts';
+import type { Context } from '../modules/governance/context.ts';
+import { askFor, lookAtParent } from '../modules/workflows/advance-parent.ts';
+import type { Duty } from './handler.ts';
+import { measured, take, track, type LocalDispatch, type LocalDuty } from './local-dispatch.ts';
+
+interface LocalLooks extends LocalDispatch<LookHere>, Required<Pick<Duty, 'joining'>> {}
+
+/** A look that is asked for; `below`: the job that waits for the child whose end it tells of. */
+type Asked = SubtaskJob & { below?: WaitingJob | undefined };
+
+/** A child whose job this process holds, and the look that its end has asked for. */
+interface Driven {
+  below: WaitingJob | undefined;
+  looked?: Promise<unknown>;
+}
+
+export function dispatchLooks(context: Context, duty: LocalDuty): LocalLooks {
+  const { work, idle } = track();
+  const driven = new Map<string, Driven>();
+
+  const look = coalesced((asked: readonly [Asked, ...Asked[]]) => {
+    const [job] = asked;
+    const childIds = asked.flatMap(({ childId }) => childId ?? []);
+    const below = asked.find((each) => each.below)?.below;
+    const { tenantId, runId } = job;
+    // Whoever tells of no child wants the whole looked at.
+    const wanted = { tenantId, runId, below, ...(childIds.length === asked.length && { childIds }) };
+    return measured(context, { queue: SUBTASKS.name, job }, async (tell) => {
+      const { outcome, need } = await lookAtParent(context, wanted);
+      tell(outcome);
+      if (need) void work(ask(job, need).catch((error: unknown) => leftAlone(error, job)));
+      return outcome;
+    });
+  });
+
+  /** A model takes its time: that needs a slot, as any work does. */
+  const ask = async (job: SubtaskJob, need: Parameters<typeof askFor>[2]): Promise<void> => {
+    const { tenantId, runId } = job;
+    const leave = take(duty, tenantId);
+    if (!leave) return sendLook(context, job);
+    try {
+      await askFor(context, { tenantId, runId, stop: duty.stop }, need);
+    } finally {
+      leave();
+    }
+  };
+
+  const leftAlone = (error: unknown, { runId }: SubtaskJob) =>
+    context.log.warn({ err: error, run: runId }, 'workflow left for reconciliation');
+
+  return {
+    idle,
+    reserve: (job) => {
+      if (duty.draining()) return undefined;
+      const child = job.childId === undefined ? undefined : driven.get(job.childId);
+      const looked = look(job.runId, { ...job, below: child?.below });
+      if (child) child.looked = looked;
+      return work(looked);
+    },
+    async joining(childId, job, drive) {
+      const child: Driven = { below: waitingAbove(job) };
+      driven.set(childId, child);
+      try {
+        const done = await drive();
+        // What fails there goes to the queue, whoever waits for it.
+        await child.looked?.catch(() => undefined);
+        return done;
+      } finally {
+        driven.delete(childId);
+      }
+    },
+  };
+}
+
+function waitingAbove({ parent }: Job): WaitingJob | undefined {
+  return parent?.id === undefined ? undefined : { queue: SUBTASKS.name, job_id: parent.id, waits: true };
+}
+
+/** Another process, or this one later, asks. */
+async function sendLook({ queues, order }: Context, { tenantId, runId }: SubtaskJob): Promise<void> {
+  const job_id = lookJobId(runId, new Date());
+  const payload = { tenantId, runId };
+  await sendJobs(queues, [{ queue: SUBTASKS.name, job_id, payload, priority: order.next(tenantId) }]);
+}

@@ -1,53 +1,30 @@
 import assert from 'node:assert/strict';
 import { STRATEGIES, type Strategy } from '../../../core/compaction.ts';
 import { textOf } from '../../../core/content.ts';
-import { digestOf } from '../../../core/ids.ts';
 import { readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { conversationRequests, type AnthropicReply, type AnthropicRequest } from '../../support/fake-anthropic.ts';
+import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import {
+  assertSameRequests,
+  CODE,
+  conversationBytes,
+  LLM,
+  messageOf,
+  scriptLongThread,
+  SEARCH,
+  searched,
+} from '../../support/long-thread.ts';
 import { sized } from '../../support/size.ts';
 
-const SEARCH = { type: 'web_search_20250305', name: 'web_search', max_uses: 3 };
-const CODE = { type: 'code_execution_20250825', name: 'code_execution' };
-const LLM = {
-  default_model: 'anthropic/claude-haiku-4-5',
-  max_tokens: 3000,
-  thinking_tokens: 1024,
-  server_tools: [SEARCH, CODE],
-  beta_headers: ['code-execution-2025-08-25', 'context-management-2025-06-27'],
-  api_kwargs: { top_p: 0.9, stop_sequences: ['STOP'] },
-};
 const NUMBER = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
-
-/** An answer that the provider made with tools of its own. */
-const searched = (n: number): NonNullable<AnthropicReply['content']> => [
-  { type: 'thinking', thinking: `about ${n}`, signature: `signed ${n}` },
-  { type: 'server_tool_use', id: `srvtoolu_${n}`, name: 'web_search', input: { query: `n ${n}` } },
-  {
-    type: 'web_search_tool_result',
-    tool_use_id: `srvtoolu_${n}`,
-    content: [{ type: 'web_search_result', url: 'https://a.example', title: 'A', encrypted_content: `secret ${n}` }],
-  },
-  {
-    type: 'text',
-    text: `found ${n}`,
-    citations: [{ type: 'web_search_result_location', url: 'https://a.example', encrypted_index: `i${n}` }],
-  },
-];
 
 /** Turns of each version, and whether every one of them is a run of its own. */
 interface Pace {
   turns: number;
   isCold: boolean;
-}
-
-/** Where two requests differ, and how. */
-function difference(one = '', other = ''): string {
-  const at = one.split('').findIndex((unit, index) => other[index] !== unit);
-  return `${one.slice(Math.max(0, at - 100), at + 100)}\n${other.slice(Math.max(0, at - 100), at + 100)}`;
 }
 
 describe('A thread that is taken up again', () => {
@@ -58,33 +35,7 @@ describe('A thread that is taken up again', () => {
   after(() => engine.close());
 
   /** Requests of the model so far, as bytes, without Drover's own. */
-  const sent = () =>
-    conversationRequests(engine.model).map(
-      ({ body, headers }) => `${String(headers['anthropic-beta'])} ${JSON.stringify(body)}`,
-    );
-
-  /** What the model answers depends on what it is sent alone, so that the same requests make the same conversation. */
-  const script = (request: AnthropicRequest): AnthropicReply => {
-    if (request.tools?.[0]?.name === 'submit_summary') {
-      return use({ name: 'submit_summary', input: { summary: digestOf(request.messages).slice(0, 8) }, id: 'toolu_s' });
-    }
-    const { messages } = request;
-    const last = messages.at(-1);
-    const said = JSON.stringify(last?.content);
-    const n = Number(/turn (\d+)/.exec(JSON.stringify(messages.findLast(({ role }) => role === 'user')))?.[1] ?? 0);
-    const prompt = JSON.stringify(request).length;
-    const usage = { input_tokens: Math.ceil(prompt / 3), output_tokens: 20 };
-    if (last?.role === 'assistant') return { content: [{ type: 'text', text: `went on ${n}` }], usage };
-    if (said.includes('does not fit')) return { ...text('{"n": 1}'), usage };
-    if (said.includes('tool_result')) return { ...text(`the sum of ${n}`), usage };
-    if (n % 5 === 1) return { content: searched(n), usage, container: { id: `container_${n % 2}` } };
-    if (n % 5 === 2) {
-      const input = { expression: `${n} + 1` };
-      return { ...use({ name: 'calculator', input, id: `toolu_${digestOf(n).slice(0, 24)}` }), usage };
-    }
-    if (n % 5 === 3) return { content: searched(n).slice(0, 2), stop_reason: 'pause_turn', usage };
-    return { ...text(`answer to ${n} ${'lorem '.repeat(40)}`), usage };
-  };
+  const sent = () => conversationBytes(engine.model);
 
   const agentOf = (strategy: Strategy, more: object = {}) =>
     engine.agent({
@@ -94,7 +45,6 @@ describe('A thread that is taken up again', () => {
       tools: ['calculator'],
       ...more,
     });
-  const messageOf = (turn: number) => `turn ${turn} ${'ipsum '.repeat(20)}`;
 
   /** All turns in one run, by a driver that never forgets. */
   async function inOneGo(agent: string, turns: number) {
@@ -124,16 +74,14 @@ describe('A thread that is taken up again', () => {
     it(`sends the same bytes as one that never rested: ${strategy}`, async () => {
       const turns = sized({ usual: 16, nightly: 500 / STRATEGIES.length });
       const agent = await agentOf(strategy);
-      engine.say(script);
+      engine.say(scriptLongThread);
       const warm = await inOneGo(agent, turns);
       const whole = sent();
-      engine.say(script);
+      engine.say(scriptLongThread);
       const cold = await eachAnew(agent, turns);
       const anew = sent();
       assert.ok(whole.length > turns, 'pauses and calls make more requests than turns');
-      const other = whole.findIndex((request, index) => anew[index] !== request);
-      assert.equal(other, -1, difference(whole[other], anew[other]));
-      assert.equal(anew.length, whole.length);
+      assertSameRequests(whole, anew);
       const log = await engine.log(warm.run);
       const shortened = log.some(({ type }) => type === 'context.compacted' || type === 'context.transformed');
       assert.ok(shortened, 'nothing was left out');
@@ -177,15 +125,13 @@ describe('A thread that is taken up again', () => {
       versions.push(current_version);
     }
     const turns = sized({ usual: 16, nightly: 500 }) / STRATEGIES.length;
-    engine.say(script);
+    engine.say(scriptLongThread);
     const warm = await overVersions(agent, versions, { turns, isCold: false });
     const whole = sent();
-    engine.say(script);
+    engine.say(scriptLongThread);
     const cold = await overVersions(agent, versions, { turns, isCold: true });
     const anew = sent();
-    const other = whole.findIndex((request, index) => anew[index] !== request);
-    assert.equal(other, -1, difference(whole[other], anew[other]));
-    assert.equal(anew.length, whole.length);
+    assertSameRequests(whole, anew);
     await sameConversations(warm, cold);
   });
 
@@ -214,7 +160,7 @@ describe('A thread that is taken up again', () => {
   }
 
   it('sends what the provider made back unchanged, with headers, container and settings', async () => {
-    engine.say(script);
+    engine.say(scriptLongThread);
     const agent = await agentOf('fifo');
     const { run } = await inOneGo(agent, 1);
     await engine.post(agent, run, 'turn 9');
@@ -264,7 +210,7 @@ describe('A thread that is taken up again', () => {
 
   it('is answered by its record, container, calibration and forms included', async () => {
     engine.say((request) => {
-      const reply = script(request);
+      const reply = scriptLongThread(request);
       return JSON.stringify(request.messages.at(-1)).includes('demand') ? text('no JSON') : reply;
     });
     const agent = await agentOf('hybrid');

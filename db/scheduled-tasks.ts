@@ -55,6 +55,10 @@ const SCHEDULED = `t.id, t.name, t.description, t.input, t.requirements, t.agent
 const JOINED = `left join runs r on r.id = t.run_id and t.status in ('assigned', 'in_progress')
   left join approvals a on a.id = t.approval_id`;
 
+/** What the reads above need of a task. Named one by one, since statements with `*` are not prepared (db/statement-names.ts). */
+const COLUMNS = `id, name, place, description, input, requirements, agent_id, dependencies, status, retry_count, handoff_count, failed_agents,
+  assigned_agent_id, run_id, error, approval_id, is_early, path, deadline`;
+
 /** All tasks of a workflow, whose run the caller has locked, but for those that no plan has any more. The row of an ended child does not change any more. */
 export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
@@ -68,10 +72,10 @@ export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<Sc
 export async function listTasksUnderWay(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select ${SCHEDULED} from (
-       select * from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')
+       select ${COLUMNS} from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')
          and status in ('assigned', 'in_progress', 'awaiting_handoff', 'failed', 'cancelled')
        union all
-       select * from tasks where workflow_id = $1 and status = 'pending' and deadline < clock_timestamp()) t ${JOINED}
+       select ${COLUMNS} from tasks where workflow_id = $1 and status = 'pending' and deadline < clock_timestamp()) t ${JOINED}
      order by t.place, t.id`,
     [workflowId],
   );
@@ -81,7 +85,7 @@ export async function listTasksUnderWay(tx: Tx, workflowId: string): Promise<Sch
 export async function listReadyTasks(tx: Tx, workflowId: string, limit: number): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select ${SCHEDULED} from (
-       select * from tasks where workflow_id = $1 and open_inputs = 0 and status in ('pending', 'awaiting_handoff')
+       select ${COLUMNS} from tasks where workflow_id = $1 and open_inputs = 0 and status in ('pending', 'awaiting_handoff')
        order by deadline, path desc, place limit $2) t ${JOINED} order by t.deadline, t.path desc, t.place`,
     [workflowId, limit],
   );

@@ -184,9 +184,9 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
       if (!child?.connected) return false;
       const doomed = child;
       parts.doomed.add(doomed);
-      doomed.send({ dieAt: point });
+      tell(doomed, { dieAt: point });
       const ended = await endsWithin(doomed, withinMs);
-      if (!ended && doomed.connected) doomed.send({});
+      if (!ended) tell(doomed, {});
       return ended;
     },
     async start() {
@@ -203,6 +203,11 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
     },
   };
   return slot;
+}
+
+/** One that has just ended hears nothing any more: without the callback it would be an error that nobody handles. */
+function tell(child: ChildProcess, message: { dieAt?: KillPoint }): void {
+  if (child.connected) child.send(message, () => undefined);
 }
 
 async function endsWithin(child: ChildProcess, withinMs: number): Promise<boolean> {

@@ -33,7 +33,24 @@ export function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState
 /** Starts as many as there is room for; answers whether one has to wait for an agent that is busy, or is tried again at once. */
 export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean }> {
   const next = await nextTasks(step);
-  const chosen: Start[] = [];
+  // Few of them have their inputs read while it is found out who works on them.
+  const [{ starts, isBusy }, inputs] = await Promise.all([
+    chooseWorkers(step, next),
+    next.length > 0 && next.length <= TOGETHER ? readInputs(step, next) : undefined,
+  ]);
+  for (let at = 0; at < starts.length; at += TOGETHER) {
+    const together = starts.slice(at, at + TOGETHER);
+    await startAll(step, together, inputs ?? (await readInputs(step, tasksOf(together))));
+  }
+  const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
+  return { isBusy: isBusy || isPending };
+}
+
+async function chooseWorkers(
+  step: WorkflowStep,
+  next: readonly ScheduledTask[],
+): Promise<{ starts: Start[]; isBusy: boolean }> {
+  const starts: Start[] = [];
   let isBusy = false;
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
@@ -43,13 +60,13 @@ export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean 
     else if (worker === 'none') await fail(step, task, { error: NOBODY, tokens: null, isFinal: true });
     else {
       countStart(step, worker.agentId);
-      chosen.push({ task, worker });
+      starts.push({ task, worker });
     }
   }
-  for (let at = 0; at < chosen.length; at += TOGETHER) await startAll(step, chosen.slice(at, at + TOGETHER));
-  const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
-  return { isBusy: isBusy || isPending };
+  return { starts, isBusy };
 }
+
+const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
 
 /** What is read and written for so many subtasks goes to the database together: their inputs are held in memory meanwhile. */
 const TOGETHER = 16;
@@ -113,8 +130,7 @@ interface Start {
 }
 
 /** An agent that takes no run after all, such as one with a tool that is gone, has failed at the task. */
-async function startAll(step: WorkflowStep, starts: readonly Start[]): Promise<void> {
-  const inputs = await readInputs(step, starts);
+async function startAll(step: WorkflowStep, starts: readonly Start[], inputs: Inputs): Promise<void> {
   const begun: Begun[] = [];
   for (const start of starts) {
     try {
@@ -188,7 +204,7 @@ async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<vo
   }
 }
 
-/** What those that begin together read of others. */
+/** What those that begin together, and maybe others, read of what they depend on. */
 interface Inputs {
   names: Map<string, string>;
   results: Map<string, StoredBlock[]>;
@@ -197,9 +213,9 @@ interface Inputs {
   isPlanUntrusted: boolean;
 }
 
-async function readInputs({ tx, workflow }: WorkflowStep, starts: readonly Start[]): Promise<Inputs> {
-  const ids = [...new Set(starts.flatMap(({ task }) => task.dependencies))];
-  const isReplanned = workflow.plans > 1 || starts.some(({ task }) => task.is_early);
+async function readInputs({ tx, workflow }: WorkflowStep, tasks: readonly ScheduledTask[]): Promise<Inputs> {
+  const ids = [...new Set(tasks.flatMap(({ dependencies }) => dependencies))];
+  const isReplanned = workflow.plans > 1 || tasks.some(({ is_early }) => is_early);
   const [names, results, untrusted, isUntrusted] = await Promise.all([
     readTaskNames(tx, ids),
     readTaskResults(tx, ids),
